@@ -26,11 +26,11 @@ const (
 	maxPairRows = 6
 )
 
-// productSignature: dst [rows][stride bytes] takes 16 outputs of each row; tile, and panel with
-// its large values, are laid out as tile.go and panel.go say (floats have no large values);
-// blocks counts the blocks of one row; bias is 16 floats or nil; add is 1 to add to dst.
+// productSignature: dst [panels][rows][stride bytes] takes 16 outputs of each row; tile, and the panels with
+// their large values, are laid out as tile.go and panel.go say (floats have no large values), the panels one behind
+// the other; blocks counts the blocks of one row; bias is 16 floats or nil; add is 1 to add to dst.
 const productSignature = "func(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, " +
-	"blocks int, bias *float32, add int)"
+	"panels int, blocks int, bias *float32, add int)"
 
 // products writes the AVX-512 products of a tile of 16 weight rows with 1 to 8
 // activation rows, and of two tiles with 4 to 6. Lanes are weight rows, so no
@@ -73,22 +73,26 @@ func newFrame(ctx *build.Context, name string, t weightType, rows int) frame {
 	return frame{Context: ctx, of: t, part: t.tile.layout(), rows: rows}
 }
 
-// open takes the arguments that the loop over blocks walks along.
-func (f *frame) open() {
-	f.tile = f.Load(f.Param("tile"), f.GP64())
+// panels is the loop over panels: body multiplies the tile by one, and leaves panel, large and masks where those of
+// the next panel begin, and dst in its argument, too. Tiles stay in the first-level cache meanwhile.
+func (f *frame) panels(body func()) {
 	f.panel = f.Load(f.Param("panel"), f.GP64())
-	f.blocks = f.Load(f.Param("blocks"), f.GP64())
 	if f.of.kind != kindFloat {
 		f.large = f.Load(f.Param("large"), f.GP64())
 		f.masks = f.Load(f.Param("masks"), f.GP64())
 	}
-}
-
-// close returns, and writes what was put apart.
-func (f *frame) close() {
+	left, err := f.Param("panels").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	f.loop(left.Addr, func() {
+		f.tile = f.Load(f.Param("tile"), f.GP64())
+		f.blocks = f.Load(f.Param("blocks"), f.GP64())
+		body()
+	})
 	f.VZEROUPPER()
 	f.RET()
-	for _, write := range f.apart {
+	for _, write := range f.apart { // behind the function's end
 		write()
 	}
 }
@@ -157,17 +161,17 @@ func (p *product) zmms() [][]reg.VecVirtual {
 	return all
 }
 
-// generate wraps a block's body, which advances tile and panel, in the loop
-// over blocks and the store.
+// generate wraps the loop over blocks, which advances tile and panel, in the loop over
+// panels and the store.
 func (p *product) generate(body func(*product)) {
-	p.open()
 	for range p.tiles {
 		p.w = append(p.w, p.ZMM())
 	}
-	p.begin()
-	body(p)
-	p.store()
-	p.close()
+	p.panels(func() {
+		p.begin()
+		body(p)
+		p.store()
+	})
 }
 
 // begin clears the float totals.
@@ -300,6 +304,7 @@ func (p *product) store() {
 		}
 		p.ADDQ(stride, dst)
 	}
+	p.Store(dst, p.Param("dst"))
 }
 
 // memory is where the float total of a tile and row is where it is in no register.

@@ -45,19 +45,19 @@ func (p *product2) ymms() []reg.VecVirtual {
 }
 
 func (p *product2) generate(body func(*product2)) {
-	p.open()
 	p.w, p.b, p.t = p.YMM(), p.YMM(), p.YMM()
 	local := p.AllocLocal(64*p.rows + 32)
-	p.totals = p.GP64()
-	p.LEAQ(local.Offset(31), p.totals)
-	p.ANDQ(operand.I8(-32), p.totals)
-	p.VPXOR(p.t, p.t, p.t)
-	for i := range 2 * p.rows {
-		p.VMOVUPS(p.t, at(p.totals, 32*i))
-	}
-	body(p)
-	p.store()
-	p.close()
+	p.panels(func() {
+		p.totals = p.GP64()
+		p.LEAQ(local.Offset(31), p.totals)
+		p.ANDQ(operand.I8(-32), p.totals)
+		p.VPXOR(p.t, p.t, p.t)
+		for i := range 2 * p.rows {
+			p.VMOVUPS(p.t, at(p.totals, 32*i))
+		}
+		body(p)
+		p.store()
+	})
 }
 
 func (p *product2) store() {
@@ -81,6 +81,7 @@ func (p *product2) store() {
 		}
 		p.ADDQ(stride, dst)
 	}
+	p.Store(dst, p.Param("dst"))
 }
 
 func (p *product2) total(half, r int) operand.Mem { return at(p.totals, 32*(half*p.rows+r)) }

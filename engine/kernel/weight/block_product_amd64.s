@@ -130,81 +130,86 @@ DATA wordsff<>+28(SB)/2, $0x00ff
 DATA wordsff<>+30(SB)/2, $0x00ff
 GLOBL wordsff<>(SB), RODATA|NOPTR, $32
 
-// func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x1AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
-	VPXORD Z1, Z1, Z1
+TEXT ·productQ80x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
 
 loop1:
-	VPBROADCASTD 32(CX), Z2
-	CMPW         (SI), $+0
-	JNE          large2
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
+	VPXORD Z1, Z1, Z1
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z2
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z2
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z2
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z2
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z2
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z2
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z2
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z2
-	VCVTPH2PS        512(AX), Z0
+loop2:
+	VPBROADCASTD 32(AX), Z2
+	CMPW         (DX), $+0
+	JNE          large3
+
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z2
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z2
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z2
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z2
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z2
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z2
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z2
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z2
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z2, Z2
 	VMULPS           Z0, Z2, Z2
-	VFMADD231PS.BCST 36(CX), Z2, Z1
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z2, Z1
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -212,110 +217,115 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X3, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z2
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x2AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-loop1:
-	VPBROADCASTD 64(CX), Z3
-	VPBROADCASTD 68(CX), Z4
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 64(AX), Z3
+	VPBROADCASTD 68(AX), Z4
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z3
-	VPDPBUSD.BCST    4(CX), Z0, Z4
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z3
-	VPDPBUSD.BCST    12(CX), Z0, Z4
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z3
-	VPDPBUSD.BCST    20(CX), Z0, Z4
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z3
-	VPDPBUSD.BCST    28(CX), Z0, Z4
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z3
-	VPDPBUSD.BCST    36(CX), Z0, Z4
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z3
-	VPDPBUSD.BCST    44(CX), Z0, Z4
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z3
-	VPDPBUSD.BCST    52(CX), Z0, Z4
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z3
-	VPDPBUSD.BCST    60(CX), Z0, Z4
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z3
+	VPDPBUSD.BCST    4(AX), Z0, Z4
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z3
+	VPDPBUSD.BCST    12(AX), Z0, Z4
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z3
+	VPDPBUSD.BCST    20(AX), Z0, Z4
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z3
+	VPDPBUSD.BCST    28(AX), Z0, Z4
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z3
+	VPDPBUSD.BCST    36(AX), Z0, Z4
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z3
+	VPDPBUSD.BCST    44(AX), Z0, Z4
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z3
+	VPDPBUSD.BCST    52(AX), Z0, Z4
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z3
+	VPDPBUSD.BCST    60(AX), Z0, Z4
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z0, Z3, Z3
-	VFMADD231PS.BCST 72(CX), Z3, Z1
+	VFMADD231PS.BCST 72(AX), Z3, Z1
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VFMADD231PS.BCST 76(CX), Z4, Z2
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z4, Z2
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -323,129 +333,134 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X5, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z3
 	VPDPWSSD.BCST 4(R8), Z0, Z4
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x3AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop1:
-	VPBROADCASTD 96(CX), Z4
-	VPBROADCASTD 100(CX), Z5
-	VPBROADCASTD 104(CX), Z6
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 96(AX), Z4
+	VPBROADCASTD 100(AX), Z5
+	VPBROADCASTD 104(AX), Z6
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z4
-	VPDPBUSD.BCST    4(CX), Z0, Z5
-	VPDPBUSD.BCST    8(CX), Z0, Z6
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z4
-	VPDPBUSD.BCST    16(CX), Z0, Z5
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z4
-	VPDPBUSD.BCST    28(CX), Z0, Z5
-	VPDPBUSD.BCST    32(CX), Z0, Z6
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z4
-	VPDPBUSD.BCST    40(CX), Z0, Z5
-	VPDPBUSD.BCST    44(CX), Z0, Z6
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z4
-	VPDPBUSD.BCST    52(CX), Z0, Z5
-	VPDPBUSD.BCST    56(CX), Z0, Z6
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z4
-	VPDPBUSD.BCST    64(CX), Z0, Z5
-	VPDPBUSD.BCST    68(CX), Z0, Z6
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z4
-	VPDPBUSD.BCST    76(CX), Z0, Z5
-	VPDPBUSD.BCST    80(CX), Z0, Z6
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z4
-	VPDPBUSD.BCST    88(CX), Z0, Z5
-	VPDPBUSD.BCST    92(CX), Z0, Z6
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z4
+	VPDPBUSD.BCST    4(AX), Z0, Z5
+	VPDPBUSD.BCST    8(AX), Z0, Z6
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z4
+	VPDPBUSD.BCST    16(AX), Z0, Z5
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z4
+	VPDPBUSD.BCST    28(AX), Z0, Z5
+	VPDPBUSD.BCST    32(AX), Z0, Z6
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z4
+	VPDPBUSD.BCST    40(AX), Z0, Z5
+	VPDPBUSD.BCST    44(AX), Z0, Z6
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z4
+	VPDPBUSD.BCST    52(AX), Z0, Z5
+	VPDPBUSD.BCST    56(AX), Z0, Z6
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z4
+	VPDPBUSD.BCST    64(AX), Z0, Z5
+	VPDPBUSD.BCST    68(AX), Z0, Z6
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z4
+	VPDPBUSD.BCST    76(AX), Z0, Z5
+	VPDPBUSD.BCST    80(AX), Z0, Z6
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z4
+	VPDPBUSD.BCST    88(AX), Z0, Z5
+	VPDPBUSD.BCST    92(AX), Z0, Z6
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VFMADD231PS.BCST 108(CX), Z4, Z1
+	VFMADD231PS.BCST 108(AX), Z4, Z1
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VFMADD231PS.BCST 112(CX), Z5, Z2
+	VFMADD231PS.BCST 112(AX), Z5, Z2
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 116(CX), Z6, Z3
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z6, Z3
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -453,148 +468,153 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z4
 	VPDPWSSD.BCST 4(R8), Z0, Z5
 	VPDPWSSD.BCST 8(R8), Z0, Z6
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x4AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-loop1:
-	VPBROADCASTD 128(CX), Z5
-	VPBROADCASTD 132(CX), Z6
-	VPBROADCASTD 136(CX), Z7
-	VPBROADCASTD 140(CX), Z8
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 128(AX), Z5
+	VPBROADCASTD 132(AX), Z6
+	VPBROADCASTD 136(AX), Z7
+	VPBROADCASTD 140(AX), Z8
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z5
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPDPBUSD.BCST    8(CX), Z0, Z7
-	VPDPBUSD.BCST    12(CX), Z0, Z8
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z5
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VPDPBUSD.BCST    24(CX), Z0, Z7
-	VPDPBUSD.BCST    28(CX), Z0, Z8
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z5
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z5
-	VPDPBUSD.BCST    52(CX), Z0, Z6
-	VPDPBUSD.BCST    56(CX), Z0, Z7
-	VPDPBUSD.BCST    60(CX), Z0, Z8
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z5
-	VPDPBUSD.BCST    68(CX), Z0, Z6
-	VPDPBUSD.BCST    72(CX), Z0, Z7
-	VPDPBUSD.BCST    76(CX), Z0, Z8
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z5
-	VPDPBUSD.BCST    84(CX), Z0, Z6
-	VPDPBUSD.BCST    88(CX), Z0, Z7
-	VPDPBUSD.BCST    92(CX), Z0, Z8
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z5
-	VPDPBUSD.BCST    100(CX), Z0, Z6
-	VPDPBUSD.BCST    104(CX), Z0, Z7
-	VPDPBUSD.BCST    108(CX), Z0, Z8
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    112(CX), Z0, Z5
-	VPDPBUSD.BCST    116(CX), Z0, Z6
-	VPDPBUSD.BCST    120(CX), Z0, Z7
-	VPDPBUSD.BCST    124(CX), Z0, Z8
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z5
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPDPBUSD.BCST    8(AX), Z0, Z7
+	VPDPBUSD.BCST    12(AX), Z0, Z8
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z5
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VPDPBUSD.BCST    24(AX), Z0, Z7
+	VPDPBUSD.BCST    28(AX), Z0, Z8
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z5
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z5
+	VPDPBUSD.BCST    52(AX), Z0, Z6
+	VPDPBUSD.BCST    56(AX), Z0, Z7
+	VPDPBUSD.BCST    60(AX), Z0, Z8
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z5
+	VPDPBUSD.BCST    68(AX), Z0, Z6
+	VPDPBUSD.BCST    72(AX), Z0, Z7
+	VPDPBUSD.BCST    76(AX), Z0, Z8
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z5
+	VPDPBUSD.BCST    84(AX), Z0, Z6
+	VPDPBUSD.BCST    88(AX), Z0, Z7
+	VPDPBUSD.BCST    92(AX), Z0, Z8
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z5
+	VPDPBUSD.BCST    100(AX), Z0, Z6
+	VPDPBUSD.BCST    104(AX), Z0, Z7
+	VPDPBUSD.BCST    108(AX), Z0, Z8
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    112(AX), Z0, Z5
+	VPDPBUSD.BCST    116(AX), Z0, Z6
+	VPDPBUSD.BCST    120(AX), Z0, Z7
+	VPDPBUSD.BCST    124(AX), Z0, Z8
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VFMADD231PS.BCST 144(CX), Z5, Z1
+	VFMADD231PS.BCST 144(AX), Z5, Z1
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 148(CX), Z6, Z2
+	VFMADD231PS.BCST 148(AX), Z6, Z2
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 152(CX), Z7, Z3
+	VFMADD231PS.BCST 152(AX), Z7, Z3
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 156(CX), Z8, Z4
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z8, Z4
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -602,167 +622,172 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z5
 	VPDPWSSD.BCST 4(R8), Z0, Z6
 	VPDPWSSD.BCST 8(R8), Z0, Z7
 	VPDPWSSD.BCST 12(R8), Z0, Z8
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x5AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-loop1:
-	VPBROADCASTD 160(CX), Z6
-	VPBROADCASTD 164(CX), Z7
-	VPBROADCASTD 168(CX), Z8
-	VPBROADCASTD 172(CX), Z9
-	VPBROADCASTD 176(CX), Z10
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 160(AX), Z6
+	VPBROADCASTD 164(AX), Z7
+	VPBROADCASTD 168(AX), Z8
+	VPBROADCASTD 172(AX), Z9
+	VPBROADCASTD 176(AX), Z10
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPDPBUSD.BCST    4(CX), Z0, Z7
-	VPDPBUSD.BCST    8(CX), Z0, Z8
-	VPDPBUSD.BCST    12(CX), Z0, Z9
-	VPDPBUSD.BCST    16(CX), Z0, Z10
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VPDPBUSD.BCST    24(CX), Z0, Z7
-	VPDPBUSD.BCST    28(CX), Z0, Z8
-	VPDPBUSD.BCST    32(CX), Z0, Z9
-	VPDPBUSD.BCST    36(CX), Z0, Z10
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z6
-	VPDPBUSD.BCST    44(CX), Z0, Z7
-	VPDPBUSD.BCST    48(CX), Z0, Z8
-	VPDPBUSD.BCST    52(CX), Z0, Z9
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z6
-	VPDPBUSD.BCST    84(CX), Z0, Z7
-	VPDPBUSD.BCST    88(CX), Z0, Z8
-	VPDPBUSD.BCST    92(CX), Z0, Z9
-	VPDPBUSD.BCST    96(CX), Z0, Z10
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    100(CX), Z0, Z6
-	VPDPBUSD.BCST    104(CX), Z0, Z7
-	VPDPBUSD.BCST    108(CX), Z0, Z8
-	VPDPBUSD.BCST    112(CX), Z0, Z9
-	VPDPBUSD.BCST    116(CX), Z0, Z10
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    120(CX), Z0, Z6
-	VPDPBUSD.BCST    124(CX), Z0, Z7
-	VPDPBUSD.BCST    128(CX), Z0, Z8
-	VPDPBUSD.BCST    132(CX), Z0, Z9
-	VPDPBUSD.BCST    136(CX), Z0, Z10
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    140(CX), Z0, Z6
-	VPDPBUSD.BCST    144(CX), Z0, Z7
-	VPDPBUSD.BCST    148(CX), Z0, Z8
-	VPDPBUSD.BCST    152(CX), Z0, Z9
-	VPDPBUSD.BCST    156(CX), Z0, Z10
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPDPBUSD.BCST    4(AX), Z0, Z7
+	VPDPBUSD.BCST    8(AX), Z0, Z8
+	VPDPBUSD.BCST    12(AX), Z0, Z9
+	VPDPBUSD.BCST    16(AX), Z0, Z10
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VPDPBUSD.BCST    24(AX), Z0, Z7
+	VPDPBUSD.BCST    28(AX), Z0, Z8
+	VPDPBUSD.BCST    32(AX), Z0, Z9
+	VPDPBUSD.BCST    36(AX), Z0, Z10
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z6
+	VPDPBUSD.BCST    44(AX), Z0, Z7
+	VPDPBUSD.BCST    48(AX), Z0, Z8
+	VPDPBUSD.BCST    52(AX), Z0, Z9
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z6
+	VPDPBUSD.BCST    84(AX), Z0, Z7
+	VPDPBUSD.BCST    88(AX), Z0, Z8
+	VPDPBUSD.BCST    92(AX), Z0, Z9
+	VPDPBUSD.BCST    96(AX), Z0, Z10
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    100(AX), Z0, Z6
+	VPDPBUSD.BCST    104(AX), Z0, Z7
+	VPDPBUSD.BCST    108(AX), Z0, Z8
+	VPDPBUSD.BCST    112(AX), Z0, Z9
+	VPDPBUSD.BCST    116(AX), Z0, Z10
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    120(AX), Z0, Z6
+	VPDPBUSD.BCST    124(AX), Z0, Z7
+	VPDPBUSD.BCST    128(AX), Z0, Z8
+	VPDPBUSD.BCST    132(AX), Z0, Z9
+	VPDPBUSD.BCST    136(AX), Z0, Z10
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    140(AX), Z0, Z6
+	VPDPBUSD.BCST    144(AX), Z0, Z7
+	VPDPBUSD.BCST    148(AX), Z0, Z8
+	VPDPBUSD.BCST    152(AX), Z0, Z9
+	VPDPBUSD.BCST    156(AX), Z0, Z10
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 180(CX), Z6, Z1
+	VFMADD231PS.BCST 180(AX), Z6, Z1
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 184(CX), Z7, Z2
+	VFMADD231PS.BCST 184(AX), Z7, Z2
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 188(CX), Z8, Z3
+	VFMADD231PS.BCST 188(AX), Z8, Z3
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 192(CX), Z9, Z4
+	VFMADD231PS.BCST 192(AX), Z9, Z4
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 196(CX), Z10, Z5
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z10, Z5
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -770,29 +795,31 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X11, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	VPDPWSSD.BCST 4(R8), Z0, Z7
 	VPDPWSSD.BCST 8(R8), Z0, Z8
 	VPDPWSSD.BCST 12(R8), Z0, Z9
 	VPDPWSSD.BCST 16(R8), Z0, Z10
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x6AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -800,156 +827,159 @@ TEXT ·productQ80x6AVX512(SB), $0-72
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-loop1:
-	VPBROADCASTD 192(CX), Z7
-	VPBROADCASTD 196(CX), Z8
-	VPBROADCASTD 200(CX), Z9
-	VPBROADCASTD 204(CX), Z10
-	VPBROADCASTD 208(CX), Z11
-	VPBROADCASTD 212(CX), Z12
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 192(AX), Z7
+	VPBROADCASTD 196(AX), Z8
+	VPBROADCASTD 200(AX), Z9
+	VPBROADCASTD 204(AX), Z10
+	VPBROADCASTD 208(AX), Z11
+	VPBROADCASTD 212(AX), Z12
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPDPBUSD.BCST    8(CX), Z0, Z9
-	VPDPBUSD.BCST    12(CX), Z0, Z10
-	VPDPBUSD.BCST    16(CX), Z0, Z11
-	VPDPBUSD.BCST    20(CX), Z0, Z12
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z7
-	VPDPBUSD.BCST    28(CX), Z0, Z8
-	VPDPBUSD.BCST    32(CX), Z0, Z9
-	VPDPBUSD.BCST    36(CX), Z0, Z10
-	VPDPBUSD.BCST    40(CX), Z0, Z11
-	VPDPBUSD.BCST    44(CX), Z0, Z12
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z7
-	VPDPBUSD.BCST    52(CX), Z0, Z8
-	VPDPBUSD.BCST    56(CX), Z0, Z9
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z7
-	VPDPBUSD.BCST    76(CX), Z0, Z8
-	VPDPBUSD.BCST    80(CX), Z0, Z9
-	VPDPBUSD.BCST    84(CX), Z0, Z10
-	VPDPBUSD.BCST    88(CX), Z0, Z11
-	VPDPBUSD.BCST    92(CX), Z0, Z12
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z7
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPDPBUSD.BCST    112(CX), Z0, Z11
-	VPDPBUSD.BCST    116(CX), Z0, Z12
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    120(CX), Z0, Z7
-	VPDPBUSD.BCST    124(CX), Z0, Z8
-	VPDPBUSD.BCST    128(CX), Z0, Z9
-	VPDPBUSD.BCST    132(CX), Z0, Z10
-	VPDPBUSD.BCST    136(CX), Z0, Z11
-	VPDPBUSD.BCST    140(CX), Z0, Z12
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    144(CX), Z0, Z7
-	VPDPBUSD.BCST    148(CX), Z0, Z8
-	VPDPBUSD.BCST    152(CX), Z0, Z9
-	VPDPBUSD.BCST    156(CX), Z0, Z10
-	VPDPBUSD.BCST    160(CX), Z0, Z11
-	VPDPBUSD.BCST    164(CX), Z0, Z12
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    168(CX), Z0, Z7
-	VPDPBUSD.BCST    172(CX), Z0, Z8
-	VPDPBUSD.BCST    176(CX), Z0, Z9
-	VPDPBUSD.BCST    180(CX), Z0, Z10
-	VPDPBUSD.BCST    184(CX), Z0, Z11
-	VPDPBUSD.BCST    188(CX), Z0, Z12
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPDPBUSD.BCST    8(AX), Z0, Z9
+	VPDPBUSD.BCST    12(AX), Z0, Z10
+	VPDPBUSD.BCST    16(AX), Z0, Z11
+	VPDPBUSD.BCST    20(AX), Z0, Z12
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z7
+	VPDPBUSD.BCST    28(AX), Z0, Z8
+	VPDPBUSD.BCST    32(AX), Z0, Z9
+	VPDPBUSD.BCST    36(AX), Z0, Z10
+	VPDPBUSD.BCST    40(AX), Z0, Z11
+	VPDPBUSD.BCST    44(AX), Z0, Z12
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z7
+	VPDPBUSD.BCST    52(AX), Z0, Z8
+	VPDPBUSD.BCST    56(AX), Z0, Z9
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z7
+	VPDPBUSD.BCST    76(AX), Z0, Z8
+	VPDPBUSD.BCST    80(AX), Z0, Z9
+	VPDPBUSD.BCST    84(AX), Z0, Z10
+	VPDPBUSD.BCST    88(AX), Z0, Z11
+	VPDPBUSD.BCST    92(AX), Z0, Z12
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z7
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPDPBUSD.BCST    112(AX), Z0, Z11
+	VPDPBUSD.BCST    116(AX), Z0, Z12
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    120(AX), Z0, Z7
+	VPDPBUSD.BCST    124(AX), Z0, Z8
+	VPDPBUSD.BCST    128(AX), Z0, Z9
+	VPDPBUSD.BCST    132(AX), Z0, Z10
+	VPDPBUSD.BCST    136(AX), Z0, Z11
+	VPDPBUSD.BCST    140(AX), Z0, Z12
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    144(AX), Z0, Z7
+	VPDPBUSD.BCST    148(AX), Z0, Z8
+	VPDPBUSD.BCST    152(AX), Z0, Z9
+	VPDPBUSD.BCST    156(AX), Z0, Z10
+	VPDPBUSD.BCST    160(AX), Z0, Z11
+	VPDPBUSD.BCST    164(AX), Z0, Z12
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    168(AX), Z0, Z7
+	VPDPBUSD.BCST    172(AX), Z0, Z8
+	VPDPBUSD.BCST    176(AX), Z0, Z9
+	VPDPBUSD.BCST    180(AX), Z0, Z10
+	VPDPBUSD.BCST    184(AX), Z0, Z11
+	VPDPBUSD.BCST    188(AX), Z0, Z12
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 216(CX), Z7, Z1
+	VFMADD231PS.BCST 216(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 220(CX), Z8, Z2
+	VFMADD231PS.BCST 220(AX), Z8, Z2
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 224(CX), Z9, Z3
+	VFMADD231PS.BCST 224(AX), Z9, Z3
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 228(CX), Z10, Z4
+	VFMADD231PS.BCST 228(AX), Z10, Z4
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 232(CX), Z11, Z5
+	VFMADD231PS.BCST 232(AX), Z11, Z5
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 236(CX), Z12, Z6
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z12, Z6
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -957,12 +987,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	VPDPWSSD.BCST 8(R8), Z0, Z9
@@ -970,17 +1000,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z11
 	VPDPWSSD.BCST 20(R8), Z0, Z12
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x7AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -989,173 +1021,176 @@ TEXT ·productQ80x7AVX512(SB), $0-72
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop1:
-	VPBROADCASTD 224(CX), Z8
-	VPBROADCASTD 228(CX), Z9
-	VPBROADCASTD 232(CX), Z10
-	VPBROADCASTD 236(CX), Z11
-	VPBROADCASTD 240(CX), Z12
-	VPBROADCASTD 244(CX), Z13
-	VPBROADCASTD 248(CX), Z14
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 224(AX), Z8
+	VPBROADCASTD 228(AX), Z9
+	VPBROADCASTD 232(AX), Z10
+	VPBROADCASTD 236(AX), Z11
+	VPBROADCASTD 240(AX), Z12
+	VPBROADCASTD 244(AX), Z13
+	VPBROADCASTD 248(AX), Z14
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPDPBUSD.BCST    12(CX), Z0, Z11
-	VPDPBUSD.BCST    16(CX), Z0, Z12
-	VPDPBUSD.BCST    20(CX), Z0, Z13
-	VPDPBUSD.BCST    24(CX), Z0, Z14
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z8
-	VPDPBUSD.BCST    32(CX), Z0, Z9
-	VPDPBUSD.BCST    36(CX), Z0, Z10
-	VPDPBUSD.BCST    40(CX), Z0, Z11
-	VPDPBUSD.BCST    44(CX), Z0, Z12
-	VPDPBUSD.BCST    48(CX), Z0, Z13
-	VPDPBUSD.BCST    52(CX), Z0, Z14
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z8
-	VPDPBUSD.BCST    60(CX), Z0, Z9
-	VPDPBUSD.BCST    64(CX), Z0, Z10
-	VPDPBUSD.BCST    68(CX), Z0, Z11
-	VPDPBUSD.BCST    72(CX), Z0, Z12
-	VPDPBUSD.BCST    76(CX), Z0, Z13
-	VPDPBUSD.BCST    80(CX), Z0, Z14
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPDPBUSD.BCST    100(CX), Z0, Z12
-	VPDPBUSD.BCST    104(CX), Z0, Z13
-	VPDPBUSD.BCST    108(CX), Z0, Z14
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    112(CX), Z0, Z8
-	VPDPBUSD.BCST    116(CX), Z0, Z9
-	VPDPBUSD.BCST    120(CX), Z0, Z10
-	VPDPBUSD.BCST    124(CX), Z0, Z11
-	VPDPBUSD.BCST    128(CX), Z0, Z12
-	VPDPBUSD.BCST    132(CX), Z0, Z13
-	VPDPBUSD.BCST    136(CX), Z0, Z14
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    140(CX), Z0, Z8
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VPDPBUSD.BCST    160(CX), Z0, Z13
-	VPDPBUSD.BCST    164(CX), Z0, Z14
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    168(CX), Z0, Z8
-	VPDPBUSD.BCST    172(CX), Z0, Z9
-	VPDPBUSD.BCST    176(CX), Z0, Z10
-	VPDPBUSD.BCST    180(CX), Z0, Z11
-	VPDPBUSD.BCST    184(CX), Z0, Z12
-	VPDPBUSD.BCST    188(CX), Z0, Z13
-	VPDPBUSD.BCST    192(CX), Z0, Z14
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    196(CX), Z0, Z8
-	VPDPBUSD.BCST    200(CX), Z0, Z9
-	VPDPBUSD.BCST    204(CX), Z0, Z10
-	VPDPBUSD.BCST    208(CX), Z0, Z11
-	VPDPBUSD.BCST    212(CX), Z0, Z12
-	VPDPBUSD.BCST    216(CX), Z0, Z13
-	VPDPBUSD.BCST    220(CX), Z0, Z14
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPDPBUSD.BCST    12(AX), Z0, Z11
+	VPDPBUSD.BCST    16(AX), Z0, Z12
+	VPDPBUSD.BCST    20(AX), Z0, Z13
+	VPDPBUSD.BCST    24(AX), Z0, Z14
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z8
+	VPDPBUSD.BCST    32(AX), Z0, Z9
+	VPDPBUSD.BCST    36(AX), Z0, Z10
+	VPDPBUSD.BCST    40(AX), Z0, Z11
+	VPDPBUSD.BCST    44(AX), Z0, Z12
+	VPDPBUSD.BCST    48(AX), Z0, Z13
+	VPDPBUSD.BCST    52(AX), Z0, Z14
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z8
+	VPDPBUSD.BCST    60(AX), Z0, Z9
+	VPDPBUSD.BCST    64(AX), Z0, Z10
+	VPDPBUSD.BCST    68(AX), Z0, Z11
+	VPDPBUSD.BCST    72(AX), Z0, Z12
+	VPDPBUSD.BCST    76(AX), Z0, Z13
+	VPDPBUSD.BCST    80(AX), Z0, Z14
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPDPBUSD.BCST    100(AX), Z0, Z12
+	VPDPBUSD.BCST    104(AX), Z0, Z13
+	VPDPBUSD.BCST    108(AX), Z0, Z14
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    112(AX), Z0, Z8
+	VPDPBUSD.BCST    116(AX), Z0, Z9
+	VPDPBUSD.BCST    120(AX), Z0, Z10
+	VPDPBUSD.BCST    124(AX), Z0, Z11
+	VPDPBUSD.BCST    128(AX), Z0, Z12
+	VPDPBUSD.BCST    132(AX), Z0, Z13
+	VPDPBUSD.BCST    136(AX), Z0, Z14
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    140(AX), Z0, Z8
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VPDPBUSD.BCST    160(AX), Z0, Z13
+	VPDPBUSD.BCST    164(AX), Z0, Z14
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    168(AX), Z0, Z8
+	VPDPBUSD.BCST    172(AX), Z0, Z9
+	VPDPBUSD.BCST    176(AX), Z0, Z10
+	VPDPBUSD.BCST    180(AX), Z0, Z11
+	VPDPBUSD.BCST    184(AX), Z0, Z12
+	VPDPBUSD.BCST    188(AX), Z0, Z13
+	VPDPBUSD.BCST    192(AX), Z0, Z14
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    196(AX), Z0, Z8
+	VPDPBUSD.BCST    200(AX), Z0, Z9
+	VPDPBUSD.BCST    204(AX), Z0, Z10
+	VPDPBUSD.BCST    208(AX), Z0, Z11
+	VPDPBUSD.BCST    212(AX), Z0, Z12
+	VPDPBUSD.BCST    216(AX), Z0, Z13
+	VPDPBUSD.BCST    220(AX), Z0, Z14
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 252(CX), Z8, Z1
+	VFMADD231PS.BCST 252(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 256(CX), Z9, Z2
+	VFMADD231PS.BCST 256(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 260(CX), Z10, Z3
+	VFMADD231PS.BCST 260(AX), Z10, Z3
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 264(CX), Z11, Z4
+	VFMADD231PS.BCST 264(AX), Z11, Z4
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 268(CX), Z12, Z5
+	VFMADD231PS.BCST 268(AX), Z12, Z5
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 272(CX), Z13, Z6
+	VFMADD231PS.BCST 272(AX), Z13, Z6
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 276(CX), Z14, Z7
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z14, Z7
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -1163,12 +1198,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
@@ -1177,17 +1212,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z13
 	VPDPWSSD.BCST 24(R8), Z0, Z14
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x8AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1197,190 +1234,193 @@ TEXT ·productQ80x8AVX512(SB), $0-72
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-loop1:
-	VPBROADCASTD 256(CX), Z9
-	VPBROADCASTD 260(CX), Z10
-	VPBROADCASTD 264(CX), Z11
-	VPBROADCASTD 268(CX), Z12
-	VPBROADCASTD 272(CX), Z13
-	VPBROADCASTD 276(CX), Z14
-	VPBROADCASTD 280(CX), Z15
-	VPBROADCASTD 284(CX), Z16
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 256(AX), Z9
+	VPBROADCASTD 260(AX), Z10
+	VPBROADCASTD 264(AX), Z11
+	VPBROADCASTD 268(AX), Z12
+	VPBROADCASTD 272(AX), Z13
+	VPBROADCASTD 276(AX), Z14
+	VPBROADCASTD 280(AX), Z15
+	VPBROADCASTD 284(AX), Z16
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPDPBUSD.BCST    16(CX), Z0, Z13
-	VPDPBUSD.BCST    20(CX), Z0, Z14
-	VPDPBUSD.BCST    24(CX), Z0, Z15
-	VPDPBUSD.BCST    28(CX), Z0, Z16
-	VMOVDQU32        64(AX), Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z9
-	VPDPBUSD.BCST    36(CX), Z0, Z10
-	VPDPBUSD.BCST    40(CX), Z0, Z11
-	VPDPBUSD.BCST    44(CX), Z0, Z12
-	VPDPBUSD.BCST    48(CX), Z0, Z13
-	VPDPBUSD.BCST    52(CX), Z0, Z14
-	VPDPBUSD.BCST    56(CX), Z0, Z15
-	VPDPBUSD.BCST    60(CX), Z0, Z16
-	VMOVDQU32        128(AX), Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z9
-	VPDPBUSD.BCST    68(CX), Z0, Z10
-	VPDPBUSD.BCST    72(CX), Z0, Z11
-	VPDPBUSD.BCST    76(CX), Z0, Z12
-	VPDPBUSD.BCST    80(CX), Z0, Z13
-	VPDPBUSD.BCST    84(CX), Z0, Z14
-	VPDPBUSD.BCST    88(CX), Z0, Z15
-	VPDPBUSD.BCST    92(CX), Z0, Z16
-	VMOVDQU32        192(AX), Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z9
-	VPDPBUSD.BCST    100(CX), Z0, Z10
-	VPDPBUSD.BCST    104(CX), Z0, Z11
-	VPDPBUSD.BCST    108(CX), Z0, Z12
-	VPDPBUSD.BCST    112(CX), Z0, Z13
-	VPDPBUSD.BCST    116(CX), Z0, Z14
-	VPDPBUSD.BCST    120(CX), Z0, Z15
-	VPDPBUSD.BCST    124(CX), Z0, Z16
-	VMOVDQU32        256(AX), Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    128(CX), Z0, Z9
-	VPDPBUSD.BCST    132(CX), Z0, Z10
-	VPDPBUSD.BCST    136(CX), Z0, Z11
-	VPDPBUSD.BCST    140(CX), Z0, Z12
-	VPDPBUSD.BCST    144(CX), Z0, Z13
-	VPDPBUSD.BCST    148(CX), Z0, Z14
-	VPDPBUSD.BCST    152(CX), Z0, Z15
-	VPDPBUSD.BCST    156(CX), Z0, Z16
-	VMOVDQU32        320(AX), Z0
-	PREFETCHT0       5216(AX)
-	VPDPBUSD.BCST    160(CX), Z0, Z9
-	VPDPBUSD.BCST    164(CX), Z0, Z10
-	VPDPBUSD.BCST    168(CX), Z0, Z11
-	VPDPBUSD.BCST    172(CX), Z0, Z12
-	VPDPBUSD.BCST    176(CX), Z0, Z13
-	VPDPBUSD.BCST    180(CX), Z0, Z14
-	VPDPBUSD.BCST    184(CX), Z0, Z15
-	VPDPBUSD.BCST    188(CX), Z0, Z16
-	VMOVDQU32        384(AX), Z0
-	PREFETCHT0       5280(AX)
-	VPDPBUSD.BCST    192(CX), Z0, Z9
-	VPDPBUSD.BCST    196(CX), Z0, Z10
-	VPDPBUSD.BCST    200(CX), Z0, Z11
-	VPDPBUSD.BCST    204(CX), Z0, Z12
-	VPDPBUSD.BCST    208(CX), Z0, Z13
-	VPDPBUSD.BCST    212(CX), Z0, Z14
-	VPDPBUSD.BCST    216(CX), Z0, Z15
-	VPDPBUSD.BCST    220(CX), Z0, Z16
-	VMOVDQU32        448(AX), Z0
-	PREFETCHT0       5344(AX)
-	VPDPBUSD.BCST    224(CX), Z0, Z9
-	VPDPBUSD.BCST    228(CX), Z0, Z10
-	VPDPBUSD.BCST    232(CX), Z0, Z11
-	VPDPBUSD.BCST    236(CX), Z0, Z12
-	VPDPBUSD.BCST    240(CX), Z0, Z13
-	VPDPBUSD.BCST    244(CX), Z0, Z14
-	VPDPBUSD.BCST    248(CX), Z0, Z15
-	VPDPBUSD.BCST    252(CX), Z0, Z16
-	VCVTPH2PS        512(AX), Z0
+back3:
+	VMOVDQU32        (BX), Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPDPBUSD.BCST    16(AX), Z0, Z13
+	VPDPBUSD.BCST    20(AX), Z0, Z14
+	VPDPBUSD.BCST    24(AX), Z0, Z15
+	VPDPBUSD.BCST    28(AX), Z0, Z16
+	VMOVDQU32        64(BX), Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z9
+	VPDPBUSD.BCST    36(AX), Z0, Z10
+	VPDPBUSD.BCST    40(AX), Z0, Z11
+	VPDPBUSD.BCST    44(AX), Z0, Z12
+	VPDPBUSD.BCST    48(AX), Z0, Z13
+	VPDPBUSD.BCST    52(AX), Z0, Z14
+	VPDPBUSD.BCST    56(AX), Z0, Z15
+	VPDPBUSD.BCST    60(AX), Z0, Z16
+	VMOVDQU32        128(BX), Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z9
+	VPDPBUSD.BCST    68(AX), Z0, Z10
+	VPDPBUSD.BCST    72(AX), Z0, Z11
+	VPDPBUSD.BCST    76(AX), Z0, Z12
+	VPDPBUSD.BCST    80(AX), Z0, Z13
+	VPDPBUSD.BCST    84(AX), Z0, Z14
+	VPDPBUSD.BCST    88(AX), Z0, Z15
+	VPDPBUSD.BCST    92(AX), Z0, Z16
+	VMOVDQU32        192(BX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z9
+	VPDPBUSD.BCST    100(AX), Z0, Z10
+	VPDPBUSD.BCST    104(AX), Z0, Z11
+	VPDPBUSD.BCST    108(AX), Z0, Z12
+	VPDPBUSD.BCST    112(AX), Z0, Z13
+	VPDPBUSD.BCST    116(AX), Z0, Z14
+	VPDPBUSD.BCST    120(AX), Z0, Z15
+	VPDPBUSD.BCST    124(AX), Z0, Z16
+	VMOVDQU32        256(BX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    128(AX), Z0, Z9
+	VPDPBUSD.BCST    132(AX), Z0, Z10
+	VPDPBUSD.BCST    136(AX), Z0, Z11
+	VPDPBUSD.BCST    140(AX), Z0, Z12
+	VPDPBUSD.BCST    144(AX), Z0, Z13
+	VPDPBUSD.BCST    148(AX), Z0, Z14
+	VPDPBUSD.BCST    152(AX), Z0, Z15
+	VPDPBUSD.BCST    156(AX), Z0, Z16
+	VMOVDQU32        320(BX), Z0
+	PREFETCHT0       5216(BX)
+	VPDPBUSD.BCST    160(AX), Z0, Z9
+	VPDPBUSD.BCST    164(AX), Z0, Z10
+	VPDPBUSD.BCST    168(AX), Z0, Z11
+	VPDPBUSD.BCST    172(AX), Z0, Z12
+	VPDPBUSD.BCST    176(AX), Z0, Z13
+	VPDPBUSD.BCST    180(AX), Z0, Z14
+	VPDPBUSD.BCST    184(AX), Z0, Z15
+	VPDPBUSD.BCST    188(AX), Z0, Z16
+	VMOVDQU32        384(BX), Z0
+	PREFETCHT0       5280(BX)
+	VPDPBUSD.BCST    192(AX), Z0, Z9
+	VPDPBUSD.BCST    196(AX), Z0, Z10
+	VPDPBUSD.BCST    200(AX), Z0, Z11
+	VPDPBUSD.BCST    204(AX), Z0, Z12
+	VPDPBUSD.BCST    208(AX), Z0, Z13
+	VPDPBUSD.BCST    212(AX), Z0, Z14
+	VPDPBUSD.BCST    216(AX), Z0, Z15
+	VPDPBUSD.BCST    220(AX), Z0, Z16
+	VMOVDQU32        448(BX), Z0
+	PREFETCHT0       5344(BX)
+	VPDPBUSD.BCST    224(AX), Z0, Z9
+	VPDPBUSD.BCST    228(AX), Z0, Z10
+	VPDPBUSD.BCST    232(AX), Z0, Z11
+	VPDPBUSD.BCST    236(AX), Z0, Z12
+	VPDPBUSD.BCST    240(AX), Z0, Z13
+	VPDPBUSD.BCST    244(AX), Z0, Z14
+	VPDPBUSD.BCST    248(AX), Z0, Z15
+	VPDPBUSD.BCST    252(AX), Z0, Z16
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 288(CX), Z9, Z1
+	VFMADD231PS.BCST 288(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 292(CX), Z10, Z2
+	VFMADD231PS.BCST 292(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 296(CX), Z11, Z3
+	VFMADD231PS.BCST 296(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 300(CX), Z12, Z4
+	VFMADD231PS.BCST 300(AX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 304(CX), Z13, Z5
+	VFMADD231PS.BCST 304(AX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 308(CX), Z14, Z6
+	VFMADD231PS.BCST 308(AX), Z14, Z6
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 312(CX), Z15, Z7
+	VFMADD231PS.BCST 312(AX), Z15, Z7
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 316(CX), Z16, Z8
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 316(AX), Z16, Z8
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x00000140, AX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x00000008, R9
@@ -1388,12 +1428,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000007, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X17, Z0, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
@@ -1403,17 +1443,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z15
 	VPDPWSSD.BCST 28(R8), Z0, Z16
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ80x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x4PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -1422,243 +1464,246 @@ TEXT ·productQ80x4PairAVX512(SB), $0-72
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	IMUL3Q $0x00000220, DX, DI
-	LEAQ   (AX)(DI*2), R8
+	IMUL3Q $0x00000220, SI, DI
+	LEAQ   (BX)(DI*2), R8
 
-loop1:
-	VPBROADCASTD 128(CX), Z11
+loop2:
+	VPBROADCASTD 128(AX), Z11
 	VMOVDQA64    Z11, Z15
-	VPBROADCASTD 132(CX), Z12
+	VPBROADCASTD 132(AX), Z12
 	VMOVDQA64    Z12, Z16
-	VPBROADCASTD 136(CX), Z13
+	VPBROADCASTD 136(AX), Z13
 	VMOVDQA64    Z13, Z17
-	VPBROADCASTD 140(CX), Z14
+	VPBROADCASTD 140(AX), Z14
 	VMOVDQA64    Z14, Z18
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	VMOVDQU32        (AX)(DI*1), Z1
+back3:
+	VMOVDQU32        (BX), Z0
+	VMOVDQU32        (BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        64(AX), Z0
-	VMOVDQU32        64(AX)(DI*1), Z1
+	VMOVDQU32        64(BX), Z0
+	VMOVDQU32        64(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        128(AX), Z0
-	VMOVDQU32        128(AX)(DI*1), Z1
+	VMOVDQU32        128(BX), Z0
+	VMOVDQU32        128(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        192(AX), Z0
-	VMOVDQU32        192(AX)(DI*1), Z1
+	VMOVDQU32        192(BX), Z0
+	VMOVDQU32        192(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        256(AX), Z0
-	VMOVDQU32        256(AX)(DI*1), Z1
+	VMOVDQU32        256(BX), Z0
+	VMOVDQU32        256(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        320(AX), Z0
-	VMOVDQU32        320(AX)(DI*1), Z1
+	VMOVDQU32        320(BX), Z0
+	VMOVDQU32        320(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        384(AX), Z0
-	VMOVDQU32        384(AX)(DI*1), Z1
+	VMOVDQU32        384(BX), Z0
+	VMOVDQU32        384(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VMOVDQU32        448(AX), Z0
-	VMOVDQU32        448(AX)(DI*1), Z1
+	VMOVDQU32        448(BX), Z0
+	VMOVDQU32        448(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	PREFETCHT1       128(R8)
 	ADDQ             $0x000000c0, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z11
 	VPDPBUSD         Z10, Z1, Z15
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VCVTPH2PS        512(AX), Z0
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 144(CX), Z11, Z2
+	VFMADD231PS.BCST 144(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 148(CX), Z12, Z3
+	VFMADD231PS.BCST 148(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 152(CX), Z13, Z4
+	VFMADD231PS.BCST 152(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 156(CX), Z14, Z5
-	VCVTPH2PS        512(AX)(DI*1), Z0
+	VFMADD231PS.BCST 156(AX), Z14, Z5
+	VCVTPH2PS        512(BX)(DI*1), Z0
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 144(CX), Z15, Z6
+	VFMADD231PS.BCST 144(AX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 148(CX), Z16, Z7
+	VFMADD231PS.BCST 148(AX), Z16, Z7
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 152(CX), Z17, Z8
+	VFMADD231PS.BCST 152(AX), Z17, Z8
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 156(CX), Z18, Z9
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z18, Z9
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x00000008, R11
@@ -1666,7 +1711,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000007, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
@@ -1674,7 +1719,7 @@ next2:
 	VPSRLW       X10, Z1, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z11
 	VPDPWSSD     Z10, Z1, Z15
@@ -1688,17 +1733,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z14
 	VPDPWSSD     Z10, Z1, Z18
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ80x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x5PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -1709,283 +1756,286 @@ TEXT ·productQ80x5PairAVX512(SB), $0-72
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	IMUL3Q $0x00000220, DX, DI
-	LEAQ   (AX)(DI*2), R8
+	IMUL3Q $0x00000220, SI, DI
+	LEAQ   (BX)(DI*2), R8
 
-loop1:
-	VPBROADCASTD 160(CX), Z13
+loop2:
+	VPBROADCASTD 160(AX), Z13
 	VMOVDQA64    Z13, Z18
-	VPBROADCASTD 164(CX), Z14
+	VPBROADCASTD 164(AX), Z14
 	VMOVDQA64    Z14, Z19
-	VPBROADCASTD 168(CX), Z15
+	VPBROADCASTD 168(AX), Z15
 	VMOVDQA64    Z15, Z20
-	VPBROADCASTD 172(CX), Z16
+	VPBROADCASTD 172(AX), Z16
 	VMOVDQA64    Z16, Z21
-	VPBROADCASTD 176(CX), Z17
+	VPBROADCASTD 176(AX), Z17
 	VMOVDQA64    Z17, Z22
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	VMOVDQU32        (AX)(DI*1), Z1
+back3:
+	VMOVDQU32        (BX), Z0
+	VMOVDQU32        (BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        64(AX), Z0
-	VMOVDQU32        64(AX)(DI*1), Z1
+	VMOVDQU32        64(BX), Z0
+	VMOVDQU32        64(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        128(AX), Z0
-	VMOVDQU32        128(AX)(DI*1), Z1
+	VMOVDQU32        128(BX), Z0
+	VMOVDQU32        128(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        192(AX), Z0
-	VMOVDQU32        192(AX)(DI*1), Z1
+	VMOVDQU32        192(BX), Z0
+	VMOVDQU32        192(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        256(AX), Z0
-	VMOVDQU32        256(AX)(DI*1), Z1
+	VMOVDQU32        256(BX), Z0
+	VMOVDQU32        256(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        320(AX), Z0
-	VMOVDQU32        320(AX)(DI*1), Z1
+	VMOVDQU32        320(BX), Z0
+	VMOVDQU32        320(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        384(AX), Z0
-	VMOVDQU32        384(AX)(DI*1), Z1
+	VMOVDQU32        384(BX), Z0
+	VMOVDQU32        384(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VMOVDQU32        448(AX), Z0
-	VMOVDQU32        448(AX)(DI*1), Z1
+	VMOVDQU32        448(BX), Z0
+	VMOVDQU32        448(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	PREFETCHT1       128(R8)
 	ADDQ             $0x000000c0, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z13
 	VPDPBUSD         Z12, Z1, Z18
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VCVTPH2PS        512(AX), Z0
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 180(CX), Z13, Z2
+	VFMADD231PS.BCST 180(AX), Z13, Z2
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 184(CX), Z14, Z3
+	VFMADD231PS.BCST 184(AX), Z14, Z3
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 188(CX), Z15, Z4
+	VFMADD231PS.BCST 188(AX), Z15, Z4
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 192(CX), Z16, Z5
+	VFMADD231PS.BCST 192(AX), Z16, Z5
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 196(CX), Z17, Z6
-	VCVTPH2PS        512(AX)(DI*1), Z0
+	VFMADD231PS.BCST 196(AX), Z17, Z6
+	VCVTPH2PS        512(BX)(DI*1), Z0
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 180(CX), Z18, Z7
+	VFMADD231PS.BCST 180(AX), Z18, Z7
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 184(CX), Z19, Z8
+	VFMADD231PS.BCST 184(AX), Z19, Z8
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 188(CX), Z20, Z9
+	VFMADD231PS.BCST 188(AX), Z20, Z9
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 192(CX), Z21, Z10
+	VFMADD231PS.BCST 192(AX), Z21, Z10
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 196(CX), Z22, Z11
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z22, Z11
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x00000008, R11
@@ -1993,7 +2043,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000007, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
@@ -2001,7 +2051,7 @@ next2:
 	VPSRLW       X12, Z1, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z13
 	VPDPWSSD     Z12, Z1, Z18
@@ -2018,17 +2068,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z17
 	VPDPWSSD     Z12, Z1, Z22
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ80x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ80x6PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	MOVQ   large+32(FP), BX
-	MOVQ   masks+40(FP), SI
+TEXT ·productQ80x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ   tile+16(FP), BX
+	MOVQ   blocks+56(FP), SI
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -2041,323 +2093,326 @@ TEXT ·productQ80x6PairAVX512(SB), $0-72
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
-	IMUL3Q $0x00000220, DX, DI
-	LEAQ   (AX)(DI*2), R8
+	IMUL3Q $0x00000220, SI, DI
+	LEAQ   (BX)(DI*2), R8
 
-loop1:
-	VPBROADCASTD 192(CX), Z15
+loop2:
+	VPBROADCASTD 192(AX), Z15
 	VMOVDQA64    Z15, Z21
-	VPBROADCASTD 196(CX), Z16
+	VPBROADCASTD 196(AX), Z16
 	VMOVDQA64    Z16, Z22
-	VPBROADCASTD 200(CX), Z17
+	VPBROADCASTD 200(AX), Z17
 	VMOVDQA64    Z17, Z23
-	VPBROADCASTD 204(CX), Z18
+	VPBROADCASTD 204(AX), Z18
 	VMOVDQA64    Z18, Z24
-	VPBROADCASTD 208(CX), Z19
+	VPBROADCASTD 208(AX), Z19
 	VMOVDQA64    Z19, Z25
-	VPBROADCASTD 212(CX), Z20
+	VPBROADCASTD 212(AX), Z20
 	VMOVDQA64    Z20, Z26
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VMOVDQU32        (AX), Z0
-	VMOVDQU32        (AX)(DI*1), Z1
+back3:
+	VMOVDQU32        (BX), Z0
+	VMOVDQU32        (BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        64(AX), Z0
-	VMOVDQU32        64(AX)(DI*1), Z1
+	VMOVDQU32        64(BX), Z0
+	VMOVDQU32        64(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        128(AX), Z0
-	VMOVDQU32        128(AX)(DI*1), Z1
+	VMOVDQU32        128(BX), Z0
+	VMOVDQU32        128(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        192(AX), Z0
-	VMOVDQU32        192(AX)(DI*1), Z1
+	VMOVDQU32        192(BX), Z0
+	VMOVDQU32        192(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        256(AX), Z0
-	VMOVDQU32        256(AX)(DI*1), Z1
+	VMOVDQU32        256(BX), Z0
+	VMOVDQU32        256(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        320(AX), Z0
-	VMOVDQU32        320(AX)(DI*1), Z1
+	VMOVDQU32        320(BX), Z0
+	VMOVDQU32        320(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        384(AX), Z0
-	VMOVDQU32        384(AX)(DI*1), Z1
+	VMOVDQU32        384(BX), Z0
+	VMOVDQU32        384(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VMOVDQU32        448(AX), Z0
-	VMOVDQU32        448(AX)(DI*1), Z1
+	VMOVDQU32        448(BX), Z0
+	VMOVDQU32        448(BX)(DI*1), Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	PREFETCHT1       128(R8)
 	ADDQ             $0x000000c0, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z15
 	VPDPBUSD         Z14, Z1, Z21
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VCVTPH2PS        512(AX), Z0
+	VCVTPH2PS        512(BX), Z0
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 216(CX), Z15, Z2
+	VFMADD231PS.BCST 216(AX), Z15, Z2
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 220(CX), Z16, Z3
+	VFMADD231PS.BCST 220(AX), Z16, Z3
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 224(CX), Z17, Z4
+	VFMADD231PS.BCST 224(AX), Z17, Z4
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 228(CX), Z18, Z5
+	VFMADD231PS.BCST 228(AX), Z18, Z5
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 232(CX), Z19, Z6
+	VFMADD231PS.BCST 232(AX), Z19, Z6
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 236(CX), Z20, Z7
-	VCVTPH2PS        512(AX)(DI*1), Z0
+	VFMADD231PS.BCST 236(AX), Z20, Z7
+	VCVTPH2PS        512(BX)(DI*1), Z0
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 216(CX), Z21, Z8
+	VFMADD231PS.BCST 216(AX), Z21, Z8
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 220(CX), Z22, Z9
+	VFMADD231PS.BCST 220(AX), Z22, Z9
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 224(CX), Z23, Z10
+	VFMADD231PS.BCST 224(AX), Z23, Z10
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 228(CX), Z24, Z11
+	VFMADD231PS.BCST 228(AX), Z24, Z11
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VFMADD231PS.BCST 232(CX), Z25, Z12
+	VFMADD231PS.BCST 232(AX), Z25, Z12
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VFMADD231PS.BCST 236(CX), Z26, Z13
-	ADDQ             $0x00000220, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z26, Z13
+	ADDQ             $0x00000220, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x00000008, R11
@@ -2365,7 +2420,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000007, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  wordsff<>+0(SB), Z0, Z0
@@ -2373,7 +2428,7 @@ next2:
 	VPSRLW       X14, Z1, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z15
 	VPDPWSSD     Z14, Z1, Z21
@@ -2393,86 +2448,91 @@ next2:
 	VPDPWSSD     Z14, Z0, Z20
 	VPDPWSSD     Z14, Z1, Z26
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x1AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z2
 
-loop1:
-	VPSRAD.BCST $0x04, 32(CX), Z3
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 32(AX), Z3
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z2, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z3
-	VPANDD           64(AX), Z2, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z3
-	VPANDD           128(AX), Z2, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z3
-	VPANDD           192(AX), Z2, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z3
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z2, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z3
+	VPANDD           64(BX), Z2, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z3
+	VPANDD           128(BX), Z2, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z3
+	VPANDD           192(BX), Z2, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z3
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    16(CX), Z0, Z3
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    16(AX), Z0, Z3
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    20(CX), Z0, Z3
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    20(AX), Z0, Z3
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    24(CX), Z0, Z3
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    24(AX), Z0, Z3
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    28(CX), Z0, Z3
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    28(AX), Z0, Z3
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z0, Z3, Z3
-	VFMADD231PS.BCST 36(CX), Z3, Z1
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z3, Z1
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -2480,112 +2540,117 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X4, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z3
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x2AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z3
 
-loop1:
-	VPSRAD.BCST $0x04, 64(CX), Z4
-	VPSRAD.BCST $0x04, 68(CX), Z5
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 64(AX), Z4
+	VPSRAD.BCST $0x04, 68(AX), Z5
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z3, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z4
-	VPDPBUSD.BCST    4(CX), Z0, Z5
-	VPANDD           64(AX), Z3, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z4
-	VPDPBUSD.BCST    12(CX), Z0, Z5
-	VPANDD           128(AX), Z3, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z4
-	VPDPBUSD.BCST    20(CX), Z0, Z5
-	VPANDD           192(AX), Z3, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z4
-	VPDPBUSD.BCST    28(CX), Z0, Z5
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z3, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z4
+	VPDPBUSD.BCST    4(AX), Z0, Z5
+	VPANDD           64(BX), Z3, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z4
+	VPDPBUSD.BCST    12(AX), Z0, Z5
+	VPANDD           128(BX), Z3, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z4
+	VPDPBUSD.BCST    20(AX), Z0, Z5
+	VPANDD           192(BX), Z3, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z4
+	VPDPBUSD.BCST    28(AX), Z0, Z5
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    32(CX), Z0, Z4
-	VPDPBUSD.BCST    36(CX), Z0, Z5
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    32(AX), Z0, Z4
+	VPDPBUSD.BCST    36(AX), Z0, Z5
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    40(CX), Z0, Z4
-	VPDPBUSD.BCST    44(CX), Z0, Z5
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    40(AX), Z0, Z4
+	VPDPBUSD.BCST    44(AX), Z0, Z5
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z4
-	VPDPBUSD.BCST    52(CX), Z0, Z5
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z4
+	VPDPBUSD.BCST    52(AX), Z0, Z5
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    56(CX), Z0, Z4
-	VPDPBUSD.BCST    60(CX), Z0, Z5
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    56(AX), Z0, Z4
+	VPDPBUSD.BCST    60(AX), Z0, Z5
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VFMADD231PS.BCST 72(CX), Z4, Z1
+	VFMADD231PS.BCST 72(AX), Z4, Z1
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VFMADD231PS.BCST 76(CX), Z5, Z2
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z5, Z2
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -2593,131 +2658,136 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z4
 	VPDPWSSD.BCST 4(R8), Z0, Z5
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x3AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z4
 
-loop1:
-	VPSRAD.BCST $0x04, 96(CX), Z5
-	VPSRAD.BCST $0x04, 100(CX), Z6
-	VPSRAD.BCST $0x04, 104(CX), Z7
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 96(AX), Z5
+	VPSRAD.BCST $0x04, 100(AX), Z6
+	VPSRAD.BCST $0x04, 104(AX), Z7
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z4, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z5
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPDPBUSD.BCST    8(CX), Z0, Z7
-	VPANDD           64(AX), Z4, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z5
-	VPDPBUSD.BCST    16(CX), Z0, Z6
-	VPDPBUSD.BCST    20(CX), Z0, Z7
-	VPANDD           128(AX), Z4, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z5
-	VPDPBUSD.BCST    28(CX), Z0, Z6
-	VPDPBUSD.BCST    32(CX), Z0, Z7
-	VPANDD           192(AX), Z4, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z5
-	VPDPBUSD.BCST    40(CX), Z0, Z6
-	VPDPBUSD.BCST    44(CX), Z0, Z7
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z4, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z5
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPDPBUSD.BCST    8(AX), Z0, Z7
+	VPANDD           64(BX), Z4, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z5
+	VPDPBUSD.BCST    16(AX), Z0, Z6
+	VPDPBUSD.BCST    20(AX), Z0, Z7
+	VPANDD           128(BX), Z4, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z5
+	VPDPBUSD.BCST    28(AX), Z0, Z6
+	VPDPBUSD.BCST    32(AX), Z0, Z7
+	VPANDD           192(BX), Z4, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z5
+	VPDPBUSD.BCST    40(AX), Z0, Z6
+	VPDPBUSD.BCST    44(AX), Z0, Z7
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z5
-	VPDPBUSD.BCST    52(CX), Z0, Z6
-	VPDPBUSD.BCST    56(CX), Z0, Z7
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z5
+	VPDPBUSD.BCST    52(AX), Z0, Z6
+	VPDPBUSD.BCST    56(AX), Z0, Z7
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    60(CX), Z0, Z5
-	VPDPBUSD.BCST    64(CX), Z0, Z6
-	VPDPBUSD.BCST    68(CX), Z0, Z7
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    60(AX), Z0, Z5
+	VPDPBUSD.BCST    64(AX), Z0, Z6
+	VPDPBUSD.BCST    68(AX), Z0, Z7
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    72(CX), Z0, Z5
-	VPDPBUSD.BCST    76(CX), Z0, Z6
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    72(AX), Z0, Z5
+	VPDPBUSD.BCST    76(AX), Z0, Z6
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    84(CX), Z0, Z5
-	VPDPBUSD.BCST    88(CX), Z0, Z6
-	VPDPBUSD.BCST    92(CX), Z0, Z7
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    84(AX), Z0, Z5
+	VPDPBUSD.BCST    88(AX), Z0, Z6
+	VPDPBUSD.BCST    92(AX), Z0, Z7
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VFMADD231PS.BCST 108(CX), Z5, Z1
+	VFMADD231PS.BCST 108(AX), Z5, Z1
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 112(CX), Z6, Z2
+	VFMADD231PS.BCST 112(AX), Z6, Z2
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 116(CX), Z7, Z3
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z7, Z3
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -2725,27 +2795,29 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X8, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z5
 	VPDPWSSD.BCST 4(R8), Z0, Z6
 	VPDPWSSD.BCST 8(R8), Z0, Z7
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x4AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -2753,122 +2825,125 @@ TEXT ·productQ40x4AVX512(SB), $0-72
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z5
 
-loop1:
-	VPSRAD.BCST $0x04, 128(CX), Z6
-	VPSRAD.BCST $0x04, 132(CX), Z7
-	VPSRAD.BCST $0x04, 136(CX), Z8
-	VPSRAD.BCST $0x04, 140(CX), Z9
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 128(AX), Z6
+	VPSRAD.BCST $0x04, 132(AX), Z7
+	VPSRAD.BCST $0x04, 136(AX), Z8
+	VPSRAD.BCST $0x04, 140(AX), Z9
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z5, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPDPBUSD.BCST    4(CX), Z0, Z7
-	VPDPBUSD.BCST    8(CX), Z0, Z8
-	VPDPBUSD.BCST    12(CX), Z0, Z9
-	VPANDD           64(AX), Z5, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z6
-	VPDPBUSD.BCST    20(CX), Z0, Z7
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPANDD           128(AX), Z5, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z6
-	VPDPBUSD.BCST    36(CX), Z0, Z7
-	VPDPBUSD.BCST    40(CX), Z0, Z8
-	VPDPBUSD.BCST    44(CX), Z0, Z9
-	VPANDD           192(AX), Z5, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z6
-	VPDPBUSD.BCST    52(CX), Z0, Z7
-	VPDPBUSD.BCST    56(CX), Z0, Z8
-	VPDPBUSD.BCST    60(CX), Z0, Z9
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z5, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPDPBUSD.BCST    4(AX), Z0, Z7
+	VPDPBUSD.BCST    8(AX), Z0, Z8
+	VPDPBUSD.BCST    12(AX), Z0, Z9
+	VPANDD           64(BX), Z5, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z6
+	VPDPBUSD.BCST    20(AX), Z0, Z7
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPANDD           128(BX), Z5, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z6
+	VPDPBUSD.BCST    36(AX), Z0, Z7
+	VPDPBUSD.BCST    40(AX), Z0, Z8
+	VPDPBUSD.BCST    44(AX), Z0, Z9
+	VPANDD           192(BX), Z5, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z6
+	VPDPBUSD.BCST    52(AX), Z0, Z7
+	VPDPBUSD.BCST    56(AX), Z0, Z8
+	VPDPBUSD.BCST    60(AX), Z0, Z9
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    64(CX), Z0, Z6
-	VPDPBUSD.BCST    68(CX), Z0, Z7
-	VPDPBUSD.BCST    72(CX), Z0, Z8
-	VPDPBUSD.BCST    76(CX), Z0, Z9
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    64(AX), Z0, Z6
+	VPDPBUSD.BCST    68(AX), Z0, Z7
+	VPDPBUSD.BCST    72(AX), Z0, Z8
+	VPDPBUSD.BCST    76(AX), Z0, Z9
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z6
-	VPDPBUSD.BCST    84(CX), Z0, Z7
-	VPDPBUSD.BCST    88(CX), Z0, Z8
-	VPDPBUSD.BCST    92(CX), Z0, Z9
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z6
+	VPDPBUSD.BCST    84(AX), Z0, Z7
+	VPDPBUSD.BCST    88(AX), Z0, Z8
+	VPDPBUSD.BCST    92(AX), Z0, Z9
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z6
-	VPDPBUSD.BCST    100(CX), Z0, Z7
-	VPDPBUSD.BCST    104(CX), Z0, Z8
-	VPDPBUSD.BCST    108(CX), Z0, Z9
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z6
+	VPDPBUSD.BCST    100(AX), Z0, Z7
+	VPDPBUSD.BCST    104(AX), Z0, Z8
+	VPDPBUSD.BCST    108(AX), Z0, Z9
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z6
-	VPDPBUSD.BCST    116(CX), Z0, Z7
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    112(AX), Z0, Z6
+	VPDPBUSD.BCST    116(AX), Z0, Z7
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 144(CX), Z6, Z1
+	VFMADD231PS.BCST 144(AX), Z6, Z1
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 148(CX), Z7, Z2
+	VFMADD231PS.BCST 148(AX), Z7, Z2
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 152(CX), Z8, Z3
+	VFMADD231PS.BCST 152(AX), Z8, Z3
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 156(CX), Z9, Z4
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z9, Z4
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -2876,28 +2951,30 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X10, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	VPDPWSSD.BCST 4(R8), Z0, Z7
 	VPDPWSSD.BCST 8(R8), Z0, Z8
 	VPDPWSSD.BCST 12(R8), Z0, Z9
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x5AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -2906,139 +2983,142 @@ TEXT ·productQ40x5AVX512(SB), $0-72
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z6
 
-loop1:
-	VPSRAD.BCST $0x04, 160(CX), Z7
-	VPSRAD.BCST $0x04, 164(CX), Z8
-	VPSRAD.BCST $0x04, 168(CX), Z9
-	VPSRAD.BCST $0x04, 172(CX), Z10
-	VPSRAD.BCST $0x04, 176(CX), Z11
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 160(AX), Z7
+	VPSRAD.BCST $0x04, 164(AX), Z8
+	VPSRAD.BCST $0x04, 168(AX), Z9
+	VPSRAD.BCST $0x04, 172(AX), Z10
+	VPSRAD.BCST $0x04, 176(AX), Z11
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z6, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPDPBUSD.BCST    8(CX), Z0, Z9
-	VPDPBUSD.BCST    12(CX), Z0, Z10
-	VPDPBUSD.BCST    16(CX), Z0, Z11
-	VPANDD           64(AX), Z6, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z7
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPANDD           128(AX), Z6, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VPDPBUSD.BCST    48(CX), Z0, Z9
-	VPDPBUSD.BCST    52(CX), Z0, Z10
-	VPDPBUSD.BCST    56(CX), Z0, Z11
-	VPANDD           192(AX), Z6, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z7
-	VPDPBUSD.BCST    64(CX), Z0, Z8
-	VPDPBUSD.BCST    68(CX), Z0, Z9
-	VPDPBUSD.BCST    72(CX), Z0, Z10
-	VPDPBUSD.BCST    76(CX), Z0, Z11
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z6, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPDPBUSD.BCST    8(AX), Z0, Z9
+	VPDPBUSD.BCST    12(AX), Z0, Z10
+	VPDPBUSD.BCST    16(AX), Z0, Z11
+	VPANDD           64(BX), Z6, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z7
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPANDD           128(BX), Z6, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VPDPBUSD.BCST    48(AX), Z0, Z9
+	VPDPBUSD.BCST    52(AX), Z0, Z10
+	VPDPBUSD.BCST    56(AX), Z0, Z11
+	VPANDD           192(BX), Z6, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z7
+	VPDPBUSD.BCST    64(AX), Z0, Z8
+	VPDPBUSD.BCST    68(AX), Z0, Z9
+	VPDPBUSD.BCST    72(AX), Z0, Z10
+	VPDPBUSD.BCST    76(AX), Z0, Z11
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    100(CX), Z0, Z7
-	VPDPBUSD.BCST    104(CX), Z0, Z8
-	VPDPBUSD.BCST    108(CX), Z0, Z9
-	VPDPBUSD.BCST    112(CX), Z0, Z10
-	VPDPBUSD.BCST    116(CX), Z0, Z11
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    100(AX), Z0, Z7
+	VPDPBUSD.BCST    104(AX), Z0, Z8
+	VPDPBUSD.BCST    108(AX), Z0, Z9
+	VPDPBUSD.BCST    112(AX), Z0, Z10
+	VPDPBUSD.BCST    116(AX), Z0, Z11
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z7
-	VPDPBUSD.BCST    124(CX), Z0, Z8
-	VPDPBUSD.BCST    128(CX), Z0, Z9
-	VPDPBUSD.BCST    132(CX), Z0, Z10
-	VPDPBUSD.BCST    136(CX), Z0, Z11
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z7
+	VPDPBUSD.BCST    124(AX), Z0, Z8
+	VPDPBUSD.BCST    128(AX), Z0, Z9
+	VPDPBUSD.BCST    132(AX), Z0, Z10
+	VPDPBUSD.BCST    136(AX), Z0, Z11
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z7
-	VPDPBUSD.BCST    144(CX), Z0, Z8
-	VPDPBUSD.BCST    148(CX), Z0, Z9
-	VPDPBUSD.BCST    152(CX), Z0, Z10
-	VPDPBUSD.BCST    156(CX), Z0, Z11
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z7
+	VPDPBUSD.BCST    144(AX), Z0, Z8
+	VPDPBUSD.BCST    148(AX), Z0, Z9
+	VPDPBUSD.BCST    152(AX), Z0, Z10
+	VPDPBUSD.BCST    156(AX), Z0, Z11
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 180(CX), Z7, Z1
+	VFMADD231PS.BCST 180(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 184(CX), Z8, Z2
+	VFMADD231PS.BCST 184(AX), Z8, Z2
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 188(CX), Z9, Z3
+	VFMADD231PS.BCST 188(AX), Z9, Z3
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 192(CX), Z10, Z4
+	VFMADD231PS.BCST 192(AX), Z10, Z4
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 196(CX), Z11, Z5
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z11, Z5
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -3046,29 +3126,31 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	VPDPWSSD.BCST 8(R8), Z0, Z9
 	VPDPWSSD.BCST 12(R8), Z0, Z10
 	VPDPWSSD.BCST 16(R8), Z0, Z11
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x6AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -3078,156 +3160,159 @@ TEXT ·productQ40x6AVX512(SB), $0-72
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z7
 
-loop1:
-	VPSRAD.BCST $0x04, 192(CX), Z8
-	VPSRAD.BCST $0x04, 196(CX), Z9
-	VPSRAD.BCST $0x04, 200(CX), Z10
-	VPSRAD.BCST $0x04, 204(CX), Z11
-	VPSRAD.BCST $0x04, 208(CX), Z12
-	VPSRAD.BCST $0x04, 212(CX), Z13
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 192(AX), Z8
+	VPSRAD.BCST $0x04, 196(AX), Z9
+	VPSRAD.BCST $0x04, 200(AX), Z10
+	VPSRAD.BCST $0x04, 204(AX), Z11
+	VPSRAD.BCST $0x04, 208(AX), Z12
+	VPSRAD.BCST $0x04, 212(AX), Z13
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z7, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPDPBUSD.BCST    12(CX), Z0, Z11
-	VPDPBUSD.BCST    16(CX), Z0, Z12
-	VPDPBUSD.BCST    20(CX), Z0, Z13
-	VPANDD           64(AX), Z7, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPDPBUSD.BCST    40(CX), Z0, Z12
-	VPDPBUSD.BCST    44(CX), Z0, Z13
-	VPANDD           128(AX), Z7, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z8
-	VPDPBUSD.BCST    52(CX), Z0, Z9
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VPDPBUSD.BCST    60(CX), Z0, Z11
-	VPDPBUSD.BCST    64(CX), Z0, Z12
-	VPDPBUSD.BCST    68(CX), Z0, Z13
-	VPANDD           192(AX), Z7, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z8
-	VPDPBUSD.BCST    76(CX), Z0, Z9
-	VPDPBUSD.BCST    80(CX), Z0, Z10
-	VPDPBUSD.BCST    84(CX), Z0, Z11
-	VPDPBUSD.BCST    88(CX), Z0, Z12
-	VPDPBUSD.BCST    92(CX), Z0, Z13
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z7, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPDPBUSD.BCST    12(AX), Z0, Z11
+	VPDPBUSD.BCST    16(AX), Z0, Z12
+	VPDPBUSD.BCST    20(AX), Z0, Z13
+	VPANDD           64(BX), Z7, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPDPBUSD.BCST    40(AX), Z0, Z12
+	VPDPBUSD.BCST    44(AX), Z0, Z13
+	VPANDD           128(BX), Z7, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z8
+	VPDPBUSD.BCST    52(AX), Z0, Z9
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VPDPBUSD.BCST    60(AX), Z0, Z11
+	VPDPBUSD.BCST    64(AX), Z0, Z12
+	VPDPBUSD.BCST    68(AX), Z0, Z13
+	VPANDD           192(BX), Z7, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z8
+	VPDPBUSD.BCST    76(AX), Z0, Z9
+	VPDPBUSD.BCST    80(AX), Z0, Z10
+	VPDPBUSD.BCST    84(AX), Z0, Z11
+	VPDPBUSD.BCST    88(AX), Z0, Z12
+	VPDPBUSD.BCST    92(AX), Z0, Z13
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z8
-	VPDPBUSD.BCST    100(CX), Z0, Z9
-	VPDPBUSD.BCST    104(CX), Z0, Z10
-	VPDPBUSD.BCST    108(CX), Z0, Z11
-	VPDPBUSD.BCST    112(CX), Z0, Z12
-	VPDPBUSD.BCST    116(CX), Z0, Z13
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z8
+	VPDPBUSD.BCST    100(AX), Z0, Z9
+	VPDPBUSD.BCST    104(AX), Z0, Z10
+	VPDPBUSD.BCST    108(AX), Z0, Z11
+	VPDPBUSD.BCST    112(AX), Z0, Z12
+	VPDPBUSD.BCST    116(AX), Z0, Z13
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPDPBUSD.BCST    140(CX), Z0, Z13
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPDPBUSD.BCST    140(AX), Z0, Z13
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    144(CX), Z0, Z8
-	VPDPBUSD.BCST    148(CX), Z0, Z9
-	VPDPBUSD.BCST    152(CX), Z0, Z10
-	VPDPBUSD.BCST    156(CX), Z0, Z11
-	VPDPBUSD.BCST    160(CX), Z0, Z12
-	VPDPBUSD.BCST    164(CX), Z0, Z13
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    144(AX), Z0, Z8
+	VPDPBUSD.BCST    148(AX), Z0, Z9
+	VPDPBUSD.BCST    152(AX), Z0, Z10
+	VPDPBUSD.BCST    156(AX), Z0, Z11
+	VPDPBUSD.BCST    160(AX), Z0, Z12
+	VPDPBUSD.BCST    164(AX), Z0, Z13
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z8
-	VPDPBUSD.BCST    172(CX), Z0, Z9
-	VPDPBUSD.BCST    176(CX), Z0, Z10
-	VPDPBUSD.BCST    180(CX), Z0, Z11
-	VPDPBUSD.BCST    184(CX), Z0, Z12
-	VPDPBUSD.BCST    188(CX), Z0, Z13
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z8
+	VPDPBUSD.BCST    172(AX), Z0, Z9
+	VPDPBUSD.BCST    176(AX), Z0, Z10
+	VPDPBUSD.BCST    180(AX), Z0, Z11
+	VPDPBUSD.BCST    184(AX), Z0, Z12
+	VPDPBUSD.BCST    188(AX), Z0, Z13
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 216(CX), Z8, Z1
+	VFMADD231PS.BCST 216(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 220(CX), Z9, Z2
+	VFMADD231PS.BCST 220(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 224(CX), Z10, Z3
+	VFMADD231PS.BCST 224(AX), Z10, Z3
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 228(CX), Z11, Z4
+	VFMADD231PS.BCST 228(AX), Z11, Z4
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 232(CX), Z12, Z5
+	VFMADD231PS.BCST 232(AX), Z12, Z5
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 236(CX), Z13, Z6
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z13, Z6
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -3235,12 +3320,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X14, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
@@ -3248,17 +3333,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z12
 	VPDPWSSD.BCST 20(R8), Z0, Z13
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x7AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -3269,173 +3356,176 @@ TEXT ·productQ40x7AVX512(SB), $0-72
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z8
 
-loop1:
-	VPSRAD.BCST $0x04, 224(CX), Z9
-	VPSRAD.BCST $0x04, 228(CX), Z10
-	VPSRAD.BCST $0x04, 232(CX), Z11
-	VPSRAD.BCST $0x04, 236(CX), Z12
-	VPSRAD.BCST $0x04, 240(CX), Z13
-	VPSRAD.BCST $0x04, 244(CX), Z14
-	VPSRAD.BCST $0x04, 248(CX), Z15
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 224(AX), Z9
+	VPSRAD.BCST $0x04, 228(AX), Z10
+	VPSRAD.BCST $0x04, 232(AX), Z11
+	VPSRAD.BCST $0x04, 236(AX), Z12
+	VPSRAD.BCST $0x04, 240(AX), Z13
+	VPSRAD.BCST $0x04, 244(AX), Z14
+	VPSRAD.BCST $0x04, 248(AX), Z15
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z8, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPDPBUSD.BCST    16(CX), Z0, Z13
-	VPDPBUSD.BCST    20(CX), Z0, Z14
-	VPDPBUSD.BCST    24(CX), Z0, Z15
-	VPANDD           64(AX), Z8, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPDPBUSD.BCST    40(CX), Z0, Z12
-	VPDPBUSD.BCST    44(CX), Z0, Z13
-	VPDPBUSD.BCST    48(CX), Z0, Z14
-	VPDPBUSD.BCST    52(CX), Z0, Z15
-	VPANDD           128(AX), Z8, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z9
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VPDPBUSD.BCST    72(CX), Z0, Z13
-	VPDPBUSD.BCST    76(CX), Z0, Z14
-	VPDPBUSD.BCST    80(CX), Z0, Z15
-	VPANDD           192(AX), Z8, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z9
-	VPDPBUSD.BCST    88(CX), Z0, Z10
-	VPDPBUSD.BCST    92(CX), Z0, Z11
-	VPDPBUSD.BCST    96(CX), Z0, Z12
-	VPDPBUSD.BCST    100(CX), Z0, Z13
-	VPDPBUSD.BCST    104(CX), Z0, Z14
-	VPDPBUSD.BCST    108(CX), Z0, Z15
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z8, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPDPBUSD.BCST    16(AX), Z0, Z13
+	VPDPBUSD.BCST    20(AX), Z0, Z14
+	VPDPBUSD.BCST    24(AX), Z0, Z15
+	VPANDD           64(BX), Z8, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPDPBUSD.BCST    40(AX), Z0, Z12
+	VPDPBUSD.BCST    44(AX), Z0, Z13
+	VPDPBUSD.BCST    48(AX), Z0, Z14
+	VPDPBUSD.BCST    52(AX), Z0, Z15
+	VPANDD           128(BX), Z8, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z9
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VPDPBUSD.BCST    72(AX), Z0, Z13
+	VPDPBUSD.BCST    76(AX), Z0, Z14
+	VPDPBUSD.BCST    80(AX), Z0, Z15
+	VPANDD           192(BX), Z8, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z9
+	VPDPBUSD.BCST    88(AX), Z0, Z10
+	VPDPBUSD.BCST    92(AX), Z0, Z11
+	VPDPBUSD.BCST    96(AX), Z0, Z12
+	VPDPBUSD.BCST    100(AX), Z0, Z13
+	VPDPBUSD.BCST    104(AX), Z0, Z14
+	VPDPBUSD.BCST    108(AX), Z0, Z15
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z9
-	VPDPBUSD.BCST    116(CX), Z0, Z10
-	VPDPBUSD.BCST    120(CX), Z0, Z11
-	VPDPBUSD.BCST    124(CX), Z0, Z12
-	VPDPBUSD.BCST    128(CX), Z0, Z13
-	VPDPBUSD.BCST    132(CX), Z0, Z14
-	VPDPBUSD.BCST    136(CX), Z0, Z15
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    112(AX), Z0, Z9
+	VPDPBUSD.BCST    116(AX), Z0, Z10
+	VPDPBUSD.BCST    120(AX), Z0, Z11
+	VPDPBUSD.BCST    124(AX), Z0, Z12
+	VPDPBUSD.BCST    128(AX), Z0, Z13
+	VPDPBUSD.BCST    132(AX), Z0, Z14
+	VPDPBUSD.BCST    136(AX), Z0, Z15
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z9
-	VPDPBUSD.BCST    144(CX), Z0, Z10
-	VPDPBUSD.BCST    148(CX), Z0, Z11
-	VPDPBUSD.BCST    152(CX), Z0, Z12
-	VPDPBUSD.BCST    156(CX), Z0, Z13
-	VPDPBUSD.BCST    160(CX), Z0, Z14
-	VPDPBUSD.BCST    164(CX), Z0, Z15
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z9
+	VPDPBUSD.BCST    144(AX), Z0, Z10
+	VPDPBUSD.BCST    148(AX), Z0, Z11
+	VPDPBUSD.BCST    152(AX), Z0, Z12
+	VPDPBUSD.BCST    156(AX), Z0, Z13
+	VPDPBUSD.BCST    160(AX), Z0, Z14
+	VPDPBUSD.BCST    164(AX), Z0, Z15
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z9
-	VPDPBUSD.BCST    172(CX), Z0, Z10
-	VPDPBUSD.BCST    176(CX), Z0, Z11
-	VPDPBUSD.BCST    180(CX), Z0, Z12
-	VPDPBUSD.BCST    184(CX), Z0, Z13
-	VPDPBUSD.BCST    188(CX), Z0, Z14
-	VPDPBUSD.BCST    192(CX), Z0, Z15
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z9
+	VPDPBUSD.BCST    172(AX), Z0, Z10
+	VPDPBUSD.BCST    176(AX), Z0, Z11
+	VPDPBUSD.BCST    180(AX), Z0, Z12
+	VPDPBUSD.BCST    184(AX), Z0, Z13
+	VPDPBUSD.BCST    188(AX), Z0, Z14
+	VPDPBUSD.BCST    192(AX), Z0, Z15
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    196(CX), Z0, Z9
-	VPDPBUSD.BCST    200(CX), Z0, Z10
-	VPDPBUSD.BCST    204(CX), Z0, Z11
-	VPDPBUSD.BCST    208(CX), Z0, Z12
-	VPDPBUSD.BCST    212(CX), Z0, Z13
-	VPDPBUSD.BCST    216(CX), Z0, Z14
-	VPDPBUSD.BCST    220(CX), Z0, Z15
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    196(AX), Z0, Z9
+	VPDPBUSD.BCST    200(AX), Z0, Z10
+	VPDPBUSD.BCST    204(AX), Z0, Z11
+	VPDPBUSD.BCST    208(AX), Z0, Z12
+	VPDPBUSD.BCST    212(AX), Z0, Z13
+	VPDPBUSD.BCST    216(AX), Z0, Z14
+	VPDPBUSD.BCST    220(AX), Z0, Z15
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 252(CX), Z9, Z1
+	VFMADD231PS.BCST 252(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 256(CX), Z10, Z2
+	VFMADD231PS.BCST 256(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 260(CX), Z11, Z3
+	VFMADD231PS.BCST 260(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 264(CX), Z12, Z4
+	VFMADD231PS.BCST 264(AX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 268(CX), Z13, Z5
+	VFMADD231PS.BCST 268(AX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 272(CX), Z14, Z6
+	VFMADD231PS.BCST 272(AX), Z14, Z6
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 276(CX), Z15, Z7
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z15, Z7
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -3443,12 +3533,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X16, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
@@ -3457,17 +3547,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z14
 	VPDPWSSD.BCST 24(R8), Z0, Z15
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x8AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -3479,190 +3571,193 @@ TEXT ·productQ40x8AVX512(SB), $0-72
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z9
 
-loop1:
-	VPSRAD.BCST $0x04, 256(CX), Z10
-	VPSRAD.BCST $0x04, 260(CX), Z11
-	VPSRAD.BCST $0x04, 264(CX), Z12
-	VPSRAD.BCST $0x04, 268(CX), Z13
-	VPSRAD.BCST $0x04, 272(CX), Z14
-	VPSRAD.BCST $0x04, 276(CX), Z15
-	VPSRAD.BCST $0x04, 280(CX), Z16
-	VPSRAD.BCST $0x04, 284(CX), Z17
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x04, 256(AX), Z10
+	VPSRAD.BCST $0x04, 260(AX), Z11
+	VPSRAD.BCST $0x04, 264(AX), Z12
+	VPSRAD.BCST $0x04, 268(AX), Z13
+	VPSRAD.BCST $0x04, 272(AX), Z14
+	VPSRAD.BCST $0x04, 276(AX), Z15
+	VPSRAD.BCST $0x04, 280(AX), Z16
+	VPSRAD.BCST $0x04, 284(AX), Z17
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z9, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z10
-	VPDPBUSD.BCST    4(CX), Z0, Z11
-	VPDPBUSD.BCST    8(CX), Z0, Z12
-	VPDPBUSD.BCST    12(CX), Z0, Z13
-	VPDPBUSD.BCST    16(CX), Z0, Z14
-	VPDPBUSD.BCST    20(CX), Z0, Z15
-	VPDPBUSD.BCST    24(CX), Z0, Z16
-	VPDPBUSD.BCST    28(CX), Z0, Z17
-	VPANDD           64(AX), Z9, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPDPBUSD.BCST    40(CX), Z0, Z12
-	VPDPBUSD.BCST    44(CX), Z0, Z13
-	VPDPBUSD.BCST    48(CX), Z0, Z14
-	VPDPBUSD.BCST    52(CX), Z0, Z15
-	VPDPBUSD.BCST    56(CX), Z0, Z16
-	VPDPBUSD.BCST    60(CX), Z0, Z17
-	VPANDD           128(AX), Z9, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z10
-	VPDPBUSD.BCST    68(CX), Z0, Z11
-	VPDPBUSD.BCST    72(CX), Z0, Z12
-	VPDPBUSD.BCST    76(CX), Z0, Z13
-	VPDPBUSD.BCST    80(CX), Z0, Z14
-	VPDPBUSD.BCST    84(CX), Z0, Z15
-	VPDPBUSD.BCST    88(CX), Z0, Z16
-	VPDPBUSD.BCST    92(CX), Z0, Z17
-	VPANDD           192(AX), Z9, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z10
-	VPDPBUSD.BCST    100(CX), Z0, Z11
-	VPDPBUSD.BCST    104(CX), Z0, Z12
-	VPDPBUSD.BCST    108(CX), Z0, Z13
-	VPDPBUSD.BCST    112(CX), Z0, Z14
-	VPDPBUSD.BCST    116(CX), Z0, Z15
-	VPDPBUSD.BCST    120(CX), Z0, Z16
-	VPDPBUSD.BCST    124(CX), Z0, Z17
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z9, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z10
+	VPDPBUSD.BCST    4(AX), Z0, Z11
+	VPDPBUSD.BCST    8(AX), Z0, Z12
+	VPDPBUSD.BCST    12(AX), Z0, Z13
+	VPDPBUSD.BCST    16(AX), Z0, Z14
+	VPDPBUSD.BCST    20(AX), Z0, Z15
+	VPDPBUSD.BCST    24(AX), Z0, Z16
+	VPDPBUSD.BCST    28(AX), Z0, Z17
+	VPANDD           64(BX), Z9, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPDPBUSD.BCST    40(AX), Z0, Z12
+	VPDPBUSD.BCST    44(AX), Z0, Z13
+	VPDPBUSD.BCST    48(AX), Z0, Z14
+	VPDPBUSD.BCST    52(AX), Z0, Z15
+	VPDPBUSD.BCST    56(AX), Z0, Z16
+	VPDPBUSD.BCST    60(AX), Z0, Z17
+	VPANDD           128(BX), Z9, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z10
+	VPDPBUSD.BCST    68(AX), Z0, Z11
+	VPDPBUSD.BCST    72(AX), Z0, Z12
+	VPDPBUSD.BCST    76(AX), Z0, Z13
+	VPDPBUSD.BCST    80(AX), Z0, Z14
+	VPDPBUSD.BCST    84(AX), Z0, Z15
+	VPDPBUSD.BCST    88(AX), Z0, Z16
+	VPDPBUSD.BCST    92(AX), Z0, Z17
+	VPANDD           192(BX), Z9, Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z10
+	VPDPBUSD.BCST    100(AX), Z0, Z11
+	VPDPBUSD.BCST    104(AX), Z0, Z12
+	VPDPBUSD.BCST    108(AX), Z0, Z13
+	VPDPBUSD.BCST    112(AX), Z0, Z14
+	VPDPBUSD.BCST    116(AX), Z0, Z15
+	VPDPBUSD.BCST    120(AX), Z0, Z16
+	VPDPBUSD.BCST    124(AX), Z0, Z17
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPDPBUSD.BCST    140(CX), Z0, Z13
-	VPDPBUSD.BCST    144(CX), Z0, Z14
-	VPDPBUSD.BCST    148(CX), Z0, Z15
-	VPDPBUSD.BCST    152(CX), Z0, Z16
-	VPDPBUSD.BCST    156(CX), Z0, Z17
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPDPBUSD.BCST    140(AX), Z0, Z13
+	VPDPBUSD.BCST    144(AX), Z0, Z14
+	VPDPBUSD.BCST    148(AX), Z0, Z15
+	VPDPBUSD.BCST    152(AX), Z0, Z16
+	VPDPBUSD.BCST    156(AX), Z0, Z17
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    160(CX), Z0, Z10
-	VPDPBUSD.BCST    164(CX), Z0, Z11
-	VPDPBUSD.BCST    168(CX), Z0, Z12
-	VPDPBUSD.BCST    172(CX), Z0, Z13
-	VPDPBUSD.BCST    176(CX), Z0, Z14
-	VPDPBUSD.BCST    180(CX), Z0, Z15
-	VPDPBUSD.BCST    184(CX), Z0, Z16
-	VPDPBUSD.BCST    188(CX), Z0, Z17
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    160(AX), Z0, Z10
+	VPDPBUSD.BCST    164(AX), Z0, Z11
+	VPDPBUSD.BCST    168(AX), Z0, Z12
+	VPDPBUSD.BCST    172(AX), Z0, Z13
+	VPDPBUSD.BCST    176(AX), Z0, Z14
+	VPDPBUSD.BCST    180(AX), Z0, Z15
+	VPDPBUSD.BCST    184(AX), Z0, Z16
+	VPDPBUSD.BCST    188(AX), Z0, Z17
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    192(CX), Z0, Z10
-	VPDPBUSD.BCST    196(CX), Z0, Z11
-	VPDPBUSD.BCST    200(CX), Z0, Z12
-	VPDPBUSD.BCST    204(CX), Z0, Z13
-	VPDPBUSD.BCST    208(CX), Z0, Z14
-	VPDPBUSD.BCST    212(CX), Z0, Z15
-	VPDPBUSD.BCST    216(CX), Z0, Z16
-	VPDPBUSD.BCST    220(CX), Z0, Z17
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    192(AX), Z0, Z10
+	VPDPBUSD.BCST    196(AX), Z0, Z11
+	VPDPBUSD.BCST    200(AX), Z0, Z12
+	VPDPBUSD.BCST    204(AX), Z0, Z13
+	VPDPBUSD.BCST    208(AX), Z0, Z14
+	VPDPBUSD.BCST    212(AX), Z0, Z15
+	VPDPBUSD.BCST    216(AX), Z0, Z16
+	VPDPBUSD.BCST    220(AX), Z0, Z17
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    224(CX), Z0, Z10
-	VPDPBUSD.BCST    228(CX), Z0, Z11
-	VPDPBUSD.BCST    232(CX), Z0, Z12
-	VPDPBUSD.BCST    236(CX), Z0, Z13
-	VPDPBUSD.BCST    240(CX), Z0, Z14
-	VPDPBUSD.BCST    244(CX), Z0, Z15
-	VPDPBUSD.BCST    248(CX), Z0, Z16
-	VPDPBUSD.BCST    252(CX), Z0, Z17
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    224(AX), Z0, Z10
+	VPDPBUSD.BCST    228(AX), Z0, Z11
+	VPDPBUSD.BCST    232(AX), Z0, Z12
+	VPDPBUSD.BCST    236(AX), Z0, Z13
+	VPDPBUSD.BCST    240(AX), Z0, Z14
+	VPDPBUSD.BCST    244(AX), Z0, Z15
+	VPDPBUSD.BCST    248(AX), Z0, Z16
+	VPDPBUSD.BCST    252(AX), Z0, Z17
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 288(CX), Z10, Z1
+	VFMADD231PS.BCST 288(AX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 292(CX), Z11, Z2
+	VFMADD231PS.BCST 292(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 296(CX), Z12, Z3
+	VFMADD231PS.BCST 296(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 300(CX), Z13, Z4
+	VFMADD231PS.BCST 300(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 304(CX), Z14, Z5
+	VFMADD231PS.BCST 304(AX), Z14, Z5
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 308(CX), Z15, Z6
+	VFMADD231PS.BCST 308(AX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 312(CX), Z16, Z7
+	VFMADD231PS.BCST 312(AX), Z16, Z7
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 316(CX), Z17, Z8
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 316(AX), Z17, Z8
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000140, AX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -3670,12 +3765,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z10
 	VPDPWSSD.BCST 4(R8), Z0, Z11
 	VPDPWSSD.BCST 8(R8), Z0, Z12
@@ -3685,17 +3780,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z16
 	VPDPWSSD.BCST 28(R8), Z0, Z17
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ40x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x4PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -3704,245 +3801,248 @@ TEXT ·productQ40x4PairAVX512(SB), $0-72
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	IMUL3Q       $0x00000120, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000120, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z11
 
-loop1:
-	VPSRAD.BCST $0x04, 128(CX), Z12
+loop2:
+	VPSRAD.BCST $0x04, 128(AX), Z12
 	VMOVDQA64   Z12, Z16
-	VPSRAD.BCST $0x04, 132(CX), Z13
+	VPSRAD.BCST $0x04, 132(AX), Z13
 	VMOVDQA64   Z13, Z17
-	VPSRAD.BCST $0x04, 136(CX), Z14
+	VPSRAD.BCST $0x04, 136(AX), Z14
 	VMOVDQA64   Z14, Z18
-	VPSRAD.BCST $0x04, 140(CX), Z15
+	VPSRAD.BCST $0x04, 140(AX), Z15
 	VMOVDQA64   Z15, Z19
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z11, Z0
-	VPANDD           (AX)(DI*1), Z11, Z1
+back3:
+	VPANDD           (BX), Z11, Z0
+	VPANDD           (BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPANDD           64(AX), Z11, Z0
-	VPANDD           64(AX)(DI*1), Z11, Z1
+	VPANDD           64(BX), Z11, Z0
+	VPANDD           64(BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPANDD           128(AX), Z11, Z0
-	VPANDD           128(AX)(DI*1), Z11, Z1
+	VPANDD           128(BX), Z11, Z0
+	VPANDD           128(BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPANDD           192(AX), Z11, Z0
-	VPANDD           192(AX)(DI*1), Z11, Z1
+	VPANDD           192(BX), Z11, Z0
+	VPANDD           192(BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VCVTPH2PS        256(AX), Z0
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 144(CX), Z12, Z2
+	VFMADD231PS.BCST 144(AX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 148(CX), Z13, Z3
+	VFMADD231PS.BCST 148(AX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 152(CX), Z14, Z4
+	VFMADD231PS.BCST 152(AX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 156(CX), Z15, Z5
-	VCVTPH2PS        256(AX)(DI*1), Z0
+	VFMADD231PS.BCST 156(AX), Z15, Z5
+	VCVTPH2PS        256(BX)(DI*1), Z0
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 144(CX), Z16, Z6
+	VFMADD231PS.BCST 144(AX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 148(CX), Z17, Z7
+	VFMADD231PS.BCST 148(AX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 152(CX), Z18, Z8
+	VFMADD231PS.BCST 152(AX), Z18, Z8
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 156(CX), Z19, Z9
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z19, Z9
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -3950,7 +4050,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -3958,7 +4058,7 @@ next2:
 	VPSRLW       X10, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z12
 	VPDPWSSD     Z10, Z1, Z16
@@ -3972,17 +4072,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z15
 	VPDPWSSD     Z10, Z1, Z19
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x5PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -3993,285 +4095,288 @@ TEXT ·productQ40x5PairAVX512(SB), $0-72
 	VPXORD       Z9, Z9, Z9
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
-	IMUL3Q       $0x00000120, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000120, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z13
 
-loop1:
-	VPSRAD.BCST $0x04, 160(CX), Z14
+loop2:
+	VPSRAD.BCST $0x04, 160(AX), Z14
 	VMOVDQA64   Z14, Z19
-	VPSRAD.BCST $0x04, 164(CX), Z15
+	VPSRAD.BCST $0x04, 164(AX), Z15
 	VMOVDQA64   Z15, Z20
-	VPSRAD.BCST $0x04, 168(CX), Z16
+	VPSRAD.BCST $0x04, 168(AX), Z16
 	VMOVDQA64   Z16, Z21
-	VPSRAD.BCST $0x04, 172(CX), Z17
+	VPSRAD.BCST $0x04, 172(AX), Z17
 	VMOVDQA64   Z17, Z22
-	VPSRAD.BCST $0x04, 176(CX), Z18
+	VPSRAD.BCST $0x04, 176(AX), Z18
 	VMOVDQA64   Z18, Z23
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z13, Z0
-	VPANDD           (AX)(DI*1), Z13, Z1
+back3:
+	VPANDD           (BX), Z13, Z0
+	VPANDD           (BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPANDD           64(AX), Z13, Z0
-	VPANDD           64(AX)(DI*1), Z13, Z1
+	VPANDD           64(BX), Z13, Z0
+	VPANDD           64(BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPANDD           128(AX), Z13, Z0
-	VPANDD           128(AX)(DI*1), Z13, Z1
+	VPANDD           128(BX), Z13, Z0
+	VPANDD           128(BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPANDD           192(AX), Z13, Z0
-	VPANDD           192(AX)(DI*1), Z13, Z1
+	VPANDD           192(BX), Z13, Z0
+	VPANDD           192(BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VCVTPH2PS        256(AX), Z0
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 180(CX), Z14, Z2
+	VFMADD231PS.BCST 180(AX), Z14, Z2
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 184(CX), Z15, Z3
+	VFMADD231PS.BCST 184(AX), Z15, Z3
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 188(CX), Z16, Z4
+	VFMADD231PS.BCST 188(AX), Z16, Z4
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 192(CX), Z17, Z5
+	VFMADD231PS.BCST 192(AX), Z17, Z5
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 196(CX), Z18, Z6
-	VCVTPH2PS        256(AX)(DI*1), Z0
+	VFMADD231PS.BCST 196(AX), Z18, Z6
+	VCVTPH2PS        256(BX)(DI*1), Z0
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 180(CX), Z19, Z7
+	VFMADD231PS.BCST 180(AX), Z19, Z7
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 184(CX), Z20, Z8
+	VFMADD231PS.BCST 184(AX), Z20, Z8
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 188(CX), Z21, Z9
+	VFMADD231PS.BCST 188(AX), Z21, Z9
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 192(CX), Z22, Z10
+	VFMADD231PS.BCST 192(AX), Z22, Z10
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 196(CX), Z23, Z11
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z23, Z11
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -4279,7 +4384,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -4287,7 +4392,7 @@ next2:
 	VPSRLW       X12, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z14
 	VPDPWSSD     Z12, Z1, Z19
@@ -4304,17 +4409,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z18
 	VPDPWSSD     Z12, Z1, Z23
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ40x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ40x6PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -4327,325 +4434,328 @@ TEXT ·productQ40x6PairAVX512(SB), $0-72
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	IMUL3Q       $0x00000120, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000120, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z15
 
-loop1:
-	VPSRAD.BCST $0x04, 192(CX), Z16
+loop2:
+	VPSRAD.BCST $0x04, 192(AX), Z16
 	VMOVDQA64   Z16, Z22
-	VPSRAD.BCST $0x04, 196(CX), Z17
+	VPSRAD.BCST $0x04, 196(AX), Z17
 	VMOVDQA64   Z17, Z23
-	VPSRAD.BCST $0x04, 200(CX), Z18
+	VPSRAD.BCST $0x04, 200(AX), Z18
 	VMOVDQA64   Z18, Z24
-	VPSRAD.BCST $0x04, 204(CX), Z19
+	VPSRAD.BCST $0x04, 204(AX), Z19
 	VMOVDQA64   Z19, Z25
-	VPSRAD.BCST $0x04, 208(CX), Z20
+	VPSRAD.BCST $0x04, 208(AX), Z20
 	VMOVDQA64   Z20, Z26
-	VPSRAD.BCST $0x04, 212(CX), Z21
+	VPSRAD.BCST $0x04, 212(AX), Z21
 	VMOVDQA64   Z21, Z27
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z15, Z0
-	VPANDD           (AX)(DI*1), Z15, Z1
+back3:
+	VPANDD           (BX), Z15, Z0
+	VPANDD           (BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPANDD           64(AX), Z15, Z0
-	VPANDD           64(AX)(DI*1), Z15, Z1
+	VPANDD           64(BX), Z15, Z0
+	VPANDD           64(BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPANDD           128(AX), Z15, Z0
-	VPANDD           128(AX)(DI*1), Z15, Z1
+	VPANDD           128(BX), Z15, Z0
+	VPANDD           128(BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPANDD           192(AX), Z15, Z0
-	VPANDD           192(AX)(DI*1), Z15, Z1
+	VPANDD           192(BX), Z15, Z0
+	VPANDD           192(BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VCVTPH2PS        256(AX), Z0
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 216(CX), Z16, Z2
+	VFMADD231PS.BCST 216(AX), Z16, Z2
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 220(CX), Z17, Z3
+	VFMADD231PS.BCST 220(AX), Z17, Z3
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 224(CX), Z18, Z4
+	VFMADD231PS.BCST 224(AX), Z18, Z4
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 228(CX), Z19, Z5
+	VFMADD231PS.BCST 228(AX), Z19, Z5
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 232(CX), Z20, Z6
+	VFMADD231PS.BCST 232(AX), Z20, Z6
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 236(CX), Z21, Z7
-	VCVTPH2PS        256(AX)(DI*1), Z0
+	VFMADD231PS.BCST 236(AX), Z21, Z7
+	VCVTPH2PS        256(BX)(DI*1), Z0
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 216(CX), Z22, Z8
+	VFMADD231PS.BCST 216(AX), Z22, Z8
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 220(CX), Z23, Z9
+	VFMADD231PS.BCST 220(AX), Z23, Z9
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 224(CX), Z24, Z10
+	VFMADD231PS.BCST 224(AX), Z24, Z10
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VFMADD231PS.BCST 228(CX), Z25, Z11
+	VFMADD231PS.BCST 228(AX), Z25, Z11
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VFMADD231PS.BCST 232(CX), Z26, Z12
+	VFMADD231PS.BCST 232(AX), Z26, Z12
 	VCVTDQ2PS        Z27, Z27
 	VMULPS           Z0, Z27, Z27
-	VFMADD231PS.BCST 236(CX), Z27, Z13
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z27, Z13
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -4653,7 +4763,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -4661,7 +4771,7 @@ next2:
 	VPSRLW       X14, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z16
 	VPDPWSSD     Z14, Z1, Z22
@@ -4681,93 +4791,98 @@ next2:
 	VPDPWSSD     Z14, Z0, Z21
 	VPDPWSSD     Z14, Z1, Z27
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ41x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x1AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z2
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z4
 
-loop1:
+loop2:
 	VPXORD Z3, Z3, Z3
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z2, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z3
-	VPANDD           64(AX), Z2, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z3
-	VPANDD           128(AX), Z2, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z3
-	VPANDD           192(AX), Z2, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z3
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z2, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z3
+	VPANDD           64(BX), Z2, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z3
+	VPANDD           128(BX), Z2, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z3
+	VPANDD           192(BX), Z2, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z3
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z2, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z3
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z3
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    20(CX), Z0, Z3
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    20(AX), Z0, Z3
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    24(CX), Z0, Z3
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    24(AX), Z0, Z3
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPDPBUSD.BCST    28(CX), Z0, Z3
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z5
+	VPDPBUSD.BCST    28(AX), Z0, Z3
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z5
 	VMULPS           Z4, Z5, Z5
 	VCVTDQ2PS        Z3, Z3
 	VMULPS           Z0, Z3, Z3
-	VCVTDQ2PS.BCST   32(CX), Z0
+	VCVTDQ2PS.BCST   32(AX), Z0
 	VFMADD231PS      Z0, Z5, Z3
-	VFMADD231PS.BCST 36(CX), Z3, Z1
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z3, Z1
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -4775,25 +4890,27 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X5, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z3
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x2AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	MOVL         $0x0f0f0f0f, DI
@@ -4801,95 +4918,98 @@ TEXT ·productQ41x2AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z6
 
-loop1:
+loop2:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z3, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z4
-	VPDPBUSD.BCST    4(CX), Z0, Z5
-	VPANDD           64(AX), Z3, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z4
-	VPDPBUSD.BCST    12(CX), Z0, Z5
-	VPANDD           128(AX), Z3, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z4
-	VPDPBUSD.BCST    20(CX), Z0, Z5
-	VPANDD           192(AX), Z3, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z4
-	VPDPBUSD.BCST    28(CX), Z0, Z5
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z3, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z4
+	VPDPBUSD.BCST    4(AX), Z0, Z5
+	VPANDD           64(BX), Z3, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z4
+	VPDPBUSD.BCST    12(AX), Z0, Z5
+	VPANDD           128(BX), Z3, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z4
+	VPDPBUSD.BCST    20(AX), Z0, Z5
+	VPANDD           192(BX), Z3, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z4
+	VPDPBUSD.BCST    28(AX), Z0, Z5
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z3, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z4
-	VPDPBUSD.BCST    36(CX), Z0, Z5
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z4
+	VPDPBUSD.BCST    36(AX), Z0, Z5
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    40(CX), Z0, Z4
-	VPDPBUSD.BCST    44(CX), Z0, Z5
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    40(AX), Z0, Z4
+	VPDPBUSD.BCST    44(AX), Z0, Z5
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z4
-	VPDPBUSD.BCST    52(CX), Z0, Z5
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z4
+	VPDPBUSD.BCST    52(AX), Z0, Z5
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPDPBUSD.BCST    56(CX), Z0, Z4
-	VPDPBUSD.BCST    60(CX), Z0, Z5
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z7
+	VPDPBUSD.BCST    56(AX), Z0, Z4
+	VPDPBUSD.BCST    60(AX), Z0, Z5
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z7
 	VMULPS           Z6, Z7, Z7
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VCVTDQ2PS.BCST   64(CX), Z8
+	VCVTDQ2PS.BCST   64(AX), Z8
 	VFMADD231PS      Z8, Z7, Z4
-	VFMADD231PS.BCST 72(CX), Z4, Z1
+	VFMADD231PS.BCST 72(AX), Z4, Z1
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VCVTDQ2PS.BCST   68(CX), Z8
+	VCVTDQ2PS.BCST   68(AX), Z8
 	VFMADD231PS      Z8, Z7, Z5
-	VFMADD231PS.BCST 76(CX), Z5, Z2
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z5, Z2
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -4897,26 +5017,28 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z4
 	VPDPWSSD.BCST 4(R8), Z0, Z5
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x3AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -4925,114 +5047,117 @@ TEXT ·productQ41x3AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z8
 
-loop1:
+loop2:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z4, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z5
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPDPBUSD.BCST    8(CX), Z0, Z7
-	VPANDD           64(AX), Z4, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z5
-	VPDPBUSD.BCST    16(CX), Z0, Z6
-	VPDPBUSD.BCST    20(CX), Z0, Z7
-	VPANDD           128(AX), Z4, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z5
-	VPDPBUSD.BCST    28(CX), Z0, Z6
-	VPDPBUSD.BCST    32(CX), Z0, Z7
-	VPANDD           192(AX), Z4, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z5
-	VPDPBUSD.BCST    40(CX), Z0, Z6
-	VPDPBUSD.BCST    44(CX), Z0, Z7
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z4, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z5
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPDPBUSD.BCST    8(AX), Z0, Z7
+	VPANDD           64(BX), Z4, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z5
+	VPDPBUSD.BCST    16(AX), Z0, Z6
+	VPDPBUSD.BCST    20(AX), Z0, Z7
+	VPANDD           128(BX), Z4, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z5
+	VPDPBUSD.BCST    28(AX), Z0, Z6
+	VPDPBUSD.BCST    32(AX), Z0, Z7
+	VPANDD           192(BX), Z4, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z5
+	VPDPBUSD.BCST    40(AX), Z0, Z6
+	VPDPBUSD.BCST    44(AX), Z0, Z7
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z4, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z5
-	VPDPBUSD.BCST    52(CX), Z0, Z6
-	VPDPBUSD.BCST    56(CX), Z0, Z7
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z5
+	VPDPBUSD.BCST    52(AX), Z0, Z6
+	VPDPBUSD.BCST    56(AX), Z0, Z7
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    60(CX), Z0, Z5
-	VPDPBUSD.BCST    64(CX), Z0, Z6
-	VPDPBUSD.BCST    68(CX), Z0, Z7
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    60(AX), Z0, Z5
+	VPDPBUSD.BCST    64(AX), Z0, Z6
+	VPDPBUSD.BCST    68(AX), Z0, Z7
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    72(CX), Z0, Z5
-	VPDPBUSD.BCST    76(CX), Z0, Z6
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    72(AX), Z0, Z5
+	VPDPBUSD.BCST    76(AX), Z0, Z6
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPDPBUSD.BCST    84(CX), Z0, Z5
-	VPDPBUSD.BCST    88(CX), Z0, Z6
-	VPDPBUSD.BCST    92(CX), Z0, Z7
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z9
+	VPDPBUSD.BCST    84(AX), Z0, Z5
+	VPDPBUSD.BCST    88(AX), Z0, Z6
+	VPDPBUSD.BCST    92(AX), Z0, Z7
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z9
 	VMULPS           Z8, Z9, Z9
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VCVTDQ2PS.BCST   96(CX), Z10
+	VCVTDQ2PS.BCST   96(AX), Z10
 	VFMADD231PS      Z10, Z9, Z5
-	VFMADD231PS.BCST 108(CX), Z5, Z1
+	VFMADD231PS.BCST 108(AX), Z5, Z1
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VCVTDQ2PS.BCST   100(CX), Z10
+	VCVTDQ2PS.BCST   100(AX), Z10
 	VFMADD231PS      Z10, Z9, Z6
-	VFMADD231PS.BCST 112(CX), Z6, Z2
+	VFMADD231PS.BCST 112(AX), Z6, Z2
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VCVTDQ2PS.BCST   104(CX), Z10
+	VCVTDQ2PS.BCST   104(AX), Z10
 	VFMADD231PS      Z10, Z9, Z7
-	VFMADD231PS.BCST 116(CX), Z7, Z3
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z7, Z3
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -5040,27 +5165,29 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z5
 	VPDPWSSD.BCST 4(R8), Z0, Z6
 	VPDPWSSD.BCST 8(R8), Z0, Z7
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x4AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -5070,133 +5197,136 @@ TEXT ·productQ41x4AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z10
 
-loop1:
+loop2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z5, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPDPBUSD.BCST    4(CX), Z0, Z7
-	VPDPBUSD.BCST    8(CX), Z0, Z8
-	VPDPBUSD.BCST    12(CX), Z0, Z9
-	VPANDD           64(AX), Z5, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z6
-	VPDPBUSD.BCST    20(CX), Z0, Z7
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPANDD           128(AX), Z5, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z6
-	VPDPBUSD.BCST    36(CX), Z0, Z7
-	VPDPBUSD.BCST    40(CX), Z0, Z8
-	VPDPBUSD.BCST    44(CX), Z0, Z9
-	VPANDD           192(AX), Z5, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z6
-	VPDPBUSD.BCST    52(CX), Z0, Z7
-	VPDPBUSD.BCST    56(CX), Z0, Z8
-	VPDPBUSD.BCST    60(CX), Z0, Z9
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z5, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPDPBUSD.BCST    4(AX), Z0, Z7
+	VPDPBUSD.BCST    8(AX), Z0, Z8
+	VPDPBUSD.BCST    12(AX), Z0, Z9
+	VPANDD           64(BX), Z5, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z6
+	VPDPBUSD.BCST    20(AX), Z0, Z7
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPANDD           128(BX), Z5, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z6
+	VPDPBUSD.BCST    36(AX), Z0, Z7
+	VPDPBUSD.BCST    40(AX), Z0, Z8
+	VPDPBUSD.BCST    44(AX), Z0, Z9
+	VPANDD           192(BX), Z5, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z6
+	VPDPBUSD.BCST    52(AX), Z0, Z7
+	VPDPBUSD.BCST    56(AX), Z0, Z8
+	VPDPBUSD.BCST    60(AX), Z0, Z9
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z5, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z6
-	VPDPBUSD.BCST    68(CX), Z0, Z7
-	VPDPBUSD.BCST    72(CX), Z0, Z8
-	VPDPBUSD.BCST    76(CX), Z0, Z9
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z6
+	VPDPBUSD.BCST    68(AX), Z0, Z7
+	VPDPBUSD.BCST    72(AX), Z0, Z8
+	VPDPBUSD.BCST    76(AX), Z0, Z9
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z6
-	VPDPBUSD.BCST    84(CX), Z0, Z7
-	VPDPBUSD.BCST    88(CX), Z0, Z8
-	VPDPBUSD.BCST    92(CX), Z0, Z9
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z6
+	VPDPBUSD.BCST    84(AX), Z0, Z7
+	VPDPBUSD.BCST    88(AX), Z0, Z8
+	VPDPBUSD.BCST    92(AX), Z0, Z9
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z6
-	VPDPBUSD.BCST    100(CX), Z0, Z7
-	VPDPBUSD.BCST    104(CX), Z0, Z8
-	VPDPBUSD.BCST    108(CX), Z0, Z9
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z6
+	VPDPBUSD.BCST    100(AX), Z0, Z7
+	VPDPBUSD.BCST    104(AX), Z0, Z8
+	VPDPBUSD.BCST    108(AX), Z0, Z9
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z6
-	VPDPBUSD.BCST    116(CX), Z0, Z7
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z11
+	VPDPBUSD.BCST    112(AX), Z0, Z6
+	VPDPBUSD.BCST    116(AX), Z0, Z7
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z11
 	VMULPS           Z10, Z11, Z11
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VCVTDQ2PS.BCST   128(CX), Z12
+	VCVTDQ2PS.BCST   128(AX), Z12
 	VFMADD231PS      Z12, Z11, Z6
-	VFMADD231PS.BCST 144(CX), Z6, Z1
+	VFMADD231PS.BCST 144(AX), Z6, Z1
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VCVTDQ2PS.BCST   132(CX), Z12
+	VCVTDQ2PS.BCST   132(AX), Z12
 	VFMADD231PS      Z12, Z11, Z7
-	VFMADD231PS.BCST 148(CX), Z7, Z2
+	VFMADD231PS.BCST 148(AX), Z7, Z2
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VCVTDQ2PS.BCST   136(CX), Z12
+	VCVTDQ2PS.BCST   136(AX), Z12
 	VFMADD231PS      Z12, Z11, Z8
-	VFMADD231PS.BCST 152(CX), Z8, Z3
+	VFMADD231PS.BCST 152(AX), Z8, Z3
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   140(CX), Z12
+	VCVTDQ2PS.BCST   140(AX), Z12
 	VFMADD231PS      Z12, Z11, Z9
-	VFMADD231PS.BCST 156(CX), Z9, Z4
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z9, Z4
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -5204,28 +5334,30 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X11, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	VPDPWSSD.BCST 4(R8), Z0, Z7
 	VPDPWSSD.BCST 8(R8), Z0, Z8
 	VPDPWSSD.BCST 12(R8), Z0, Z9
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x5AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -5236,152 +5368,155 @@ TEXT ·productQ41x5AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z12
 
-loop1:
+loop2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z6, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPDPBUSD.BCST    8(CX), Z0, Z9
-	VPDPBUSD.BCST    12(CX), Z0, Z10
-	VPDPBUSD.BCST    16(CX), Z0, Z11
-	VPANDD           64(AX), Z6, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z7
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPANDD           128(AX), Z6, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VPDPBUSD.BCST    48(CX), Z0, Z9
-	VPDPBUSD.BCST    52(CX), Z0, Z10
-	VPDPBUSD.BCST    56(CX), Z0, Z11
-	VPANDD           192(AX), Z6, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z7
-	VPDPBUSD.BCST    64(CX), Z0, Z8
-	VPDPBUSD.BCST    68(CX), Z0, Z9
-	VPDPBUSD.BCST    72(CX), Z0, Z10
-	VPDPBUSD.BCST    76(CX), Z0, Z11
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z6, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPDPBUSD.BCST    8(AX), Z0, Z9
+	VPDPBUSD.BCST    12(AX), Z0, Z10
+	VPDPBUSD.BCST    16(AX), Z0, Z11
+	VPANDD           64(BX), Z6, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z7
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPANDD           128(BX), Z6, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VPDPBUSD.BCST    48(AX), Z0, Z9
+	VPDPBUSD.BCST    52(AX), Z0, Z10
+	VPDPBUSD.BCST    56(AX), Z0, Z11
+	VPANDD           192(BX), Z6, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z7
+	VPDPBUSD.BCST    64(AX), Z0, Z8
+	VPDPBUSD.BCST    68(AX), Z0, Z9
+	VPDPBUSD.BCST    72(AX), Z0, Z10
+	VPDPBUSD.BCST    76(AX), Z0, Z11
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z6, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    100(CX), Z0, Z7
-	VPDPBUSD.BCST    104(CX), Z0, Z8
-	VPDPBUSD.BCST    108(CX), Z0, Z9
-	VPDPBUSD.BCST    112(CX), Z0, Z10
-	VPDPBUSD.BCST    116(CX), Z0, Z11
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    100(AX), Z0, Z7
+	VPDPBUSD.BCST    104(AX), Z0, Z8
+	VPDPBUSD.BCST    108(AX), Z0, Z9
+	VPDPBUSD.BCST    112(AX), Z0, Z10
+	VPDPBUSD.BCST    116(AX), Z0, Z11
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z7
-	VPDPBUSD.BCST    124(CX), Z0, Z8
-	VPDPBUSD.BCST    128(CX), Z0, Z9
-	VPDPBUSD.BCST    132(CX), Z0, Z10
-	VPDPBUSD.BCST    136(CX), Z0, Z11
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z7
+	VPDPBUSD.BCST    124(AX), Z0, Z8
+	VPDPBUSD.BCST    128(AX), Z0, Z9
+	VPDPBUSD.BCST    132(AX), Z0, Z10
+	VPDPBUSD.BCST    136(AX), Z0, Z11
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z7
-	VPDPBUSD.BCST    144(CX), Z0, Z8
-	VPDPBUSD.BCST    148(CX), Z0, Z9
-	VPDPBUSD.BCST    152(CX), Z0, Z10
-	VPDPBUSD.BCST    156(CX), Z0, Z11
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z7
+	VPDPBUSD.BCST    144(AX), Z0, Z8
+	VPDPBUSD.BCST    148(AX), Z0, Z9
+	VPDPBUSD.BCST    152(AX), Z0, Z10
+	VPDPBUSD.BCST    156(AX), Z0, Z11
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z13
 	VMULPS           Z12, Z13, Z13
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VCVTDQ2PS.BCST   160(CX), Z14
+	VCVTDQ2PS.BCST   160(AX), Z14
 	VFMADD231PS      Z14, Z13, Z7
-	VFMADD231PS.BCST 180(CX), Z7, Z1
+	VFMADD231PS.BCST 180(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VCVTDQ2PS.BCST   164(CX), Z14
+	VCVTDQ2PS.BCST   164(AX), Z14
 	VFMADD231PS      Z14, Z13, Z8
-	VFMADD231PS.BCST 184(CX), Z8, Z2
+	VFMADD231PS.BCST 184(AX), Z8, Z2
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   168(CX), Z14
+	VCVTDQ2PS.BCST   168(AX), Z14
 	VFMADD231PS      Z14, Z13, Z9
-	VFMADD231PS.BCST 188(CX), Z9, Z3
+	VFMADD231PS.BCST 188(AX), Z9, Z3
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   172(CX), Z14
+	VCVTDQ2PS.BCST   172(AX), Z14
 	VFMADD231PS      Z14, Z13, Z10
-	VFMADD231PS.BCST 192(CX), Z10, Z4
+	VFMADD231PS.BCST 192(AX), Z10, Z4
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   176(CX), Z14
+	VCVTDQ2PS.BCST   176(AX), Z14
 	VFMADD231PS      Z14, Z13, Z11
-	VFMADD231PS.BCST 196(CX), Z11, Z5
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x000000c8, CX
+	VFMADD231PS.BCST 196(AX), Z11, Z5
 	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -5389,29 +5524,31 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	VPDPWSSD.BCST 8(R8), Z0, Z9
 	VPDPWSSD.BCST 12(R8), Z0, Z10
 	VPDPWSSD.BCST 16(R8), Z0, Z11
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x6AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -5423,171 +5560,174 @@ TEXT ·productQ41x6AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z14
 
-loop1:
+loop2:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z7, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPDPBUSD.BCST    12(CX), Z0, Z11
-	VPDPBUSD.BCST    16(CX), Z0, Z12
-	VPDPBUSD.BCST    20(CX), Z0, Z13
-	VPANDD           64(AX), Z7, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPDPBUSD.BCST    40(CX), Z0, Z12
-	VPDPBUSD.BCST    44(CX), Z0, Z13
-	VPANDD           128(AX), Z7, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z8
-	VPDPBUSD.BCST    52(CX), Z0, Z9
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VPDPBUSD.BCST    60(CX), Z0, Z11
-	VPDPBUSD.BCST    64(CX), Z0, Z12
-	VPDPBUSD.BCST    68(CX), Z0, Z13
-	VPANDD           192(AX), Z7, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z8
-	VPDPBUSD.BCST    76(CX), Z0, Z9
-	VPDPBUSD.BCST    80(CX), Z0, Z10
-	VPDPBUSD.BCST    84(CX), Z0, Z11
-	VPDPBUSD.BCST    88(CX), Z0, Z12
-	VPDPBUSD.BCST    92(CX), Z0, Z13
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z7, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPDPBUSD.BCST    12(AX), Z0, Z11
+	VPDPBUSD.BCST    16(AX), Z0, Z12
+	VPDPBUSD.BCST    20(AX), Z0, Z13
+	VPANDD           64(BX), Z7, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPDPBUSD.BCST    40(AX), Z0, Z12
+	VPDPBUSD.BCST    44(AX), Z0, Z13
+	VPANDD           128(BX), Z7, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z8
+	VPDPBUSD.BCST    52(AX), Z0, Z9
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VPDPBUSD.BCST    60(AX), Z0, Z11
+	VPDPBUSD.BCST    64(AX), Z0, Z12
+	VPDPBUSD.BCST    68(AX), Z0, Z13
+	VPANDD           192(BX), Z7, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z8
+	VPDPBUSD.BCST    76(AX), Z0, Z9
+	VPDPBUSD.BCST    80(AX), Z0, Z10
+	VPDPBUSD.BCST    84(AX), Z0, Z11
+	VPDPBUSD.BCST    88(AX), Z0, Z12
+	VPDPBUSD.BCST    92(AX), Z0, Z13
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z7, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z8
-	VPDPBUSD.BCST    100(CX), Z0, Z9
-	VPDPBUSD.BCST    104(CX), Z0, Z10
-	VPDPBUSD.BCST    108(CX), Z0, Z11
-	VPDPBUSD.BCST    112(CX), Z0, Z12
-	VPDPBUSD.BCST    116(CX), Z0, Z13
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z8
+	VPDPBUSD.BCST    100(AX), Z0, Z9
+	VPDPBUSD.BCST    104(AX), Z0, Z10
+	VPDPBUSD.BCST    108(AX), Z0, Z11
+	VPDPBUSD.BCST    112(AX), Z0, Z12
+	VPDPBUSD.BCST    116(AX), Z0, Z13
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPDPBUSD.BCST    140(CX), Z0, Z13
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPDPBUSD.BCST    140(AX), Z0, Z13
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    144(CX), Z0, Z8
-	VPDPBUSD.BCST    148(CX), Z0, Z9
-	VPDPBUSD.BCST    152(CX), Z0, Z10
-	VPDPBUSD.BCST    156(CX), Z0, Z11
-	VPDPBUSD.BCST    160(CX), Z0, Z12
-	VPDPBUSD.BCST    164(CX), Z0, Z13
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    144(AX), Z0, Z8
+	VPDPBUSD.BCST    148(AX), Z0, Z9
+	VPDPBUSD.BCST    152(AX), Z0, Z10
+	VPDPBUSD.BCST    156(AX), Z0, Z11
+	VPDPBUSD.BCST    160(AX), Z0, Z12
+	VPDPBUSD.BCST    164(AX), Z0, Z13
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z8
-	VPDPBUSD.BCST    172(CX), Z0, Z9
-	VPDPBUSD.BCST    176(CX), Z0, Z10
-	VPDPBUSD.BCST    180(CX), Z0, Z11
-	VPDPBUSD.BCST    184(CX), Z0, Z12
-	VPDPBUSD.BCST    188(CX), Z0, Z13
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z15
+	VPDPBUSD.BCST    168(AX), Z0, Z8
+	VPDPBUSD.BCST    172(AX), Z0, Z9
+	VPDPBUSD.BCST    176(AX), Z0, Z10
+	VPDPBUSD.BCST    180(AX), Z0, Z11
+	VPDPBUSD.BCST    184(AX), Z0, Z12
+	VPDPBUSD.BCST    188(AX), Z0, Z13
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z15
 	VMULPS           Z14, Z15, Z15
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VCVTDQ2PS.BCST   192(CX), Z16
+	VCVTDQ2PS.BCST   192(AX), Z16
 	VFMADD231PS      Z16, Z15, Z8
-	VFMADD231PS.BCST 216(CX), Z8, Z1
+	VFMADD231PS.BCST 216(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   196(CX), Z16
+	VCVTDQ2PS.BCST   196(AX), Z16
 	VFMADD231PS      Z16, Z15, Z9
-	VFMADD231PS.BCST 220(CX), Z9, Z2
+	VFMADD231PS.BCST 220(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   200(CX), Z16
+	VCVTDQ2PS.BCST   200(AX), Z16
 	VFMADD231PS      Z16, Z15, Z10
-	VFMADD231PS.BCST 224(CX), Z10, Z3
+	VFMADD231PS.BCST 224(AX), Z10, Z3
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   204(CX), Z16
+	VCVTDQ2PS.BCST   204(AX), Z16
 	VFMADD231PS      Z16, Z15, Z11
-	VFMADD231PS.BCST 228(CX), Z11, Z4
+	VFMADD231PS.BCST 228(AX), Z11, Z4
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   208(CX), Z16
+	VCVTDQ2PS.BCST   208(AX), Z16
 	VFMADD231PS      Z16, Z15, Z12
-	VFMADD231PS.BCST 232(CX), Z12, Z5
+	VFMADD231PS.BCST 232(AX), Z12, Z5
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   212(CX), Z16
+	VCVTDQ2PS.BCST   212(AX), Z16
 	VFMADD231PS      Z16, Z15, Z13
-	VFMADD231PS.BCST 236(CX), Z13, Z6
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z13, Z6
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -5595,12 +5735,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
@@ -5608,17 +5748,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z12
 	VPDPWSSD.BCST 20(R8), Z0, Z13
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x7AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -5631,7 +5773,7 @@ TEXT ·productQ41x7AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z16
 
-loop1:
+loop2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
@@ -5639,182 +5781,185 @@ loop1:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z8, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPDPBUSD.BCST    16(CX), Z0, Z13
-	VPDPBUSD.BCST    20(CX), Z0, Z14
-	VPDPBUSD.BCST    24(CX), Z0, Z15
-	VPANDD           64(AX), Z8, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPDPBUSD.BCST    40(CX), Z0, Z12
-	VPDPBUSD.BCST    44(CX), Z0, Z13
-	VPDPBUSD.BCST    48(CX), Z0, Z14
-	VPDPBUSD.BCST    52(CX), Z0, Z15
-	VPANDD           128(AX), Z8, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z9
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VPDPBUSD.BCST    72(CX), Z0, Z13
-	VPDPBUSD.BCST    76(CX), Z0, Z14
-	VPDPBUSD.BCST    80(CX), Z0, Z15
-	VPANDD           192(AX), Z8, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z9
-	VPDPBUSD.BCST    88(CX), Z0, Z10
-	VPDPBUSD.BCST    92(CX), Z0, Z11
-	VPDPBUSD.BCST    96(CX), Z0, Z12
-	VPDPBUSD.BCST    100(CX), Z0, Z13
-	VPDPBUSD.BCST    104(CX), Z0, Z14
-	VPDPBUSD.BCST    108(CX), Z0, Z15
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z8, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPDPBUSD.BCST    16(AX), Z0, Z13
+	VPDPBUSD.BCST    20(AX), Z0, Z14
+	VPDPBUSD.BCST    24(AX), Z0, Z15
+	VPANDD           64(BX), Z8, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPDPBUSD.BCST    40(AX), Z0, Z12
+	VPDPBUSD.BCST    44(AX), Z0, Z13
+	VPDPBUSD.BCST    48(AX), Z0, Z14
+	VPDPBUSD.BCST    52(AX), Z0, Z15
+	VPANDD           128(BX), Z8, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z9
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VPDPBUSD.BCST    72(AX), Z0, Z13
+	VPDPBUSD.BCST    76(AX), Z0, Z14
+	VPDPBUSD.BCST    80(AX), Z0, Z15
+	VPANDD           192(BX), Z8, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z9
+	VPDPBUSD.BCST    88(AX), Z0, Z10
+	VPDPBUSD.BCST    92(AX), Z0, Z11
+	VPDPBUSD.BCST    96(AX), Z0, Z12
+	VPDPBUSD.BCST    100(AX), Z0, Z13
+	VPDPBUSD.BCST    104(AX), Z0, Z14
+	VPDPBUSD.BCST    108(AX), Z0, Z15
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z8, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    112(CX), Z0, Z9
-	VPDPBUSD.BCST    116(CX), Z0, Z10
-	VPDPBUSD.BCST    120(CX), Z0, Z11
-	VPDPBUSD.BCST    124(CX), Z0, Z12
-	VPDPBUSD.BCST    128(CX), Z0, Z13
-	VPDPBUSD.BCST    132(CX), Z0, Z14
-	VPDPBUSD.BCST    136(CX), Z0, Z15
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    112(AX), Z0, Z9
+	VPDPBUSD.BCST    116(AX), Z0, Z10
+	VPDPBUSD.BCST    120(AX), Z0, Z11
+	VPDPBUSD.BCST    124(AX), Z0, Z12
+	VPDPBUSD.BCST    128(AX), Z0, Z13
+	VPDPBUSD.BCST    132(AX), Z0, Z14
+	VPDPBUSD.BCST    136(AX), Z0, Z15
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z9
-	VPDPBUSD.BCST    144(CX), Z0, Z10
-	VPDPBUSD.BCST    148(CX), Z0, Z11
-	VPDPBUSD.BCST    152(CX), Z0, Z12
-	VPDPBUSD.BCST    156(CX), Z0, Z13
-	VPDPBUSD.BCST    160(CX), Z0, Z14
-	VPDPBUSD.BCST    164(CX), Z0, Z15
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z9
+	VPDPBUSD.BCST    144(AX), Z0, Z10
+	VPDPBUSD.BCST    148(AX), Z0, Z11
+	VPDPBUSD.BCST    152(AX), Z0, Z12
+	VPDPBUSD.BCST    156(AX), Z0, Z13
+	VPDPBUSD.BCST    160(AX), Z0, Z14
+	VPDPBUSD.BCST    164(AX), Z0, Z15
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z9
-	VPDPBUSD.BCST    172(CX), Z0, Z10
-	VPDPBUSD.BCST    176(CX), Z0, Z11
-	VPDPBUSD.BCST    180(CX), Z0, Z12
-	VPDPBUSD.BCST    184(CX), Z0, Z13
-	VPDPBUSD.BCST    188(CX), Z0, Z14
-	VPDPBUSD.BCST    192(CX), Z0, Z15
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z9
+	VPDPBUSD.BCST    172(AX), Z0, Z10
+	VPDPBUSD.BCST    176(AX), Z0, Z11
+	VPDPBUSD.BCST    180(AX), Z0, Z12
+	VPDPBUSD.BCST    184(AX), Z0, Z13
+	VPDPBUSD.BCST    188(AX), Z0, Z14
+	VPDPBUSD.BCST    192(AX), Z0, Z15
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPDPBUSD.BCST    196(CX), Z0, Z9
-	VPDPBUSD.BCST    200(CX), Z0, Z10
-	VPDPBUSD.BCST    204(CX), Z0, Z11
-	VPDPBUSD.BCST    208(CX), Z0, Z12
-	VPDPBUSD.BCST    212(CX), Z0, Z13
-	VPDPBUSD.BCST    216(CX), Z0, Z14
-	VPDPBUSD.BCST    220(CX), Z0, Z15
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z17
+	VPDPBUSD.BCST    196(AX), Z0, Z9
+	VPDPBUSD.BCST    200(AX), Z0, Z10
+	VPDPBUSD.BCST    204(AX), Z0, Z11
+	VPDPBUSD.BCST    208(AX), Z0, Z12
+	VPDPBUSD.BCST    212(AX), Z0, Z13
+	VPDPBUSD.BCST    216(AX), Z0, Z14
+	VPDPBUSD.BCST    220(AX), Z0, Z15
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z17
 	VMULPS           Z16, Z17, Z17
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   224(CX), Z18
+	VCVTDQ2PS.BCST   224(AX), Z18
 	VFMADD231PS      Z18, Z17, Z9
-	VFMADD231PS.BCST 252(CX), Z9, Z1
+	VFMADD231PS.BCST 252(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   228(CX), Z18
+	VCVTDQ2PS.BCST   228(AX), Z18
 	VFMADD231PS      Z18, Z17, Z10
-	VFMADD231PS.BCST 256(CX), Z10, Z2
+	VFMADD231PS.BCST 256(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   232(CX), Z18
+	VCVTDQ2PS.BCST   232(AX), Z18
 	VFMADD231PS      Z18, Z17, Z11
-	VFMADD231PS.BCST 260(CX), Z11, Z3
+	VFMADD231PS.BCST 260(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   236(CX), Z18
+	VCVTDQ2PS.BCST   236(AX), Z18
 	VFMADD231PS      Z18, Z17, Z12
-	VFMADD231PS.BCST 264(CX), Z12, Z4
+	VFMADD231PS.BCST 264(AX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   240(CX), Z18
+	VCVTDQ2PS.BCST   240(AX), Z18
 	VFMADD231PS      Z18, Z17, Z13
-	VFMADD231PS.BCST 268(CX), Z13, Z5
+	VFMADD231PS.BCST 268(AX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   244(CX), Z18
+	VCVTDQ2PS.BCST   244(AX), Z18
 	VFMADD231PS      Z18, Z17, Z14
-	VFMADD231PS.BCST 272(CX), Z14, Z6
+	VFMADD231PS.BCST 272(AX), Z14, Z6
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   248(CX), Z18
+	VCVTDQ2PS.BCST   248(AX), Z18
 	VFMADD231PS      Z18, Z17, Z15
-	VFMADD231PS.BCST 276(CX), Z15, Z7
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z15, Z7
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -5822,12 +5967,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X17, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
@@ -5836,17 +5981,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z14
 	VPDPWSSD.BCST 24(R8), Z0, Z15
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x8AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -5860,7 +6007,7 @@ TEXT ·productQ41x8AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z18
 
-loop1:
+loop2:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
@@ -5869,200 +6016,203 @@ loop1:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z9, Z0
-	PREFETCHT0       4800(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z10
-	VPDPBUSD.BCST    4(CX), Z0, Z11
-	VPDPBUSD.BCST    8(CX), Z0, Z12
-	VPDPBUSD.BCST    12(CX), Z0, Z13
-	VPDPBUSD.BCST    16(CX), Z0, Z14
-	VPDPBUSD.BCST    20(CX), Z0, Z15
-	VPDPBUSD.BCST    24(CX), Z0, Z16
-	VPDPBUSD.BCST    28(CX), Z0, Z17
-	VPANDD           64(AX), Z9, Z0
-	PREFETCHT0       4864(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPDPBUSD.BCST    36(CX), Z0, Z11
-	VPDPBUSD.BCST    40(CX), Z0, Z12
-	VPDPBUSD.BCST    44(CX), Z0, Z13
-	VPDPBUSD.BCST    48(CX), Z0, Z14
-	VPDPBUSD.BCST    52(CX), Z0, Z15
-	VPDPBUSD.BCST    56(CX), Z0, Z16
-	VPDPBUSD.BCST    60(CX), Z0, Z17
-	VPANDD           128(AX), Z9, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z10
-	VPDPBUSD.BCST    68(CX), Z0, Z11
-	VPDPBUSD.BCST    72(CX), Z0, Z12
-	VPDPBUSD.BCST    76(CX), Z0, Z13
-	VPDPBUSD.BCST    80(CX), Z0, Z14
-	VPDPBUSD.BCST    84(CX), Z0, Z15
-	VPDPBUSD.BCST    88(CX), Z0, Z16
-	VPDPBUSD.BCST    92(CX), Z0, Z17
-	VPANDD           192(AX), Z9, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z10
-	VPDPBUSD.BCST    100(CX), Z0, Z11
-	VPDPBUSD.BCST    104(CX), Z0, Z12
-	VPDPBUSD.BCST    108(CX), Z0, Z13
-	VPDPBUSD.BCST    112(CX), Z0, Z14
-	VPDPBUSD.BCST    116(CX), Z0, Z15
-	VPDPBUSD.BCST    120(CX), Z0, Z16
-	VPDPBUSD.BCST    124(CX), Z0, Z17
-	VPSRLW           $0x04, (AX), Z0
+back3:
+	VPANDD           (BX), Z9, Z0
+	PREFETCHT0       4800(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z10
+	VPDPBUSD.BCST    4(AX), Z0, Z11
+	VPDPBUSD.BCST    8(AX), Z0, Z12
+	VPDPBUSD.BCST    12(AX), Z0, Z13
+	VPDPBUSD.BCST    16(AX), Z0, Z14
+	VPDPBUSD.BCST    20(AX), Z0, Z15
+	VPDPBUSD.BCST    24(AX), Z0, Z16
+	VPDPBUSD.BCST    28(AX), Z0, Z17
+	VPANDD           64(BX), Z9, Z0
+	PREFETCHT0       4864(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPDPBUSD.BCST    36(AX), Z0, Z11
+	VPDPBUSD.BCST    40(AX), Z0, Z12
+	VPDPBUSD.BCST    44(AX), Z0, Z13
+	VPDPBUSD.BCST    48(AX), Z0, Z14
+	VPDPBUSD.BCST    52(AX), Z0, Z15
+	VPDPBUSD.BCST    56(AX), Z0, Z16
+	VPDPBUSD.BCST    60(AX), Z0, Z17
+	VPANDD           128(BX), Z9, Z0
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z10
+	VPDPBUSD.BCST    68(AX), Z0, Z11
+	VPDPBUSD.BCST    72(AX), Z0, Z12
+	VPDPBUSD.BCST    76(AX), Z0, Z13
+	VPDPBUSD.BCST    80(AX), Z0, Z14
+	VPDPBUSD.BCST    84(AX), Z0, Z15
+	VPDPBUSD.BCST    88(AX), Z0, Z16
+	VPDPBUSD.BCST    92(AX), Z0, Z17
+	VPANDD           192(BX), Z9, Z0
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z10
+	VPDPBUSD.BCST    100(AX), Z0, Z11
+	VPDPBUSD.BCST    104(AX), Z0, Z12
+	VPDPBUSD.BCST    108(AX), Z0, Z13
+	VPDPBUSD.BCST    112(AX), Z0, Z14
+	VPDPBUSD.BCST    116(AX), Z0, Z15
+	VPDPBUSD.BCST    120(AX), Z0, Z16
+	VPDPBUSD.BCST    124(AX), Z0, Z17
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z9, Z0, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPDPBUSD.BCST    140(CX), Z0, Z13
-	VPDPBUSD.BCST    144(CX), Z0, Z14
-	VPDPBUSD.BCST    148(CX), Z0, Z15
-	VPDPBUSD.BCST    152(CX), Z0, Z16
-	VPDPBUSD.BCST    156(CX), Z0, Z17
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPDPBUSD.BCST    140(AX), Z0, Z13
+	VPDPBUSD.BCST    144(AX), Z0, Z14
+	VPDPBUSD.BCST    148(AX), Z0, Z15
+	VPDPBUSD.BCST    152(AX), Z0, Z16
+	VPDPBUSD.BCST    156(AX), Z0, Z17
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    160(CX), Z0, Z10
-	VPDPBUSD.BCST    164(CX), Z0, Z11
-	VPDPBUSD.BCST    168(CX), Z0, Z12
-	VPDPBUSD.BCST    172(CX), Z0, Z13
-	VPDPBUSD.BCST    176(CX), Z0, Z14
-	VPDPBUSD.BCST    180(CX), Z0, Z15
-	VPDPBUSD.BCST    184(CX), Z0, Z16
-	VPDPBUSD.BCST    188(CX), Z0, Z17
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    160(AX), Z0, Z10
+	VPDPBUSD.BCST    164(AX), Z0, Z11
+	VPDPBUSD.BCST    168(AX), Z0, Z12
+	VPDPBUSD.BCST    172(AX), Z0, Z13
+	VPDPBUSD.BCST    176(AX), Z0, Z14
+	VPDPBUSD.BCST    180(AX), Z0, Z15
+	VPDPBUSD.BCST    184(AX), Z0, Z16
+	VPDPBUSD.BCST    188(AX), Z0, Z17
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    192(CX), Z0, Z10
-	VPDPBUSD.BCST    196(CX), Z0, Z11
-	VPDPBUSD.BCST    200(CX), Z0, Z12
-	VPDPBUSD.BCST    204(CX), Z0, Z13
-	VPDPBUSD.BCST    208(CX), Z0, Z14
-	VPDPBUSD.BCST    212(CX), Z0, Z15
-	VPDPBUSD.BCST    216(CX), Z0, Z16
-	VPDPBUSD.BCST    220(CX), Z0, Z17
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    192(AX), Z0, Z10
+	VPDPBUSD.BCST    196(AX), Z0, Z11
+	VPDPBUSD.BCST    200(AX), Z0, Z12
+	VPDPBUSD.BCST    204(AX), Z0, Z13
+	VPDPBUSD.BCST    208(AX), Z0, Z14
+	VPDPBUSD.BCST    212(AX), Z0, Z15
+	VPDPBUSD.BCST    216(AX), Z0, Z16
+	VPDPBUSD.BCST    220(AX), Z0, Z17
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPDPBUSD.BCST    224(CX), Z0, Z10
-	VPDPBUSD.BCST    228(CX), Z0, Z11
-	VPDPBUSD.BCST    232(CX), Z0, Z12
-	VPDPBUSD.BCST    236(CX), Z0, Z13
-	VPDPBUSD.BCST    240(CX), Z0, Z14
-	VPDPBUSD.BCST    244(CX), Z0, Z15
-	VPDPBUSD.BCST    248(CX), Z0, Z16
-	VPDPBUSD.BCST    252(CX), Z0, Z17
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z19
+	VPDPBUSD.BCST    224(AX), Z0, Z10
+	VPDPBUSD.BCST    228(AX), Z0, Z11
+	VPDPBUSD.BCST    232(AX), Z0, Z12
+	VPDPBUSD.BCST    236(AX), Z0, Z13
+	VPDPBUSD.BCST    240(AX), Z0, Z14
+	VPDPBUSD.BCST    244(AX), Z0, Z15
+	VPDPBUSD.BCST    248(AX), Z0, Z16
+	VPDPBUSD.BCST    252(AX), Z0, Z17
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z19
 	VMULPS           Z18, Z19, Z19
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   256(CX), Z20
+	VCVTDQ2PS.BCST   256(AX), Z20
 	VFMADD231PS      Z20, Z19, Z10
-	VFMADD231PS.BCST 288(CX), Z10, Z1
+	VFMADD231PS.BCST 288(AX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   260(CX), Z20
+	VCVTDQ2PS.BCST   260(AX), Z20
 	VFMADD231PS      Z20, Z19, Z11
-	VFMADD231PS.BCST 292(CX), Z11, Z2
+	VFMADD231PS.BCST 292(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   264(CX), Z20
+	VCVTDQ2PS.BCST   264(AX), Z20
 	VFMADD231PS      Z20, Z19, Z12
-	VFMADD231PS.BCST 296(CX), Z12, Z3
+	VFMADD231PS.BCST 296(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   268(CX), Z20
+	VCVTDQ2PS.BCST   268(AX), Z20
 	VFMADD231PS      Z20, Z19, Z13
-	VFMADD231PS.BCST 300(CX), Z13, Z4
+	VFMADD231PS.BCST 300(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   272(CX), Z20
+	VCVTDQ2PS.BCST   272(AX), Z20
 	VFMADD231PS      Z20, Z19, Z14
-	VFMADD231PS.BCST 304(CX), Z14, Z5
+	VFMADD231PS.BCST 304(AX), Z14, Z5
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   276(CX), Z20
+	VCVTDQ2PS.BCST   276(AX), Z20
 	VFMADD231PS      Z20, Z19, Z15
-	VFMADD231PS.BCST 308(CX), Z15, Z6
+	VFMADD231PS.BCST 308(AX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   280(CX), Z20
+	VCVTDQ2PS.BCST   280(AX), Z20
 	VFMADD231PS      Z20, Z19, Z16
-	VFMADD231PS.BCST 312(CX), Z16, Z7
+	VFMADD231PS.BCST 312(AX), Z16, Z7
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   284(CX), Z20
+	VCVTDQ2PS.BCST   284(AX), Z20
 	VFMADD231PS      Z20, Z19, Z17
-	VFMADD231PS.BCST 316(CX), Z17, Z8
+	VFMADD231PS.BCST 316(AX), Z17, Z8
+	ADDQ             $0x00000140, BX
 	ADDQ             $0x00000140, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -6070,12 +6220,12 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X19, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z10
 	VPDPWSSD.BCST 4(R8), Z0, Z11
 	VPDPWSSD.BCST 8(R8), Z0, Z12
@@ -6085,17 +6235,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z16
 	VPDPWSSD.BCST 28(R8), Z0, Z17
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ41x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x4PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -6104,14 +6256,14 @@ TEXT ·productQ41x4PairAVX512(SB), $0-72
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	IMUL3Q       $0x00000140, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000140, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z11
 	MOVL         $0xbc000000, R9
 	VPBROADCASTD R9, Z20
 
-loop1:
+loop2:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -6120,252 +6272,255 @@ loop1:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z11, Z0
-	VPANDD           (AX)(DI*1), Z11, Z1
+back3:
+	VPANDD           (BX), Z11, Z0
+	VPANDD           (BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPANDD           64(AX), Z11, Z0
-	VPANDD           64(AX)(DI*1), Z11, Z1
+	VPANDD           64(BX), Z11, Z0
+	VPANDD           64(BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPANDD           128(AX), Z11, Z0
-	VPANDD           128(AX)(DI*1), Z11, Z1
+	VPANDD           128(BX), Z11, Z0
+	VPANDD           128(BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPANDD           192(AX), Z11, Z0
-	VPANDD           192(AX)(DI*1), Z11, Z1
+	VPANDD           192(BX), Z11, Z0
+	VPANDD           192(BX)(DI*1), Z11, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z12
 	VPDPBUSD         Z10, Z1, Z16
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z1
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z1
 	VMULPS           Z20, Z1, Z1
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   128(CX), Z10
+	VCVTDQ2PS.BCST   128(AX), Z10
 	VFMADD231PS      Z10, Z1, Z12
-	VFMADD231PS.BCST 144(CX), Z12, Z2
+	VFMADD231PS.BCST 144(AX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   132(CX), Z10
+	VCVTDQ2PS.BCST   132(AX), Z10
 	VFMADD231PS      Z10, Z1, Z13
-	VFMADD231PS.BCST 148(CX), Z13, Z3
+	VFMADD231PS.BCST 148(AX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   136(CX), Z10
+	VCVTDQ2PS.BCST   136(AX), Z10
 	VFMADD231PS      Z10, Z1, Z14
-	VFMADD231PS.BCST 152(CX), Z14, Z4
+	VFMADD231PS.BCST 152(AX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   140(CX), Z10
+	VCVTDQ2PS.BCST   140(AX), Z10
 	VFMADD231PS      Z10, Z1, Z15
-	VFMADD231PS.BCST 156(CX), Z15, Z5
-	VCVTPH2PS        256(AX)(DI*1), Z0
-	VCVTPH2PS        288(AX)(DI*1), Z1
+	VFMADD231PS.BCST 156(AX), Z15, Z5
+	VCVTPH2PS        256(BX)(DI*1), Z0
+	VCVTPH2PS        288(BX)(DI*1), Z1
 	VMULPS           Z20, Z1, Z1
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   128(CX), Z10
+	VCVTDQ2PS.BCST   128(AX), Z10
 	VFMADD231PS      Z10, Z1, Z16
-	VFMADD231PS.BCST 144(CX), Z16, Z6
+	VFMADD231PS.BCST 144(AX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   132(CX), Z10
+	VCVTDQ2PS.BCST   132(AX), Z10
 	VFMADD231PS      Z10, Z1, Z17
-	VFMADD231PS.BCST 148(CX), Z17, Z7
+	VFMADD231PS.BCST 148(AX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   136(CX), Z10
+	VCVTDQ2PS.BCST   136(AX), Z10
 	VFMADD231PS      Z10, Z1, Z18
-	VFMADD231PS.BCST 152(CX), Z18, Z8
+	VFMADD231PS.BCST 152(AX), Z18, Z8
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VCVTDQ2PS.BCST   140(CX), Z10
+	VCVTDQ2PS.BCST   140(AX), Z10
 	VFMADD231PS      Z10, Z1, Z19
-	VFMADD231PS.BCST 156(CX), Z19, Z9
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z19, Z9
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -6373,7 +6528,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -6381,7 +6536,7 @@ next2:
 	VPSRLW       X10, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z12
 	VPDPWSSD     Z10, Z1, Z16
@@ -6395,17 +6550,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z15
 	VPDPWSSD     Z10, Z1, Z19
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ41x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x5PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -6416,14 +6573,14 @@ TEXT ·productQ41x5PairAVX512(SB), $0-72
 	VPXORD       Z9, Z9, Z9
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
-	IMUL3Q       $0x00000140, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000140, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z13
 	MOVL         $0xbc000000, R9
 	VPBROADCASTD R9, Z24
 
-loop1:
+loop2:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
@@ -6434,294 +6591,297 @@ loop1:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z13, Z0
-	VPANDD           (AX)(DI*1), Z13, Z1
+back3:
+	VPANDD           (BX), Z13, Z0
+	VPANDD           (BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPANDD           64(AX), Z13, Z0
-	VPANDD           64(AX)(DI*1), Z13, Z1
+	VPANDD           64(BX), Z13, Z0
+	VPANDD           64(BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPANDD           128(AX), Z13, Z0
-	VPANDD           128(AX)(DI*1), Z13, Z1
+	VPANDD           128(BX), Z13, Z0
+	VPANDD           128(BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPANDD           192(AX), Z13, Z0
-	VPANDD           192(AX)(DI*1), Z13, Z1
+	VPANDD           192(BX), Z13, Z0
+	VPANDD           192(BX)(DI*1), Z13, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z14
 	VPDPBUSD         Z12, Z1, Z19
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z1
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z1
 	VMULPS           Z24, Z1, Z1
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   160(CX), Z12
+	VCVTDQ2PS.BCST   160(AX), Z12
 	VFMADD231PS      Z12, Z1, Z14
-	VFMADD231PS.BCST 180(CX), Z14, Z2
+	VFMADD231PS.BCST 180(AX), Z14, Z2
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   164(CX), Z12
+	VCVTDQ2PS.BCST   164(AX), Z12
 	VFMADD231PS      Z12, Z1, Z15
-	VFMADD231PS.BCST 184(CX), Z15, Z3
+	VFMADD231PS.BCST 184(AX), Z15, Z3
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   168(CX), Z12
+	VCVTDQ2PS.BCST   168(AX), Z12
 	VFMADD231PS      Z12, Z1, Z16
-	VFMADD231PS.BCST 188(CX), Z16, Z4
+	VFMADD231PS.BCST 188(AX), Z16, Z4
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   172(CX), Z12
+	VCVTDQ2PS.BCST   172(AX), Z12
 	VFMADD231PS      Z12, Z1, Z17
-	VFMADD231PS.BCST 192(CX), Z17, Z5
+	VFMADD231PS.BCST 192(AX), Z17, Z5
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   176(CX), Z12
+	VCVTDQ2PS.BCST   176(AX), Z12
 	VFMADD231PS      Z12, Z1, Z18
-	VFMADD231PS.BCST 196(CX), Z18, Z6
-	VCVTPH2PS        256(AX)(DI*1), Z0
-	VCVTPH2PS        288(AX)(DI*1), Z1
+	VFMADD231PS.BCST 196(AX), Z18, Z6
+	VCVTPH2PS        256(BX)(DI*1), Z0
+	VCVTPH2PS        288(BX)(DI*1), Z1
 	VMULPS           Z24, Z1, Z1
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VCVTDQ2PS.BCST   160(CX), Z12
+	VCVTDQ2PS.BCST   160(AX), Z12
 	VFMADD231PS      Z12, Z1, Z19
-	VFMADD231PS.BCST 180(CX), Z19, Z7
+	VFMADD231PS.BCST 180(AX), Z19, Z7
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VCVTDQ2PS.BCST   164(CX), Z12
+	VCVTDQ2PS.BCST   164(AX), Z12
 	VFMADD231PS      Z12, Z1, Z20
-	VFMADD231PS.BCST 184(CX), Z20, Z8
+	VFMADD231PS.BCST 184(AX), Z20, Z8
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VCVTDQ2PS.BCST   168(CX), Z12
+	VCVTDQ2PS.BCST   168(AX), Z12
 	VFMADD231PS      Z12, Z1, Z21
-	VFMADD231PS.BCST 188(CX), Z21, Z9
+	VFMADD231PS.BCST 188(AX), Z21, Z9
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VCVTDQ2PS.BCST   172(CX), Z12
+	VCVTDQ2PS.BCST   172(AX), Z12
 	VFMADD231PS      Z12, Z1, Z22
-	VFMADD231PS.BCST 192(CX), Z22, Z10
+	VFMADD231PS.BCST 192(AX), Z22, Z10
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VCVTDQ2PS.BCST   176(CX), Z12
+	VCVTDQ2PS.BCST   176(AX), Z12
 	VFMADD231PS      Z12, Z1, Z23
-	VFMADD231PS.BCST 196(CX), Z23, Z11
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x000000c8, CX
+	VFMADD231PS.BCST 196(AX), Z23, Z11
 	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -6729,7 +6889,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -6737,7 +6897,7 @@ next2:
 	VPSRLW       X12, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z14
 	VPDPWSSD     Z12, Z1, Z19
@@ -6754,17 +6914,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z18
 	VPDPWSSD     Z12, Z1, Z23
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ41x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ41x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ41x6PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -6777,14 +6939,14 @@ TEXT ·productQ41x6PairAVX512(SB), $0-72
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	IMUL3Q       $0x00000140, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000140, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z15
 	MOVL         $0xbc000000, R9
 	VPBROADCASTD R9, Z28
 
-loop1:
+loop2:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -6797,336 +6959,339 @@ loop1:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z15, Z0
-	VPANDD           (AX)(DI*1), Z15, Z1
+back3:
+	VPANDD           (BX), Z15, Z0
+	VPANDD           (BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPANDD           64(AX), Z15, Z0
-	VPANDD           64(AX)(DI*1), Z15, Z1
+	VPANDD           64(BX), Z15, Z0
+	VPANDD           64(BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPANDD           128(AX), Z15, Z0
-	VPANDD           128(AX)(DI*1), Z15, Z1
+	VPANDD           128(BX), Z15, Z0
+	VPANDD           128(BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPANDD           192(AX), Z15, Z0
-	VPANDD           192(AX)(DI*1), Z15, Z1
+	VPANDD           192(BX), Z15, Z0
+	VPANDD           192(BX)(DI*1), Z15, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z16
 	VPDPBUSD         Z14, Z1, Z22
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VCVTPH2PS        256(AX), Z0
-	VCVTPH2PS        288(AX), Z1
+	VCVTPH2PS        256(BX), Z0
+	VCVTPH2PS        288(BX), Z1
 	VMULPS           Z28, Z1, Z1
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   192(CX), Z14
+	VCVTDQ2PS.BCST   192(AX), Z14
 	VFMADD231PS      Z14, Z1, Z16
-	VFMADD231PS.BCST 216(CX), Z16, Z2
+	VFMADD231PS.BCST 216(AX), Z16, Z2
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   196(CX), Z14
+	VCVTDQ2PS.BCST   196(AX), Z14
 	VFMADD231PS      Z14, Z1, Z17
-	VFMADD231PS.BCST 220(CX), Z17, Z3
+	VFMADD231PS.BCST 220(AX), Z17, Z3
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   200(CX), Z14
+	VCVTDQ2PS.BCST   200(AX), Z14
 	VFMADD231PS      Z14, Z1, Z18
-	VFMADD231PS.BCST 224(CX), Z18, Z4
+	VFMADD231PS.BCST 224(AX), Z18, Z4
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VCVTDQ2PS.BCST   204(CX), Z14
+	VCVTDQ2PS.BCST   204(AX), Z14
 	VFMADD231PS      Z14, Z1, Z19
-	VFMADD231PS.BCST 228(CX), Z19, Z5
+	VFMADD231PS.BCST 228(AX), Z19, Z5
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VCVTDQ2PS.BCST   208(CX), Z14
+	VCVTDQ2PS.BCST   208(AX), Z14
 	VFMADD231PS      Z14, Z1, Z20
-	VFMADD231PS.BCST 232(CX), Z20, Z6
+	VFMADD231PS.BCST 232(AX), Z20, Z6
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VCVTDQ2PS.BCST   212(CX), Z14
+	VCVTDQ2PS.BCST   212(AX), Z14
 	VFMADD231PS      Z14, Z1, Z21
-	VFMADD231PS.BCST 236(CX), Z21, Z7
-	VCVTPH2PS        256(AX)(DI*1), Z0
-	VCVTPH2PS        288(AX)(DI*1), Z1
+	VFMADD231PS.BCST 236(AX), Z21, Z7
+	VCVTPH2PS        256(BX)(DI*1), Z0
+	VCVTPH2PS        288(BX)(DI*1), Z1
 	VMULPS           Z28, Z1, Z1
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VCVTDQ2PS.BCST   192(CX), Z14
+	VCVTDQ2PS.BCST   192(AX), Z14
 	VFMADD231PS      Z14, Z1, Z22
-	VFMADD231PS.BCST 216(CX), Z22, Z8
+	VFMADD231PS.BCST 216(AX), Z22, Z8
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VCVTDQ2PS.BCST   196(CX), Z14
+	VCVTDQ2PS.BCST   196(AX), Z14
 	VFMADD231PS      Z14, Z1, Z23
-	VFMADD231PS.BCST 220(CX), Z23, Z9
+	VFMADD231PS.BCST 220(AX), Z23, Z9
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VCVTDQ2PS.BCST   200(CX), Z14
+	VCVTDQ2PS.BCST   200(AX), Z14
 	VFMADD231PS      Z14, Z1, Z24
-	VFMADD231PS.BCST 224(CX), Z24, Z10
+	VFMADD231PS.BCST 224(AX), Z24, Z10
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VCVTDQ2PS.BCST   204(CX), Z14
+	VCVTDQ2PS.BCST   204(AX), Z14
 	VFMADD231PS      Z14, Z1, Z25
-	VFMADD231PS.BCST 228(CX), Z25, Z11
+	VFMADD231PS.BCST 228(AX), Z25, Z11
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VCVTDQ2PS.BCST   208(CX), Z14
+	VCVTDQ2PS.BCST   208(AX), Z14
 	VFMADD231PS      Z14, Z1, Z26
-	VFMADD231PS.BCST 232(CX), Z26, Z12
+	VFMADD231PS.BCST 232(AX), Z26, Z12
 	VCVTDQ2PS        Z27, Z27
 	VMULPS           Z0, Z27, Z27
-	VCVTDQ2PS.BCST   212(CX), Z14
+	VCVTDQ2PS.BCST   212(AX), Z14
 	VFMADD231PS      Z14, Z1, Z27
-	VFMADD231PS.BCST 236(CX), Z27, Z13
-	ADDQ             $0x00000140, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z27, Z13
+	ADDQ             $0x00000140, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -7134,7 +7299,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -7142,7 +7307,7 @@ next2:
 	VPSRLW       X14, Z1, Z1
 	VPANDD.BCST  words0f<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z16
 	VPDPWSSD     Z14, Z1, Z22
@@ -7162,105 +7327,110 @@ next2:
 	VPDPWSSD     Z14, Z0, Z21
 	VPDPWSSD     Z14, Z1, Z27
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x1AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z2
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z3
 
-loop1:
-	VPSRAD.BCST $0x03, 32(CX), Z4
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 32(AX), Z4
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z2, Z0
-	VPSLLW           $0x04, 256(AX), Z5
+back3:
+	VPANDD           (BX), Z2, Z0
+	VPSLLW           $0x04, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z4
-	VPANDD           64(AX), Z2, Z0
-	VPSLLW           $0x03, 256(AX), Z5
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z4
+	VPANDD           64(BX), Z2, Z0
+	VPSLLW           $0x03, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z4
-	VPANDD           128(AX), Z2, Z0
-	VPSLLW           $0x02, 256(AX), Z5
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z4
+	VPANDD           128(BX), Z2, Z0
+	VPSLLW           $0x02, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z4
-	VPANDD           192(AX), Z2, Z0
-	VPSLLW           $0x01, 256(AX), Z5
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z4
+	VPANDD           192(BX), Z2, Z0
+	VPSLLW           $0x01, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z4
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z4
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VMOVDQU32        256(AX), Z5
+	VMOVDQU32        256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z4
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z4
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z5
+	VPSRLW           $0x01, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	VPDPBUSD.BCST    20(CX), Z0, Z4
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    20(AX), Z0, Z4
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z5
+	VPSRLW           $0x02, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	VPDPBUSD.BCST    24(CX), Z0, Z4
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    24(AX), Z0, Z4
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z5
+	VPSRLW           $0x03, 256(BX), Z5
 	VPTERNLOGD       $0xf8, Z3, Z5, Z0
-	VPDPBUSD.BCST    28(CX), Z0, Z4
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    28(AX), Z0, Z4
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VFMADD231PS.BCST 36(CX), Z4, Z1
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z4, Z1
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -7268,33 +7438,35 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X5, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X5
-	VMOVDQU32     256(AX), Z6
+	VMOVDQU32     256(BX), Z6
 	VPSRLW        X5, Z6, Z6
 	VPANDD.BCST   words01<>+0(SB), Z6, Z6
 	VPSLLW        $0x04, Z6, Z6
 	VPORD         Z6, Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z4
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x2AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	MOVL         $0x0f0f0f0f, DI
@@ -7302,105 +7474,108 @@ TEXT ·productQ50x2AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z4
 
-loop1:
-	VPSRAD.BCST $0x03, 64(CX), Z5
-	VPSRAD.BCST $0x03, 68(CX), Z6
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 64(AX), Z5
+	VPSRAD.BCST $0x03, 68(AX), Z6
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z3, Z0
-	VPSLLW           $0x04, 256(AX), Z7
+back3:
+	VPANDD           (BX), Z3, Z0
+	VPSLLW           $0x04, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z5
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPANDD           64(AX), Z3, Z0
-	VPSLLW           $0x03, 256(AX), Z7
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z5
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPANDD           64(BX), Z3, Z0
+	VPSLLW           $0x03, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z5
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPANDD           128(AX), Z3, Z0
-	VPSLLW           $0x02, 256(AX), Z7
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z5
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPANDD           128(BX), Z3, Z0
+	VPSLLW           $0x02, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z5
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VPANDD           192(AX), Z3, Z0
-	VPSLLW           $0x01, 256(AX), Z7
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z5
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VPANDD           192(BX), Z3, Z0
+	VPSLLW           $0x01, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z5
-	VPDPBUSD.BCST    28(CX), Z0, Z6
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z5
+	VPDPBUSD.BCST    28(AX), Z0, Z6
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VMOVDQU32        256(AX), Z7
+	VMOVDQU32        256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z5
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z5
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z7
+	VPSRLW           $0x01, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	VPDPBUSD.BCST    40(CX), Z0, Z5
-	VPDPBUSD.BCST    44(CX), Z0, Z6
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    40(AX), Z0, Z5
+	VPDPBUSD.BCST    44(AX), Z0, Z6
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z7
+	VPSRLW           $0x02, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z5
-	VPDPBUSD.BCST    52(CX), Z0, Z6
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z5
+	VPDPBUSD.BCST    52(AX), Z0, Z6
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z7
+	VPSRLW           $0x03, 256(BX), Z7
 	VPTERNLOGD       $0xf8, Z4, Z7, Z0
-	VPDPBUSD.BCST    56(CX), Z0, Z5
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    56(AX), Z0, Z5
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VFMADD231PS.BCST 72(CX), Z5, Z1
+	VFMADD231PS.BCST 72(AX), Z5, Z1
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 76(CX), Z6, Z2
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z6, Z2
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -7408,34 +7583,36 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X7
-	VMOVDQU32     256(AX), Z8
+	VMOVDQU32     256(BX), Z8
 	VPSRLW        X7, Z8, Z8
 	VPANDD.BCST   words01<>+0(SB), Z8, Z8
 	VPSLLW        $0x04, Z8, Z8
 	VPORD         Z8, Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z5
 	VPDPWSSD.BCST 4(R8), Z0, Z6
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x3AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -7444,122 +7621,125 @@ TEXT ·productQ50x3AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z5
 
-loop1:
-	VPSRAD.BCST $0x03, 96(CX), Z6
-	VPSRAD.BCST $0x03, 100(CX), Z7
-	VPSRAD.BCST $0x03, 104(CX), Z8
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 96(AX), Z6
+	VPSRAD.BCST $0x03, 100(AX), Z7
+	VPSRAD.BCST $0x03, 104(AX), Z8
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z4, Z0
-	VPSLLW           $0x04, 256(AX), Z9
+back3:
+	VPANDD           (BX), Z4, Z0
+	VPSLLW           $0x04, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPDPBUSD.BCST    4(CX), Z0, Z7
-	VPDPBUSD.BCST    8(CX), Z0, Z8
-	VPANDD           64(AX), Z4, Z0
-	VPSLLW           $0x03, 256(AX), Z9
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPDPBUSD.BCST    4(AX), Z0, Z7
+	VPDPBUSD.BCST    8(AX), Z0, Z8
+	VPANDD           64(BX), Z4, Z0
+	VPSLLW           $0x03, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPANDD           128(AX), Z4, Z0
-	VPSLLW           $0x02, 256(AX), Z9
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPANDD           128(BX), Z4, Z0
+	VPSLLW           $0x02, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z6
-	VPDPBUSD.BCST    28(CX), Z0, Z7
-	VPDPBUSD.BCST    32(CX), Z0, Z8
-	VPANDD           192(AX), Z4, Z0
-	VPSLLW           $0x01, 256(AX), Z9
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z6
+	VPDPBUSD.BCST    28(AX), Z0, Z7
+	VPDPBUSD.BCST    32(AX), Z0, Z8
+	VPANDD           192(BX), Z4, Z0
+	VPSLLW           $0x01, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VMOVDQU32        256(AX), Z9
+	VMOVDQU32        256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z6
-	VPDPBUSD.BCST    52(CX), Z0, Z7
-	VPDPBUSD.BCST    56(CX), Z0, Z8
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z6
+	VPDPBUSD.BCST    52(AX), Z0, Z7
+	VPDPBUSD.BCST    56(AX), Z0, Z8
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z9
+	VPSRLW           $0x01, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z9
+	VPSRLW           $0x02, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	VPDPBUSD.BCST    72(CX), Z0, Z6
-	VPDPBUSD.BCST    76(CX), Z0, Z7
-	VPDPBUSD.BCST    80(CX), Z0, Z8
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    72(AX), Z0, Z6
+	VPDPBUSD.BCST    76(AX), Z0, Z7
+	VPDPBUSD.BCST    80(AX), Z0, Z8
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z9
+	VPSRLW           $0x03, 256(BX), Z9
 	VPTERNLOGD       $0xf8, Z5, Z9, Z0
-	VPDPBUSD.BCST    84(CX), Z0, Z6
-	VPDPBUSD.BCST    88(CX), Z0, Z7
-	VPDPBUSD.BCST    92(CX), Z0, Z8
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    84(AX), Z0, Z6
+	VPDPBUSD.BCST    88(AX), Z0, Z7
+	VPDPBUSD.BCST    92(AX), Z0, Z8
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 108(CX), Z6, Z1
+	VFMADD231PS.BCST 108(AX), Z6, Z1
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 112(CX), Z7, Z2
+	VFMADD231PS.BCST 112(AX), Z7, Z2
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 116(CX), Z8, Z3
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z8, Z3
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -7567,35 +7747,37 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X9
-	VMOVDQU32     256(AX), Z10
+	VMOVDQU32     256(BX), Z10
 	VPSRLW        X9, Z10, Z10
 	VPANDD.BCST   words01<>+0(SB), Z10, Z10
 	VPSLLW        $0x04, Z10, Z10
 	VPORD         Z10, Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	VPDPWSSD.BCST 4(R8), Z0, Z7
 	VPDPWSSD.BCST 8(R8), Z0, Z8
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x4AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -7605,139 +7787,142 @@ TEXT ·productQ50x4AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z6
 
-loop1:
-	VPSRAD.BCST $0x03, 128(CX), Z7
-	VPSRAD.BCST $0x03, 132(CX), Z8
-	VPSRAD.BCST $0x03, 136(CX), Z9
-	VPSRAD.BCST $0x03, 140(CX), Z10
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 128(AX), Z7
+	VPSRAD.BCST $0x03, 132(AX), Z8
+	VPSRAD.BCST $0x03, 136(AX), Z9
+	VPSRAD.BCST $0x03, 140(AX), Z10
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z5, Z0
-	VPSLLW           $0x04, 256(AX), Z11
+back3:
+	VPANDD           (BX), Z5, Z0
+	VPSLLW           $0x04, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPDPBUSD.BCST    8(CX), Z0, Z9
-	VPDPBUSD.BCST    12(CX), Z0, Z10
-	VPANDD           64(AX), Z5, Z0
-	VPSLLW           $0x03, 256(AX), Z11
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPDPBUSD.BCST    8(AX), Z0, Z9
+	VPDPBUSD.BCST    12(AX), Z0, Z10
+	VPANDD           64(BX), Z5, Z0
+	VPSLLW           $0x03, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPANDD           128(AX), Z5, Z0
-	VPSLLW           $0x02, 256(AX), Z11
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPANDD           128(BX), Z5, Z0
+	VPSLLW           $0x02, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z7
-	VPDPBUSD.BCST    36(CX), Z0, Z8
-	VPDPBUSD.BCST    40(CX), Z0, Z9
-	VPDPBUSD.BCST    44(CX), Z0, Z10
-	VPANDD           192(AX), Z5, Z0
-	VPSLLW           $0x01, 256(AX), Z11
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z7
+	VPDPBUSD.BCST    36(AX), Z0, Z8
+	VPDPBUSD.BCST    40(AX), Z0, Z9
+	VPDPBUSD.BCST    44(AX), Z0, Z10
+	VPANDD           192(BX), Z5, Z0
+	VPSLLW           $0x01, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z7
-	VPDPBUSD.BCST    52(CX), Z0, Z8
-	VPDPBUSD.BCST    56(CX), Z0, Z9
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z7
+	VPDPBUSD.BCST    52(AX), Z0, Z8
+	VPDPBUSD.BCST    56(AX), Z0, Z9
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VMOVDQU32        256(AX), Z11
+	VMOVDQU32        256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z11
+	VPSRLW           $0x01, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z11
+	VPSRLW           $0x02, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z7
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z7
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z11
+	VPSRLW           $0x03, 256(BX), Z11
 	VPTERNLOGD       $0xf8, Z6, Z11, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z7
-	VPDPBUSD.BCST    116(CX), Z0, Z8
-	VPDPBUSD.BCST    120(CX), Z0, Z9
-	VPDPBUSD.BCST    124(CX), Z0, Z10
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    112(AX), Z0, Z7
+	VPDPBUSD.BCST    116(AX), Z0, Z8
+	VPDPBUSD.BCST    120(AX), Z0, Z9
+	VPDPBUSD.BCST    124(AX), Z0, Z10
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 144(CX), Z7, Z1
+	VFMADD231PS.BCST 144(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 148(CX), Z8, Z2
+	VFMADD231PS.BCST 148(AX), Z8, Z2
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 152(CX), Z9, Z3
+	VFMADD231PS.BCST 152(AX), Z9, Z3
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 156(CX), Z10, Z4
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z10, Z4
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -7745,36 +7930,38 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X11, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X11
-	VMOVDQU32     256(AX), Z12
+	VMOVDQU32     256(BX), Z12
 	VPSRLW        X11, Z12, Z12
 	VPANDD.BCST   words01<>+0(SB), Z12, Z12
 	VPSLLW        $0x04, Z12, Z12
 	VPORD         Z12, Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	VPDPWSSD.BCST 8(R8), Z0, Z9
 	VPDPWSSD.BCST 12(R8), Z0, Z10
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x5AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -7785,156 +7972,159 @@ TEXT ·productQ50x5AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z7
 
-loop1:
-	VPSRAD.BCST $0x03, 160(CX), Z8
-	VPSRAD.BCST $0x03, 164(CX), Z9
-	VPSRAD.BCST $0x03, 168(CX), Z10
-	VPSRAD.BCST $0x03, 172(CX), Z11
-	VPSRAD.BCST $0x03, 176(CX), Z12
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 160(AX), Z8
+	VPSRAD.BCST $0x03, 164(AX), Z9
+	VPSRAD.BCST $0x03, 168(AX), Z10
+	VPSRAD.BCST $0x03, 172(AX), Z11
+	VPSRAD.BCST $0x03, 176(AX), Z12
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z6, Z0
-	VPSLLW           $0x04, 256(AX), Z13
+back3:
+	VPANDD           (BX), Z6, Z0
+	VPSLLW           $0x04, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPDPBUSD.BCST    12(CX), Z0, Z11
-	VPDPBUSD.BCST    16(CX), Z0, Z12
-	VPANDD           64(AX), Z6, Z0
-	VPSLLW           $0x03, 256(AX), Z13
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPDPBUSD.BCST    12(AX), Z0, Z11
+	VPDPBUSD.BCST    16(AX), Z0, Z12
+	VPANDD           64(BX), Z6, Z0
+	VPSLLW           $0x03, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPANDD           128(AX), Z6, Z0
-	VPSLLW           $0x02, 256(AX), Z13
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPANDD           128(BX), Z6, Z0
+	VPSLLW           $0x02, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z8
-	VPDPBUSD.BCST    44(CX), Z0, Z9
-	VPDPBUSD.BCST    48(CX), Z0, Z10
-	VPDPBUSD.BCST    52(CX), Z0, Z11
-	VPDPBUSD.BCST    56(CX), Z0, Z12
-	VPANDD           192(AX), Z6, Z0
-	VPSLLW           $0x01, 256(AX), Z13
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z8
+	VPDPBUSD.BCST    44(AX), Z0, Z9
+	VPDPBUSD.BCST    48(AX), Z0, Z10
+	VPDPBUSD.BCST    52(AX), Z0, Z11
+	VPDPBUSD.BCST    56(AX), Z0, Z12
+	VPANDD           192(BX), Z6, Z0
+	VPSLLW           $0x01, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z8
-	VPDPBUSD.BCST    64(CX), Z0, Z9
-	VPDPBUSD.BCST    68(CX), Z0, Z10
-	VPDPBUSD.BCST    72(CX), Z0, Z11
-	VPDPBUSD.BCST    76(CX), Z0, Z12
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z8
+	VPDPBUSD.BCST    64(AX), Z0, Z9
+	VPDPBUSD.BCST    68(AX), Z0, Z10
+	VPDPBUSD.BCST    72(AX), Z0, Z11
+	VPDPBUSD.BCST    76(AX), Z0, Z12
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VMOVDQU32        256(AX), Z13
+	VMOVDQU32        256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z8
-	VPDPBUSD.BCST    84(CX), Z0, Z9
-	VPDPBUSD.BCST    88(CX), Z0, Z10
-	VPDPBUSD.BCST    92(CX), Z0, Z11
-	VPDPBUSD.BCST    96(CX), Z0, Z12
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z8
+	VPDPBUSD.BCST    84(AX), Z0, Z9
+	VPDPBUSD.BCST    88(AX), Z0, Z10
+	VPDPBUSD.BCST    92(AX), Z0, Z11
+	VPDPBUSD.BCST    96(AX), Z0, Z12
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z13
+	VPSRLW           $0x01, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPDPBUSD.BCST    112(CX), Z0, Z11
-	VPDPBUSD.BCST    116(CX), Z0, Z12
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPDPBUSD.BCST    112(AX), Z0, Z11
+	VPDPBUSD.BCST    116(AX), Z0, Z12
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z13
+	VPSRLW           $0x02, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z13
+	VPSRLW           $0x03, 256(BX), Z13
 	VPTERNLOGD       $0xf8, Z7, Z13, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z8
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z8
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 180(CX), Z8, Z1
+	VFMADD231PS.BCST 180(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 184(CX), Z9, Z2
+	VFMADD231PS.BCST 184(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 188(CX), Z10, Z3
+	VFMADD231PS.BCST 188(AX), Z10, Z3
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 192(CX), Z11, Z4
+	VFMADD231PS.BCST 192(AX), Z11, Z4
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 196(CX), Z12, Z5
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z12, Z5
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -7942,37 +8132,39 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X13
-	VMOVDQU32     256(AX), Z14
+	VMOVDQU32     256(BX), Z14
 	VPSRLW        X13, Z14, Z14
 	VPANDD.BCST   words01<>+0(SB), Z14, Z14
 	VPSLLW        $0x04, Z14, Z14
 	VPORD         Z14, Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
 	VPDPWSSD.BCST 12(R8), Z0, Z11
 	VPDPWSSD.BCST 16(R8), Z0, Z12
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x6AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -7984,173 +8176,176 @@ TEXT ·productQ50x6AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z8
 
-loop1:
-	VPSRAD.BCST $0x03, 192(CX), Z9
-	VPSRAD.BCST $0x03, 196(CX), Z10
-	VPSRAD.BCST $0x03, 200(CX), Z11
-	VPSRAD.BCST $0x03, 204(CX), Z12
-	VPSRAD.BCST $0x03, 208(CX), Z13
-	VPSRAD.BCST $0x03, 212(CX), Z14
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 192(AX), Z9
+	VPSRAD.BCST $0x03, 196(AX), Z10
+	VPSRAD.BCST $0x03, 200(AX), Z11
+	VPSRAD.BCST $0x03, 204(AX), Z12
+	VPSRAD.BCST $0x03, 208(AX), Z13
+	VPSRAD.BCST $0x03, 212(AX), Z14
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z7, Z0
-	VPSLLW           $0x04, 256(AX), Z15
+back3:
+	VPANDD           (BX), Z7, Z0
+	VPSLLW           $0x04, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPDPBUSD.BCST    16(CX), Z0, Z13
-	VPDPBUSD.BCST    20(CX), Z0, Z14
-	VPANDD           64(AX), Z7, Z0
-	VPSLLW           $0x03, 256(AX), Z15
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPDPBUSD.BCST    16(AX), Z0, Z13
+	VPDPBUSD.BCST    20(AX), Z0, Z14
+	VPANDD           64(BX), Z7, Z0
+	VPSLLW           $0x03, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPANDD           128(AX), Z7, Z0
-	VPSLLW           $0x02, 256(AX), Z15
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPANDD           128(BX), Z7, Z0
+	VPSLLW           $0x02, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z9
-	VPDPBUSD.BCST    52(CX), Z0, Z10
-	VPDPBUSD.BCST    56(CX), Z0, Z11
-	VPDPBUSD.BCST    60(CX), Z0, Z12
-	VPDPBUSD.BCST    64(CX), Z0, Z13
-	VPDPBUSD.BCST    68(CX), Z0, Z14
-	VPANDD           192(AX), Z7, Z0
-	VPSLLW           $0x01, 256(AX), Z15
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z9
+	VPDPBUSD.BCST    52(AX), Z0, Z10
+	VPDPBUSD.BCST    56(AX), Z0, Z11
+	VPDPBUSD.BCST    60(AX), Z0, Z12
+	VPDPBUSD.BCST    64(AX), Z0, Z13
+	VPDPBUSD.BCST    68(AX), Z0, Z14
+	VPANDD           192(BX), Z7, Z0
+	VPSLLW           $0x01, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VPDPBUSD.BCST    80(CX), Z0, Z11
-	VPDPBUSD.BCST    84(CX), Z0, Z12
-	VPDPBUSD.BCST    88(CX), Z0, Z13
-	VPDPBUSD.BCST    92(CX), Z0, Z14
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VPDPBUSD.BCST    80(AX), Z0, Z11
+	VPDPBUSD.BCST    84(AX), Z0, Z12
+	VPDPBUSD.BCST    88(AX), Z0, Z13
+	VPDPBUSD.BCST    92(AX), Z0, Z14
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VMOVDQU32        256(AX), Z15
+	VMOVDQU32        256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z9
-	VPDPBUSD.BCST    100(CX), Z0, Z10
-	VPDPBUSD.BCST    104(CX), Z0, Z11
-	VPDPBUSD.BCST    108(CX), Z0, Z12
-	VPDPBUSD.BCST    112(CX), Z0, Z13
-	VPDPBUSD.BCST    116(CX), Z0, Z14
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z9
+	VPDPBUSD.BCST    100(AX), Z0, Z10
+	VPDPBUSD.BCST    104(AX), Z0, Z11
+	VPDPBUSD.BCST    108(AX), Z0, Z12
+	VPDPBUSD.BCST    112(AX), Z0, Z13
+	VPDPBUSD.BCST    116(AX), Z0, Z14
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z15
+	VPSRLW           $0x01, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z9
-	VPDPBUSD.BCST    124(CX), Z0, Z10
-	VPDPBUSD.BCST    128(CX), Z0, Z11
-	VPDPBUSD.BCST    132(CX), Z0, Z12
-	VPDPBUSD.BCST    136(CX), Z0, Z13
-	VPDPBUSD.BCST    140(CX), Z0, Z14
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z9
+	VPDPBUSD.BCST    124(AX), Z0, Z10
+	VPDPBUSD.BCST    128(AX), Z0, Z11
+	VPDPBUSD.BCST    132(AX), Z0, Z12
+	VPDPBUSD.BCST    136(AX), Z0, Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z14
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z15
+	VPSRLW           $0x02, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VPDPBUSD.BCST    160(CX), Z0, Z13
-	VPDPBUSD.BCST    164(CX), Z0, Z14
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VPDPBUSD.BCST    160(AX), Z0, Z13
+	VPDPBUSD.BCST    164(AX), Z0, Z14
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z15
+	VPSRLW           $0x03, 256(BX), Z15
 	VPTERNLOGD       $0xf8, Z8, Z15, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z9
-	VPDPBUSD.BCST    172(CX), Z0, Z10
-	VPDPBUSD.BCST    176(CX), Z0, Z11
-	VPDPBUSD.BCST    180(CX), Z0, Z12
-	VPDPBUSD.BCST    184(CX), Z0, Z13
-	VPDPBUSD.BCST    188(CX), Z0, Z14
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z9
+	VPDPBUSD.BCST    172(AX), Z0, Z10
+	VPDPBUSD.BCST    176(AX), Z0, Z11
+	VPDPBUSD.BCST    180(AX), Z0, Z12
+	VPDPBUSD.BCST    184(AX), Z0, Z13
+	VPDPBUSD.BCST    188(AX), Z0, Z14
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 216(CX), Z9, Z1
+	VFMADD231PS.BCST 216(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 220(CX), Z10, Z2
+	VFMADD231PS.BCST 220(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 224(CX), Z11, Z3
+	VFMADD231PS.BCST 224(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 228(CX), Z12, Z4
+	VFMADD231PS.BCST 228(AX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 232(CX), Z13, Z5
+	VFMADD231PS.BCST 232(AX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 236(CX), Z14, Z6
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z14, Z6
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -8158,20 +8353,20 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X15
-	VMOVDQU32     256(AX), Z16
+	VMOVDQU32     256(BX), Z16
 	VPSRLW        X15, Z16, Z16
 	VPANDD.BCST   words01<>+0(SB), Z16, Z16
 	VPSLLW        $0x04, Z16, Z16
 	VPORD         Z16, Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
@@ -8179,17 +8374,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z13
 	VPDPWSSD.BCST 20(R8), Z0, Z14
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x7AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -8202,190 +8399,193 @@ TEXT ·productQ50x7AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z9
 
-loop1:
-	VPSRAD.BCST $0x03, 224(CX), Z10
-	VPSRAD.BCST $0x03, 228(CX), Z11
-	VPSRAD.BCST $0x03, 232(CX), Z12
-	VPSRAD.BCST $0x03, 236(CX), Z13
-	VPSRAD.BCST $0x03, 240(CX), Z14
-	VPSRAD.BCST $0x03, 244(CX), Z15
-	VPSRAD.BCST $0x03, 248(CX), Z16
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 224(AX), Z10
+	VPSRAD.BCST $0x03, 228(AX), Z11
+	VPSRAD.BCST $0x03, 232(AX), Z12
+	VPSRAD.BCST $0x03, 236(AX), Z13
+	VPSRAD.BCST $0x03, 240(AX), Z14
+	VPSRAD.BCST $0x03, 244(AX), Z15
+	VPSRAD.BCST $0x03, 248(AX), Z16
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z8, Z0
-	VPSLLW           $0x04, 256(AX), Z17
+back3:
+	VPANDD           (BX), Z8, Z0
+	VPSLLW           $0x04, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z10
-	VPDPBUSD.BCST    4(CX), Z0, Z11
-	VPDPBUSD.BCST    8(CX), Z0, Z12
-	VPDPBUSD.BCST    12(CX), Z0, Z13
-	VPDPBUSD.BCST    16(CX), Z0, Z14
-	VPDPBUSD.BCST    20(CX), Z0, Z15
-	VPDPBUSD.BCST    24(CX), Z0, Z16
-	VPANDD           64(AX), Z8, Z0
-	VPSLLW           $0x03, 256(AX), Z17
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z10
+	VPDPBUSD.BCST    4(AX), Z0, Z11
+	VPDPBUSD.BCST    8(AX), Z0, Z12
+	VPDPBUSD.BCST    12(AX), Z0, Z13
+	VPDPBUSD.BCST    16(AX), Z0, Z14
+	VPDPBUSD.BCST    20(AX), Z0, Z15
+	VPDPBUSD.BCST    24(AX), Z0, Z16
+	VPANDD           64(BX), Z8, Z0
+	VPSLLW           $0x03, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPDPBUSD.BCST    48(CX), Z0, Z15
-	VPDPBUSD.BCST    52(CX), Z0, Z16
-	VPANDD           128(AX), Z8, Z0
-	VPSLLW           $0x02, 256(AX), Z17
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPDPBUSD.BCST    48(AX), Z0, Z15
+	VPDPBUSD.BCST    52(AX), Z0, Z16
+	VPANDD           128(BX), Z8, Z0
+	VPSLLW           $0x02, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VPDPBUSD.BCST    60(CX), Z0, Z11
-	VPDPBUSD.BCST    64(CX), Z0, Z12
-	VPDPBUSD.BCST    68(CX), Z0, Z13
-	VPDPBUSD.BCST    72(CX), Z0, Z14
-	VPDPBUSD.BCST    76(CX), Z0, Z15
-	VPDPBUSD.BCST    80(CX), Z0, Z16
-	VPANDD           192(AX), Z8, Z0
-	VPSLLW           $0x01, 256(AX), Z17
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VPDPBUSD.BCST    60(AX), Z0, Z11
+	VPDPBUSD.BCST    64(AX), Z0, Z12
+	VPDPBUSD.BCST    68(AX), Z0, Z13
+	VPDPBUSD.BCST    72(AX), Z0, Z14
+	VPDPBUSD.BCST    76(AX), Z0, Z15
+	VPDPBUSD.BCST    80(AX), Z0, Z16
+	VPANDD           192(BX), Z8, Z0
+	VPSLLW           $0x01, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z10
-	VPDPBUSD.BCST    88(CX), Z0, Z11
-	VPDPBUSD.BCST    92(CX), Z0, Z12
-	VPDPBUSD.BCST    96(CX), Z0, Z13
-	VPDPBUSD.BCST    100(CX), Z0, Z14
-	VPDPBUSD.BCST    104(CX), Z0, Z15
-	VPDPBUSD.BCST    108(CX), Z0, Z16
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z10
+	VPDPBUSD.BCST    88(AX), Z0, Z11
+	VPDPBUSD.BCST    92(AX), Z0, Z12
+	VPDPBUSD.BCST    96(AX), Z0, Z13
+	VPDPBUSD.BCST    100(AX), Z0, Z14
+	VPDPBUSD.BCST    104(AX), Z0, Z15
+	VPDPBUSD.BCST    108(AX), Z0, Z16
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VMOVDQU32        256(AX), Z17
+	VMOVDQU32        256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    112(CX), Z0, Z10
-	VPDPBUSD.BCST    116(CX), Z0, Z11
-	VPDPBUSD.BCST    120(CX), Z0, Z12
-	VPDPBUSD.BCST    124(CX), Z0, Z13
-	VPDPBUSD.BCST    128(CX), Z0, Z14
-	VPDPBUSD.BCST    132(CX), Z0, Z15
-	VPDPBUSD.BCST    136(CX), Z0, Z16
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    112(AX), Z0, Z10
+	VPDPBUSD.BCST    116(AX), Z0, Z11
+	VPDPBUSD.BCST    120(AX), Z0, Z12
+	VPDPBUSD.BCST    124(AX), Z0, Z13
+	VPDPBUSD.BCST    128(AX), Z0, Z14
+	VPDPBUSD.BCST    132(AX), Z0, Z15
+	VPDPBUSD.BCST    136(AX), Z0, Z16
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z17
+	VPSRLW           $0x01, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z10
-	VPDPBUSD.BCST    144(CX), Z0, Z11
-	VPDPBUSD.BCST    148(CX), Z0, Z12
-	VPDPBUSD.BCST    152(CX), Z0, Z13
-	VPDPBUSD.BCST    156(CX), Z0, Z14
-	VPDPBUSD.BCST    160(CX), Z0, Z15
-	VPDPBUSD.BCST    164(CX), Z0, Z16
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z10
+	VPDPBUSD.BCST    144(AX), Z0, Z11
+	VPDPBUSD.BCST    148(AX), Z0, Z12
+	VPDPBUSD.BCST    152(AX), Z0, Z13
+	VPDPBUSD.BCST    156(AX), Z0, Z14
+	VPDPBUSD.BCST    160(AX), Z0, Z15
+	VPDPBUSD.BCST    164(AX), Z0, Z16
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z17
+	VPSRLW           $0x02, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z10
-	VPDPBUSD.BCST    172(CX), Z0, Z11
-	VPDPBUSD.BCST    176(CX), Z0, Z12
-	VPDPBUSD.BCST    180(CX), Z0, Z13
-	VPDPBUSD.BCST    184(CX), Z0, Z14
-	VPDPBUSD.BCST    188(CX), Z0, Z15
-	VPDPBUSD.BCST    192(CX), Z0, Z16
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z10
+	VPDPBUSD.BCST    172(AX), Z0, Z11
+	VPDPBUSD.BCST    176(AX), Z0, Z12
+	VPDPBUSD.BCST    180(AX), Z0, Z13
+	VPDPBUSD.BCST    184(AX), Z0, Z14
+	VPDPBUSD.BCST    188(AX), Z0, Z15
+	VPDPBUSD.BCST    192(AX), Z0, Z16
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z17
+	VPSRLW           $0x03, 256(BX), Z17
 	VPTERNLOGD       $0xf8, Z9, Z17, Z0
-	VPDPBUSD.BCST    196(CX), Z0, Z10
-	VPDPBUSD.BCST    200(CX), Z0, Z11
-	VPDPBUSD.BCST    204(CX), Z0, Z12
-	VPDPBUSD.BCST    208(CX), Z0, Z13
-	VPDPBUSD.BCST    212(CX), Z0, Z14
-	VPDPBUSD.BCST    216(CX), Z0, Z15
-	VPDPBUSD.BCST    220(CX), Z0, Z16
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    196(AX), Z0, Z10
+	VPDPBUSD.BCST    200(AX), Z0, Z11
+	VPDPBUSD.BCST    204(AX), Z0, Z12
+	VPDPBUSD.BCST    208(AX), Z0, Z13
+	VPDPBUSD.BCST    212(AX), Z0, Z14
+	VPDPBUSD.BCST    216(AX), Z0, Z15
+	VPDPBUSD.BCST    220(AX), Z0, Z16
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 252(CX), Z10, Z1
+	VFMADD231PS.BCST 252(AX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 256(CX), Z11, Z2
+	VFMADD231PS.BCST 256(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 260(CX), Z12, Z3
+	VFMADD231PS.BCST 260(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 264(CX), Z13, Z4
+	VFMADD231PS.BCST 264(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 268(CX), Z14, Z5
+	VFMADD231PS.BCST 268(AX), Z14, Z5
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 272(CX), Z15, Z6
+	VFMADD231PS.BCST 272(AX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 276(CX), Z16, Z7
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z16, Z7
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -8393,20 +8593,20 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X17, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X17
-	VMOVDQU32     256(AX), Z18
+	VMOVDQU32     256(BX), Z18
 	VPSRLW        X17, Z18, Z18
 	VPANDD.BCST   words01<>+0(SB), Z18, Z18
 	VPSLLW        $0x04, Z18, Z18
 	VPORD         Z18, Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z10
 	VPDPWSSD.BCST 4(R8), Z0, Z11
 	VPDPWSSD.BCST 8(R8), Z0, Z12
@@ -8415,17 +8615,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z15
 	VPDPWSSD.BCST 24(R8), Z0, Z16
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x8AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -8439,207 +8641,210 @@ TEXT ·productQ50x8AVX512(SB), $0-72
 	MOVL         $0x10101010, DI
 	VPBROADCASTD DI, Z10
 
-loop1:
-	VPSRAD.BCST $0x03, 256(CX), Z11
-	VPSRAD.BCST $0x03, 260(CX), Z12
-	VPSRAD.BCST $0x03, 264(CX), Z13
-	VPSRAD.BCST $0x03, 268(CX), Z14
-	VPSRAD.BCST $0x03, 272(CX), Z15
-	VPSRAD.BCST $0x03, 276(CX), Z16
-	VPSRAD.BCST $0x03, 280(CX), Z17
-	VPSRAD.BCST $0x03, 284(CX), Z18
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 256(AX), Z11
+	VPSRAD.BCST $0x03, 260(AX), Z12
+	VPSRAD.BCST $0x03, 264(AX), Z13
+	VPSRAD.BCST $0x03, 268(AX), Z14
+	VPSRAD.BCST $0x03, 272(AX), Z15
+	VPSRAD.BCST $0x03, 276(AX), Z16
+	VPSRAD.BCST $0x03, 280(AX), Z17
+	VPSRAD.BCST $0x03, 284(AX), Z18
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z9, Z0
-	VPSLLW           $0x04, 256(AX), Z19
+back3:
+	VPANDD           (BX), Z9, Z0
+	VPSLLW           $0x04, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	PREFETCHT0       4928(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z11
-	VPDPBUSD.BCST    4(CX), Z0, Z12
-	VPDPBUSD.BCST    8(CX), Z0, Z13
-	VPDPBUSD.BCST    12(CX), Z0, Z14
-	VPDPBUSD.BCST    16(CX), Z0, Z15
-	VPDPBUSD.BCST    20(CX), Z0, Z16
-	VPDPBUSD.BCST    24(CX), Z0, Z17
-	VPDPBUSD.BCST    28(CX), Z0, Z18
-	VPANDD           64(AX), Z9, Z0
-	VPSLLW           $0x03, 256(AX), Z19
+	PREFETCHT0       4928(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z11
+	VPDPBUSD.BCST    4(AX), Z0, Z12
+	VPDPBUSD.BCST    8(AX), Z0, Z13
+	VPDPBUSD.BCST    12(AX), Z0, Z14
+	VPDPBUSD.BCST    16(AX), Z0, Z15
+	VPDPBUSD.BCST    20(AX), Z0, Z16
+	VPDPBUSD.BCST    24(AX), Z0, Z17
+	VPDPBUSD.BCST    28(AX), Z0, Z18
+	VPANDD           64(BX), Z9, Z0
+	VPSLLW           $0x03, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPDPBUSD.BCST    48(CX), Z0, Z15
-	VPDPBUSD.BCST    52(CX), Z0, Z16
-	VPDPBUSD.BCST    56(CX), Z0, Z17
-	VPDPBUSD.BCST    60(CX), Z0, Z18
-	VPANDD           128(AX), Z9, Z0
-	VPSLLW           $0x02, 256(AX), Z19
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPDPBUSD.BCST    48(AX), Z0, Z15
+	VPDPBUSD.BCST    52(AX), Z0, Z16
+	VPDPBUSD.BCST    56(AX), Z0, Z17
+	VPDPBUSD.BCST    60(AX), Z0, Z18
+	VPANDD           128(BX), Z9, Z0
+	VPSLLW           $0x02, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VPDPBUSD.BCST    72(CX), Z0, Z13
-	VPDPBUSD.BCST    76(CX), Z0, Z14
-	VPDPBUSD.BCST    80(CX), Z0, Z15
-	VPDPBUSD.BCST    84(CX), Z0, Z16
-	VPDPBUSD.BCST    88(CX), Z0, Z17
-	VPDPBUSD.BCST    92(CX), Z0, Z18
-	VPANDD           192(AX), Z9, Z0
-	VPSLLW           $0x01, 256(AX), Z19
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VPDPBUSD.BCST    72(AX), Z0, Z13
+	VPDPBUSD.BCST    76(AX), Z0, Z14
+	VPDPBUSD.BCST    80(AX), Z0, Z15
+	VPDPBUSD.BCST    84(AX), Z0, Z16
+	VPDPBUSD.BCST    88(AX), Z0, Z17
+	VPDPBUSD.BCST    92(AX), Z0, Z18
+	VPANDD           192(BX), Z9, Z0
+	VPSLLW           $0x01, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPDPBUSD.BCST    100(CX), Z0, Z12
-	VPDPBUSD.BCST    104(CX), Z0, Z13
-	VPDPBUSD.BCST    108(CX), Z0, Z14
-	VPDPBUSD.BCST    112(CX), Z0, Z15
-	VPDPBUSD.BCST    116(CX), Z0, Z16
-	VPDPBUSD.BCST    120(CX), Z0, Z17
-	VPDPBUSD.BCST    124(CX), Z0, Z18
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPDPBUSD.BCST    100(AX), Z0, Z12
+	VPDPBUSD.BCST    104(AX), Z0, Z13
+	VPDPBUSD.BCST    108(AX), Z0, Z14
+	VPDPBUSD.BCST    112(AX), Z0, Z15
+	VPDPBUSD.BCST    116(AX), Z0, Z16
+	VPDPBUSD.BCST    120(AX), Z0, Z17
+	VPDPBUSD.BCST    124(AX), Z0, Z18
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VMOVDQU32        256(AX), Z19
+	VMOVDQU32        256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    128(CX), Z0, Z11
-	VPDPBUSD.BCST    132(CX), Z0, Z12
-	VPDPBUSD.BCST    136(CX), Z0, Z13
-	VPDPBUSD.BCST    140(CX), Z0, Z14
-	VPDPBUSD.BCST    144(CX), Z0, Z15
-	VPDPBUSD.BCST    148(CX), Z0, Z16
-	VPDPBUSD.BCST    152(CX), Z0, Z17
-	VPDPBUSD.BCST    156(CX), Z0, Z18
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    128(AX), Z0, Z11
+	VPDPBUSD.BCST    132(AX), Z0, Z12
+	VPDPBUSD.BCST    136(AX), Z0, Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z14
+	VPDPBUSD.BCST    144(AX), Z0, Z15
+	VPDPBUSD.BCST    148(AX), Z0, Z16
+	VPDPBUSD.BCST    152(AX), Z0, Z17
+	VPDPBUSD.BCST    156(AX), Z0, Z18
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z19
+	VPSRLW           $0x01, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	VPDPBUSD.BCST    160(CX), Z0, Z11
-	VPDPBUSD.BCST    164(CX), Z0, Z12
-	VPDPBUSD.BCST    168(CX), Z0, Z13
-	VPDPBUSD.BCST    172(CX), Z0, Z14
-	VPDPBUSD.BCST    176(CX), Z0, Z15
-	VPDPBUSD.BCST    180(CX), Z0, Z16
-	VPDPBUSD.BCST    184(CX), Z0, Z17
-	VPDPBUSD.BCST    188(CX), Z0, Z18
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    160(AX), Z0, Z11
+	VPDPBUSD.BCST    164(AX), Z0, Z12
+	VPDPBUSD.BCST    168(AX), Z0, Z13
+	VPDPBUSD.BCST    172(AX), Z0, Z14
+	VPDPBUSD.BCST    176(AX), Z0, Z15
+	VPDPBUSD.BCST    180(AX), Z0, Z16
+	VPDPBUSD.BCST    184(AX), Z0, Z17
+	VPDPBUSD.BCST    188(AX), Z0, Z18
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z19
+	VPSRLW           $0x02, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	VPDPBUSD.BCST    192(CX), Z0, Z11
-	VPDPBUSD.BCST    196(CX), Z0, Z12
-	VPDPBUSD.BCST    200(CX), Z0, Z13
-	VPDPBUSD.BCST    204(CX), Z0, Z14
-	VPDPBUSD.BCST    208(CX), Z0, Z15
-	VPDPBUSD.BCST    212(CX), Z0, Z16
-	VPDPBUSD.BCST    216(CX), Z0, Z17
-	VPDPBUSD.BCST    220(CX), Z0, Z18
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    192(AX), Z0, Z11
+	VPDPBUSD.BCST    196(AX), Z0, Z12
+	VPDPBUSD.BCST    200(AX), Z0, Z13
+	VPDPBUSD.BCST    204(AX), Z0, Z14
+	VPDPBUSD.BCST    208(AX), Z0, Z15
+	VPDPBUSD.BCST    212(AX), Z0, Z16
+	VPDPBUSD.BCST    216(AX), Z0, Z17
+	VPDPBUSD.BCST    220(AX), Z0, Z18
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z19
+	VPSRLW           $0x03, 256(BX), Z19
 	VPTERNLOGD       $0xf8, Z10, Z19, Z0
-	VPDPBUSD.BCST    224(CX), Z0, Z11
-	VPDPBUSD.BCST    228(CX), Z0, Z12
-	VPDPBUSD.BCST    232(CX), Z0, Z13
-	VPDPBUSD.BCST    236(CX), Z0, Z14
-	VPDPBUSD.BCST    240(CX), Z0, Z15
-	VPDPBUSD.BCST    244(CX), Z0, Z16
-	VPDPBUSD.BCST    248(CX), Z0, Z17
-	VPDPBUSD.BCST    252(CX), Z0, Z18
-	VCVTPH2PS        320(AX), Z0
+	VPDPBUSD.BCST    224(AX), Z0, Z11
+	VPDPBUSD.BCST    228(AX), Z0, Z12
+	VPDPBUSD.BCST    232(AX), Z0, Z13
+	VPDPBUSD.BCST    236(AX), Z0, Z14
+	VPDPBUSD.BCST    240(AX), Z0, Z15
+	VPDPBUSD.BCST    244(AX), Z0, Z16
+	VPDPBUSD.BCST    248(AX), Z0, Z17
+	VPDPBUSD.BCST    252(AX), Z0, Z18
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 288(CX), Z11, Z1
+	VFMADD231PS.BCST 288(AX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 292(CX), Z12, Z2
+	VFMADD231PS.BCST 292(AX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 296(CX), Z13, Z3
+	VFMADD231PS.BCST 296(AX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 300(CX), Z14, Z4
+	VFMADD231PS.BCST 300(AX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 304(CX), Z15, Z5
+	VFMADD231PS.BCST 304(AX), Z15, Z5
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 308(CX), Z16, Z6
+	VFMADD231PS.BCST 308(AX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 312(CX), Z17, Z7
+	VFMADD231PS.BCST 312(AX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 316(CX), Z18, Z8
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 316(AX), Z18, Z8
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x00000140, AX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -8647,20 +8852,20 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X19, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X19
-	VMOVDQU32     256(AX), Z20
+	VMOVDQU32     256(BX), Z20
 	VPSRLW        X19, Z20, Z20
 	VPANDD.BCST   words01<>+0(SB), Z20, Z20
 	VPSLLW        $0x04, Z20, Z20
 	VPORD         Z20, Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z11
 	VPDPWSSD.BCST 4(R8), Z0, Z12
 	VPDPWSSD.BCST 8(R8), Z0, Z13
@@ -8670,17 +8875,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z17
 	VPDPWSSD.BCST 28(R8), Z0, Z18
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ50x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x4PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -8689,281 +8896,284 @@ TEXT ·productQ50x4PairAVX512(SB), $0-72
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	IMUL3Q       $0x00000160, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000160, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z11
 	MOVL         $0x10101010, R9
 	VPBROADCASTD R9, Z12
 
-loop1:
-	VPSRAD.BCST $0x03, 128(CX), Z13
+loop2:
+	VPSRAD.BCST $0x03, 128(AX), Z13
 	VMOVDQA64   Z13, Z17
-	VPSRAD.BCST $0x03, 132(CX), Z14
+	VPSRAD.BCST $0x03, 132(AX), Z14
 	VMOVDQA64   Z14, Z18
-	VPSRAD.BCST $0x03, 136(CX), Z15
+	VPSRAD.BCST $0x03, 136(AX), Z15
 	VMOVDQA64   Z15, Z19
-	VPSRAD.BCST $0x03, 140(CX), Z16
+	VPSRAD.BCST $0x03, 140(AX), Z16
 	VMOVDQA64   Z16, Z20
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z11, Z0
-	VPANDD           (AX)(DI*1), Z11, Z1
-	VPSLLW           $0x04, 256(AX), Z10
+back3:
+	VPANDD           (BX), Z11, Z0
+	VPANDD           (BX)(DI*1), Z11, Z1
+	VPSLLW           $0x04, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x04, 256(AX)(DI*1), Z10
+	VPSLLW           $0x04, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           64(AX), Z11, Z0
-	VPANDD           64(AX)(DI*1), Z11, Z1
-	VPSLLW           $0x03, 256(AX), Z10
+	VPANDD           64(BX), Z11, Z0
+	VPANDD           64(BX)(DI*1), Z11, Z1
+	VPSLLW           $0x03, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x03, 256(AX)(DI*1), Z10
+	VPSLLW           $0x03, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           128(AX), Z11, Z0
-	VPANDD           128(AX)(DI*1), Z11, Z1
-	VPSLLW           $0x02, 256(AX), Z10
+	VPANDD           128(BX), Z11, Z0
+	VPANDD           128(BX)(DI*1), Z11, Z1
+	VPSLLW           $0x02, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x02, 256(AX)(DI*1), Z10
+	VPSLLW           $0x02, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           192(AX), Z11, Z0
-	VPANDD           192(AX)(DI*1), Z11, Z1
-	VPSLLW           $0x01, 256(AX), Z10
+	VPANDD           192(BX), Z11, Z0
+	VPANDD           192(BX)(DI*1), Z11, Z1
+	VPSLLW           $0x01, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x01, 256(AX)(DI*1), Z10
+	VPSLLW           $0x01, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VMOVDQU32        256(AX), Z10
+	VMOVDQU32        256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VMOVDQU32        256(AX)(DI*1), Z10
+	VMOVDQU32        256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z10
+	VPSRLW           $0x01, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSRLW           $0x01, 256(AX)(DI*1), Z10
+	VPSRLW           $0x01, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z10
+	VPSRLW           $0x02, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSRLW           $0x02, 256(AX)(DI*1), Z10
+	VPSRLW           $0x02, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z10
+	VPSRLW           $0x03, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSRLW           $0x03, 256(AX)(DI*1), Z10
+	VPSRLW           $0x03, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VCVTPH2PS        320(AX), Z0
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 144(CX), Z13, Z2
+	VFMADD231PS.BCST 144(AX), Z13, Z2
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 148(CX), Z14, Z3
+	VFMADD231PS.BCST 148(AX), Z14, Z3
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 152(CX), Z15, Z4
+	VFMADD231PS.BCST 152(AX), Z15, Z4
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 156(CX), Z16, Z5
-	VCVTPH2PS        320(AX)(DI*1), Z0
+	VFMADD231PS.BCST 156(AX), Z16, Z5
+	VCVTPH2PS        320(BX)(DI*1), Z0
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 144(CX), Z17, Z6
+	VFMADD231PS.BCST 144(AX), Z17, Z6
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 148(CX), Z18, Z7
+	VFMADD231PS.BCST 148(AX), Z18, Z7
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 152(CX), Z19, Z8
+	VFMADD231PS.BCST 152(AX), Z19, Z8
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 156(CX), Z20, Z9
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z20, Z9
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -8971,7 +9181,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -8981,18 +9191,18 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x0000000f, R11
 	VMOVD        R11, X10
-	VMOVDQU32    256(AX), Z21
+	VMOVDQU32    256(BX), Z21
 	VPSRLW       X10, Z21, Z21
 	VPANDD.BCST  words01<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z0, Z0
-	VMOVDQU32    256(AX)(DI*1), Z21
+	VMOVDQU32    256(BX)(DI*1), Z21
 	VPSRLW       X10, Z21, Z21
 	VPANDD.BCST  words01<>+0(SB), Z21, Z21
 	VPSLLW       $0x04, Z21, Z21
 	VPORD        Z21, Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z13
 	VPDPWSSD     Z10, Z1, Z17
@@ -9006,17 +9216,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z16
 	VPDPWSSD     Z10, Z1, Z20
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x5PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -9027,321 +9239,324 @@ TEXT ·productQ50x5PairAVX512(SB), $0-72
 	VPXORD       Z9, Z9, Z9
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
-	IMUL3Q       $0x00000160, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000160, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z13
 	MOVL         $0x10101010, R9
 	VPBROADCASTD R9, Z14
 
-loop1:
-	VPSRAD.BCST $0x03, 160(CX), Z15
+loop2:
+	VPSRAD.BCST $0x03, 160(AX), Z15
 	VMOVDQA64   Z15, Z20
-	VPSRAD.BCST $0x03, 164(CX), Z16
+	VPSRAD.BCST $0x03, 164(AX), Z16
 	VMOVDQA64   Z16, Z21
-	VPSRAD.BCST $0x03, 168(CX), Z17
+	VPSRAD.BCST $0x03, 168(AX), Z17
 	VMOVDQA64   Z17, Z22
-	VPSRAD.BCST $0x03, 172(CX), Z18
+	VPSRAD.BCST $0x03, 172(AX), Z18
 	VMOVDQA64   Z18, Z23
-	VPSRAD.BCST $0x03, 176(CX), Z19
+	VPSRAD.BCST $0x03, 176(AX), Z19
 	VMOVDQA64   Z19, Z24
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z13, Z0
-	VPANDD           (AX)(DI*1), Z13, Z1
-	VPSLLW           $0x04, 256(AX), Z12
+back3:
+	VPANDD           (BX), Z13, Z0
+	VPANDD           (BX)(DI*1), Z13, Z1
+	VPSLLW           $0x04, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x04, 256(AX)(DI*1), Z12
+	VPSLLW           $0x04, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           64(AX), Z13, Z0
-	VPANDD           64(AX)(DI*1), Z13, Z1
-	VPSLLW           $0x03, 256(AX), Z12
+	VPANDD           64(BX), Z13, Z0
+	VPANDD           64(BX)(DI*1), Z13, Z1
+	VPSLLW           $0x03, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x03, 256(AX)(DI*1), Z12
+	VPSLLW           $0x03, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           128(AX), Z13, Z0
-	VPANDD           128(AX)(DI*1), Z13, Z1
-	VPSLLW           $0x02, 256(AX), Z12
+	VPANDD           128(BX), Z13, Z0
+	VPANDD           128(BX)(DI*1), Z13, Z1
+	VPSLLW           $0x02, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x02, 256(AX)(DI*1), Z12
+	VPSLLW           $0x02, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           192(AX), Z13, Z0
-	VPANDD           192(AX)(DI*1), Z13, Z1
-	VPSLLW           $0x01, 256(AX), Z12
+	VPANDD           192(BX), Z13, Z0
+	VPANDD           192(BX)(DI*1), Z13, Z1
+	VPSLLW           $0x01, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x01, 256(AX)(DI*1), Z12
+	VPSLLW           $0x01, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VMOVDQU32        256(AX), Z12
+	VMOVDQU32        256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VMOVDQU32        256(AX)(DI*1), Z12
+	VMOVDQU32        256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z12
+	VPSRLW           $0x01, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSRLW           $0x01, 256(AX)(DI*1), Z12
+	VPSRLW           $0x01, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z12
+	VPSRLW           $0x02, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSRLW           $0x02, 256(AX)(DI*1), Z12
+	VPSRLW           $0x02, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z12
+	VPSRLW           $0x03, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSRLW           $0x03, 256(AX)(DI*1), Z12
+	VPSRLW           $0x03, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VCVTPH2PS        320(AX), Z0
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 180(CX), Z15, Z2
+	VFMADD231PS.BCST 180(AX), Z15, Z2
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 184(CX), Z16, Z3
+	VFMADD231PS.BCST 184(AX), Z16, Z3
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 188(CX), Z17, Z4
+	VFMADD231PS.BCST 188(AX), Z17, Z4
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 192(CX), Z18, Z5
+	VFMADD231PS.BCST 192(AX), Z18, Z5
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 196(CX), Z19, Z6
-	VCVTPH2PS        320(AX)(DI*1), Z0
+	VFMADD231PS.BCST 196(AX), Z19, Z6
+	VCVTPH2PS        320(BX)(DI*1), Z0
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 180(CX), Z20, Z7
+	VFMADD231PS.BCST 180(AX), Z20, Z7
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 184(CX), Z21, Z8
+	VFMADD231PS.BCST 184(AX), Z21, Z8
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 188(CX), Z22, Z9
+	VFMADD231PS.BCST 188(AX), Z22, Z9
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 192(CX), Z23, Z10
+	VFMADD231PS.BCST 192(AX), Z23, Z10
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 196(CX), Z24, Z11
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z24, Z11
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -9349,7 +9564,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -9359,18 +9574,18 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x0000000f, R11
 	VMOVD        R11, X12
-	VMOVDQU32    256(AX), Z25
+	VMOVDQU32    256(BX), Z25
 	VPSRLW       X12, Z25, Z25
 	VPANDD.BCST  words01<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z0, Z0
-	VMOVDQU32    256(AX)(DI*1), Z25
+	VMOVDQU32    256(BX)(DI*1), Z25
 	VPSRLW       X12, Z25, Z25
 	VPANDD.BCST  words01<>+0(SB), Z25, Z25
 	VPSLLW       $0x04, Z25, Z25
 	VPORD        Z25, Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z15
 	VPDPWSSD     Z12, Z1, Z20
@@ -9387,17 +9602,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z19
 	VPDPWSSD     Z12, Z1, Z24
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ50x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ50x6PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -9410,361 +9627,364 @@ TEXT ·productQ50x6PairAVX512(SB), $0-72
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	IMUL3Q       $0x00000160, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000160, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z15
 	MOVL         $0x10101010, R9
 	VPBROADCASTD R9, Z16
 
-loop1:
-	VPSRAD.BCST $0x03, 192(CX), Z17
+loop2:
+	VPSRAD.BCST $0x03, 192(AX), Z17
 	VMOVDQA64   Z17, Z23
-	VPSRAD.BCST $0x03, 196(CX), Z18
+	VPSRAD.BCST $0x03, 196(AX), Z18
 	VMOVDQA64   Z18, Z24
-	VPSRAD.BCST $0x03, 200(CX), Z19
+	VPSRAD.BCST $0x03, 200(AX), Z19
 	VMOVDQA64   Z19, Z25
-	VPSRAD.BCST $0x03, 204(CX), Z20
+	VPSRAD.BCST $0x03, 204(AX), Z20
 	VMOVDQA64   Z20, Z26
-	VPSRAD.BCST $0x03, 208(CX), Z21
+	VPSRAD.BCST $0x03, 208(AX), Z21
 	VMOVDQA64   Z21, Z27
-	VPSRAD.BCST $0x03, 212(CX), Z22
+	VPSRAD.BCST $0x03, 212(AX), Z22
 	VMOVDQA64   Z22, Z28
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z15, Z0
-	VPANDD           (AX)(DI*1), Z15, Z1
-	VPSLLW           $0x04, 256(AX), Z14
+back3:
+	VPANDD           (BX), Z15, Z0
+	VPANDD           (BX)(DI*1), Z15, Z1
+	VPSLLW           $0x04, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x04, 256(AX)(DI*1), Z14
+	VPSLLW           $0x04, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           64(AX), Z15, Z0
-	VPANDD           64(AX)(DI*1), Z15, Z1
-	VPSLLW           $0x03, 256(AX), Z14
+	VPANDD           64(BX), Z15, Z0
+	VPANDD           64(BX)(DI*1), Z15, Z1
+	VPSLLW           $0x03, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x03, 256(AX)(DI*1), Z14
+	VPSLLW           $0x03, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           128(AX), Z15, Z0
-	VPANDD           128(AX)(DI*1), Z15, Z1
-	VPSLLW           $0x02, 256(AX), Z14
+	VPANDD           128(BX), Z15, Z0
+	VPANDD           128(BX)(DI*1), Z15, Z1
+	VPSLLW           $0x02, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x02, 256(AX)(DI*1), Z14
+	VPSLLW           $0x02, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           192(AX), Z15, Z0
-	VPANDD           192(AX)(DI*1), Z15, Z1
-	VPSLLW           $0x01, 256(AX), Z14
+	VPANDD           192(BX), Z15, Z0
+	VPANDD           192(BX)(DI*1), Z15, Z1
+	VPSLLW           $0x01, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x01, 256(AX)(DI*1), Z14
+	VPSLLW           $0x01, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VMOVDQU32        256(AX), Z14
+	VMOVDQU32        256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VMOVDQU32        256(AX)(DI*1), Z14
+	VMOVDQU32        256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z14
+	VPSRLW           $0x01, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSRLW           $0x01, 256(AX)(DI*1), Z14
+	VPSRLW           $0x01, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z14
+	VPSRLW           $0x02, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSRLW           $0x02, 256(AX)(DI*1), Z14
+	VPSRLW           $0x02, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z14
+	VPSRLW           $0x03, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSRLW           $0x03, 256(AX)(DI*1), Z14
+	VPSRLW           $0x03, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VCVTPH2PS        320(AX), Z0
+	VCVTPH2PS        320(BX), Z0
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 216(CX), Z17, Z2
+	VFMADD231PS.BCST 216(AX), Z17, Z2
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 220(CX), Z18, Z3
+	VFMADD231PS.BCST 220(AX), Z18, Z3
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 224(CX), Z19, Z4
+	VFMADD231PS.BCST 224(AX), Z19, Z4
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 228(CX), Z20, Z5
+	VFMADD231PS.BCST 228(AX), Z20, Z5
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 232(CX), Z21, Z6
+	VFMADD231PS.BCST 232(AX), Z21, Z6
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 236(CX), Z22, Z7
-	VCVTPH2PS        320(AX)(DI*1), Z0
+	VFMADD231PS.BCST 236(AX), Z22, Z7
+	VCVTPH2PS        320(BX)(DI*1), Z0
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 216(CX), Z23, Z8
+	VFMADD231PS.BCST 216(AX), Z23, Z8
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 220(CX), Z24, Z9
+	VFMADD231PS.BCST 220(AX), Z24, Z9
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VFMADD231PS.BCST 224(CX), Z25, Z10
+	VFMADD231PS.BCST 224(AX), Z25, Z10
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VFMADD231PS.BCST 228(CX), Z26, Z11
+	VFMADD231PS.BCST 228(AX), Z26, Z11
 	VCVTDQ2PS        Z27, Z27
 	VMULPS           Z0, Z27, Z27
-	VFMADD231PS.BCST 232(CX), Z27, Z12
+	VFMADD231PS.BCST 232(AX), Z27, Z12
 	VCVTDQ2PS        Z28, Z28
 	VMULPS           Z0, Z28, Z28
-	VFMADD231PS.BCST 236(CX), Z28, Z13
-	ADDQ             $0x00000160, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z28, Z13
+	ADDQ             $0x00000160, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -9772,7 +9992,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -9782,18 +10002,18 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x0000000f, R11
 	VMOVD        R11, X14
-	VMOVDQU32    256(AX), Z29
+	VMOVDQU32    256(BX), Z29
 	VPSRLW       X14, Z29, Z29
 	VPANDD.BCST  words01<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z0, Z0
-	VMOVDQU32    256(AX)(DI*1), Z29
+	VMOVDQU32    256(BX)(DI*1), Z29
 	VPSRLW       X14, Z29, Z29
 	VPANDD.BCST  words01<>+0(SB), Z29, Z29
 	VPSLLW       $0x04, Z29, Z29
 	VPORD        Z29, Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z17
 	VPDPWSSD     Z14, Z1, Z23
@@ -9813,17 +10033,19 @@ next2:
 	VPDPWSSD     Z14, Z0, Z22
 	VPDPWSSD     Z14, Z1, Z28
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ51x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x1AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	MOVL         $0x0f0f0f0f, DI
 	VPBROADCASTD DI, Z2
@@ -9832,93 +10054,96 @@ TEXT ·productQ51x1AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z5
 
-loop1:
+loop2:
 	VPXORD Z4, Z4, Z4
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z2, Z0
-	VPSLLW           $0x04, 256(AX), Z6
+back3:
+	VPANDD           (BX), Z2, Z0
+	VPSLLW           $0x04, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z4
-	VPANDD           64(AX), Z2, Z0
-	VPSLLW           $0x03, 256(AX), Z6
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z4
+	VPANDD           64(BX), Z2, Z0
+	VPSLLW           $0x03, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z4
-	VPANDD           128(AX), Z2, Z0
-	VPSLLW           $0x02, 256(AX), Z6
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z4
+	VPANDD           128(BX), Z2, Z0
+	VPSLLW           $0x02, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z4
-	VPANDD           192(AX), Z2, Z0
-	VPSLLW           $0x01, 256(AX), Z6
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z4
+	VPANDD           192(BX), Z2, Z0
+	VPSLLW           $0x01, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z4
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z4
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VMOVDQU32        256(AX), Z6
+	VMOVDQU32        256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z4
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z4
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z6
+	VPSRLW           $0x01, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z4
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z4
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z6
+	VPSRLW           $0x02, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	VPDPBUSD.BCST    24(CX), Z0, Z4
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    24(AX), Z0, Z4
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z2, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z6
+	VPSRLW           $0x03, 256(BX), Z6
 	VPTERNLOGD       $0xf8, Z3, Z6, Z0
-	VPDPBUSD.BCST    28(CX), Z0, Z4
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z6
+	VPDPBUSD.BCST    28(AX), Z0, Z4
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z6
 	VMULPS           Z5, Z6, Z6
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VCVTDQ2PS.BCST   32(CX), Z0
+	VCVTDQ2PS.BCST   32(AX), Z0
 	VFMADD231PS      Z0, Z6, Z4
-	VFMADD231PS.BCST 36(CX), Z4, Z1
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z4, Z1
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -9926,33 +10151,35 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X6, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X6
-	VMOVDQU32     256(AX), Z7
+	VMOVDQU32     256(BX), Z7
 	VPSRLW        X6, Z7, Z7
 	VPANDD.BCST   words01<>+0(SB), Z7, Z7
 	VPSLLW        $0x04, Z7, Z7
 	VPORD         Z7, Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z4
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x2AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	MOVL         $0x0f0f0f0f, DI
@@ -9962,112 +10189,115 @@ TEXT ·productQ51x2AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z7
 
-loop1:
+loop2:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z3, Z0
-	VPSLLW           $0x04, 256(AX), Z8
+back3:
+	VPANDD           (BX), Z3, Z0
+	VPSLLW           $0x04, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z5
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPANDD           64(AX), Z3, Z0
-	VPSLLW           $0x03, 256(AX), Z8
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z5
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPANDD           64(BX), Z3, Z0
+	VPSLLW           $0x03, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z5
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPANDD           128(AX), Z3, Z0
-	VPSLLW           $0x02, 256(AX), Z8
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z5
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPANDD           128(BX), Z3, Z0
+	VPSLLW           $0x02, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z5
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VPANDD           192(AX), Z3, Z0
-	VPSLLW           $0x01, 256(AX), Z8
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z5
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VPANDD           192(BX), Z3, Z0
+	VPSLLW           $0x01, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z5
-	VPDPBUSD.BCST    28(CX), Z0, Z6
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z5
+	VPDPBUSD.BCST    28(AX), Z0, Z6
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VMOVDQU32        256(AX), Z8
+	VMOVDQU32        256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z5
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z5
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z8
+	VPSRLW           $0x01, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z5
-	VPDPBUSD.BCST    44(CX), Z0, Z6
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z5
+	VPDPBUSD.BCST    44(AX), Z0, Z6
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z8
+	VPSRLW           $0x02, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z5
-	VPDPBUSD.BCST    52(CX), Z0, Z6
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z5
+	VPDPBUSD.BCST    52(AX), Z0, Z6
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z3, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z8
+	VPSRLW           $0x03, 256(BX), Z8
 	VPTERNLOGD       $0xf8, Z4, Z8, Z0
-	VPDPBUSD.BCST    56(CX), Z0, Z5
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z8
+	VPDPBUSD.BCST    56(AX), Z0, Z5
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z8
 	VMULPS           Z7, Z8, Z8
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VCVTDQ2PS.BCST   64(CX), Z9
+	VCVTDQ2PS.BCST   64(AX), Z9
 	VFMADD231PS      Z9, Z8, Z5
-	VFMADD231PS.BCST 72(CX), Z5, Z1
+	VFMADD231PS.BCST 72(AX), Z5, Z1
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VCVTDQ2PS.BCST   68(CX), Z9
+	VCVTDQ2PS.BCST   68(AX), Z9
 	VFMADD231PS      Z9, Z8, Z6
-	VFMADD231PS.BCST 76(CX), Z6, Z2
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z6, Z2
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -10075,34 +10305,36 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X8, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X8
-	VMOVDQU32     256(AX), Z9
+	VMOVDQU32     256(BX), Z9
 	VPSRLW        X8, Z9, Z9
 	VPANDD.BCST   words01<>+0(SB), Z9, Z9
 	VPSLLW        $0x04, Z9, Z9
 	VPORD         Z9, Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z5
 	VPDPWSSD.BCST 4(R8), Z0, Z6
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x3AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10113,131 +10345,134 @@ TEXT ·productQ51x3AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z9
 
-loop1:
+loop2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z4, Z0
-	VPSLLW           $0x04, 256(AX), Z10
+back3:
+	VPANDD           (BX), Z4, Z0
+	VPSLLW           $0x04, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPDPBUSD.BCST    4(CX), Z0, Z7
-	VPDPBUSD.BCST    8(CX), Z0, Z8
-	VPANDD           64(AX), Z4, Z0
-	VPSLLW           $0x03, 256(AX), Z10
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPDPBUSD.BCST    4(AX), Z0, Z7
+	VPDPBUSD.BCST    8(AX), Z0, Z8
+	VPANDD           64(BX), Z4, Z0
+	VPSLLW           $0x03, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPANDD           128(AX), Z4, Z0
-	VPSLLW           $0x02, 256(AX), Z10
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPANDD           128(BX), Z4, Z0
+	VPSLLW           $0x02, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z6
-	VPDPBUSD.BCST    28(CX), Z0, Z7
-	VPDPBUSD.BCST    32(CX), Z0, Z8
-	VPANDD           192(AX), Z4, Z0
-	VPSLLW           $0x01, 256(AX), Z10
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z6
+	VPDPBUSD.BCST    28(AX), Z0, Z7
+	VPDPBUSD.BCST    32(AX), Z0, Z8
+	VPANDD           192(BX), Z4, Z0
+	VPSLLW           $0x01, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VMOVDQU32        256(AX), Z10
+	VMOVDQU32        256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z6
-	VPDPBUSD.BCST    52(CX), Z0, Z7
-	VPDPBUSD.BCST    56(CX), Z0, Z8
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z6
+	VPDPBUSD.BCST    52(AX), Z0, Z7
+	VPDPBUSD.BCST    56(AX), Z0, Z8
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z10
+	VPSRLW           $0x01, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z10
+	VPSRLW           $0x02, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	VPDPBUSD.BCST    72(CX), Z0, Z6
-	VPDPBUSD.BCST    76(CX), Z0, Z7
-	VPDPBUSD.BCST    80(CX), Z0, Z8
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    72(AX), Z0, Z6
+	VPDPBUSD.BCST    76(AX), Z0, Z7
+	VPDPBUSD.BCST    80(AX), Z0, Z8
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z4, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z10
+	VPSRLW           $0x03, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z5, Z10, Z0
-	VPDPBUSD.BCST    84(CX), Z0, Z6
-	VPDPBUSD.BCST    88(CX), Z0, Z7
-	VPDPBUSD.BCST    92(CX), Z0, Z8
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z10
+	VPDPBUSD.BCST    84(AX), Z0, Z6
+	VPDPBUSD.BCST    88(AX), Z0, Z7
+	VPDPBUSD.BCST    92(AX), Z0, Z8
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z10
 	VMULPS           Z9, Z10, Z10
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VCVTDQ2PS.BCST   96(CX), Z11
+	VCVTDQ2PS.BCST   96(AX), Z11
 	VFMADD231PS      Z11, Z10, Z6
-	VFMADD231PS.BCST 108(CX), Z6, Z1
+	VFMADD231PS.BCST 108(AX), Z6, Z1
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VCVTDQ2PS.BCST   100(CX), Z11
+	VCVTDQ2PS.BCST   100(AX), Z11
 	VFMADD231PS      Z11, Z10, Z7
-	VFMADD231PS.BCST 112(CX), Z7, Z2
+	VFMADD231PS.BCST 112(AX), Z7, Z2
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VCVTDQ2PS.BCST   104(CX), Z11
+	VCVTDQ2PS.BCST   104(AX), Z11
 	VFMADD231PS      Z11, Z10, Z8
-	VFMADD231PS.BCST 116(CX), Z8, Z3
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z8, Z3
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -10245,35 +10480,37 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X10, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X10
-	VMOVDQU32     256(AX), Z11
+	VMOVDQU32     256(BX), Z11
 	VPSRLW        X10, Z11, Z11
 	VPANDD.BCST   words01<>+0(SB), Z11, Z11
 	VPSLLW        $0x04, Z11, Z11
 	VPORD         Z11, Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	VPDPWSSD.BCST 4(R8), Z0, Z7
 	VPDPWSSD.BCST 8(R8), Z0, Z8
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x4AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10285,150 +10522,153 @@ TEXT ·productQ51x4AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z11
 
-loop1:
+loop2:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z5, Z0
-	VPSLLW           $0x04, 256(AX), Z12
+back3:
+	VPANDD           (BX), Z5, Z0
+	VPSLLW           $0x04, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPDPBUSD.BCST    8(CX), Z0, Z9
-	VPDPBUSD.BCST    12(CX), Z0, Z10
-	VPANDD           64(AX), Z5, Z0
-	VPSLLW           $0x03, 256(AX), Z12
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPDPBUSD.BCST    8(AX), Z0, Z9
+	VPDPBUSD.BCST    12(AX), Z0, Z10
+	VPANDD           64(BX), Z5, Z0
+	VPSLLW           $0x03, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPANDD           128(AX), Z5, Z0
-	VPSLLW           $0x02, 256(AX), Z12
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPANDD           128(BX), Z5, Z0
+	VPSLLW           $0x02, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z7
-	VPDPBUSD.BCST    36(CX), Z0, Z8
-	VPDPBUSD.BCST    40(CX), Z0, Z9
-	VPDPBUSD.BCST    44(CX), Z0, Z10
-	VPANDD           192(AX), Z5, Z0
-	VPSLLW           $0x01, 256(AX), Z12
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z7
+	VPDPBUSD.BCST    36(AX), Z0, Z8
+	VPDPBUSD.BCST    40(AX), Z0, Z9
+	VPDPBUSD.BCST    44(AX), Z0, Z10
+	VPANDD           192(BX), Z5, Z0
+	VPSLLW           $0x01, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z7
-	VPDPBUSD.BCST    52(CX), Z0, Z8
-	VPDPBUSD.BCST    56(CX), Z0, Z9
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z7
+	VPDPBUSD.BCST    52(AX), Z0, Z8
+	VPDPBUSD.BCST    56(AX), Z0, Z9
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VMOVDQU32        256(AX), Z12
+	VMOVDQU32        256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z12
+	VPSRLW           $0x01, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z12
+	VPSRLW           $0x02, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z7
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z7
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z5, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z12
+	VPSRLW           $0x03, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z6, Z12, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z7
-	VPDPBUSD.BCST    116(CX), Z0, Z8
-	VPDPBUSD.BCST    120(CX), Z0, Z9
-	VPDPBUSD.BCST    124(CX), Z0, Z10
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z12
+	VPDPBUSD.BCST    112(AX), Z0, Z7
+	VPDPBUSD.BCST    116(AX), Z0, Z8
+	VPDPBUSD.BCST    120(AX), Z0, Z9
+	VPDPBUSD.BCST    124(AX), Z0, Z10
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z12
 	VMULPS           Z11, Z12, Z12
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VCVTDQ2PS.BCST   128(CX), Z13
+	VCVTDQ2PS.BCST   128(AX), Z13
 	VFMADD231PS      Z13, Z12, Z7
-	VFMADD231PS.BCST 144(CX), Z7, Z1
+	VFMADD231PS.BCST 144(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VCVTDQ2PS.BCST   132(CX), Z13
+	VCVTDQ2PS.BCST   132(AX), Z13
 	VFMADD231PS      Z13, Z12, Z8
-	VFMADD231PS.BCST 148(CX), Z8, Z2
+	VFMADD231PS.BCST 148(AX), Z8, Z2
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   136(CX), Z13
+	VCVTDQ2PS.BCST   136(AX), Z13
 	VFMADD231PS      Z13, Z12, Z9
-	VFMADD231PS.BCST 152(CX), Z9, Z3
+	VFMADD231PS.BCST 152(AX), Z9, Z3
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   140(CX), Z13
+	VCVTDQ2PS.BCST   140(AX), Z13
 	VFMADD231PS      Z13, Z12, Z10
-	VFMADD231PS.BCST 156(CX), Z10, Z4
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z10, Z4
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -10436,36 +10676,38 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X12, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X12
-	VMOVDQU32     256(AX), Z13
+	VMOVDQU32     256(BX), Z13
 	VPSRLW        X12, Z13, Z13
 	VPANDD.BCST   words01<>+0(SB), Z13, Z13
 	VPSLLW        $0x04, Z13, Z13
 	VPORD         Z13, Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	VPDPWSSD.BCST 8(R8), Z0, Z9
 	VPDPWSSD.BCST 12(R8), Z0, Z10
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x5AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10478,169 +10720,172 @@ TEXT ·productQ51x5AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z13
 
-loop1:
+loop2:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z6, Z0
-	VPSLLW           $0x04, 256(AX), Z14
+back3:
+	VPANDD           (BX), Z6, Z0
+	VPSLLW           $0x04, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPDPBUSD.BCST    12(CX), Z0, Z11
-	VPDPBUSD.BCST    16(CX), Z0, Z12
-	VPANDD           64(AX), Z6, Z0
-	VPSLLW           $0x03, 256(AX), Z14
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPDPBUSD.BCST    12(AX), Z0, Z11
+	VPDPBUSD.BCST    16(AX), Z0, Z12
+	VPANDD           64(BX), Z6, Z0
+	VPSLLW           $0x03, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPANDD           128(AX), Z6, Z0
-	VPSLLW           $0x02, 256(AX), Z14
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPANDD           128(BX), Z6, Z0
+	VPSLLW           $0x02, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z8
-	VPDPBUSD.BCST    44(CX), Z0, Z9
-	VPDPBUSD.BCST    48(CX), Z0, Z10
-	VPDPBUSD.BCST    52(CX), Z0, Z11
-	VPDPBUSD.BCST    56(CX), Z0, Z12
-	VPANDD           192(AX), Z6, Z0
-	VPSLLW           $0x01, 256(AX), Z14
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z8
+	VPDPBUSD.BCST    44(AX), Z0, Z9
+	VPDPBUSD.BCST    48(AX), Z0, Z10
+	VPDPBUSD.BCST    52(AX), Z0, Z11
+	VPDPBUSD.BCST    56(AX), Z0, Z12
+	VPANDD           192(BX), Z6, Z0
+	VPSLLW           $0x01, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z8
-	VPDPBUSD.BCST    64(CX), Z0, Z9
-	VPDPBUSD.BCST    68(CX), Z0, Z10
-	VPDPBUSD.BCST    72(CX), Z0, Z11
-	VPDPBUSD.BCST    76(CX), Z0, Z12
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z8
+	VPDPBUSD.BCST    64(AX), Z0, Z9
+	VPDPBUSD.BCST    68(AX), Z0, Z10
+	VPDPBUSD.BCST    72(AX), Z0, Z11
+	VPDPBUSD.BCST    76(AX), Z0, Z12
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VMOVDQU32        256(AX), Z14
+	VMOVDQU32        256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z8
-	VPDPBUSD.BCST    84(CX), Z0, Z9
-	VPDPBUSD.BCST    88(CX), Z0, Z10
-	VPDPBUSD.BCST    92(CX), Z0, Z11
-	VPDPBUSD.BCST    96(CX), Z0, Z12
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z8
+	VPDPBUSD.BCST    84(AX), Z0, Z9
+	VPDPBUSD.BCST    88(AX), Z0, Z10
+	VPDPBUSD.BCST    92(AX), Z0, Z11
+	VPDPBUSD.BCST    96(AX), Z0, Z12
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z14
+	VPSRLW           $0x01, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPDPBUSD.BCST    112(CX), Z0, Z11
-	VPDPBUSD.BCST    116(CX), Z0, Z12
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPDPBUSD.BCST    112(AX), Z0, Z11
+	VPDPBUSD.BCST    116(AX), Z0, Z12
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z14
+	VPSRLW           $0x02, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z6, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z14
+	VPSRLW           $0x03, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z7, Z14, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z8
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z14
+	VPDPBUSD.BCST    140(AX), Z0, Z8
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z14
 	VMULPS           Z13, Z14, Z14
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VCVTDQ2PS.BCST   160(CX), Z15
+	VCVTDQ2PS.BCST   160(AX), Z15
 	VFMADD231PS      Z15, Z14, Z8
-	VFMADD231PS.BCST 180(CX), Z8, Z1
+	VFMADD231PS.BCST 180(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   164(CX), Z15
+	VCVTDQ2PS.BCST   164(AX), Z15
 	VFMADD231PS      Z15, Z14, Z9
-	VFMADD231PS.BCST 184(CX), Z9, Z2
+	VFMADD231PS.BCST 184(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   168(CX), Z15
+	VCVTDQ2PS.BCST   168(AX), Z15
 	VFMADD231PS      Z15, Z14, Z10
-	VFMADD231PS.BCST 188(CX), Z10, Z3
+	VFMADD231PS.BCST 188(AX), Z10, Z3
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   172(CX), Z15
+	VCVTDQ2PS.BCST   172(AX), Z15
 	VFMADD231PS      Z15, Z14, Z11
-	VFMADD231PS.BCST 192(CX), Z11, Z4
+	VFMADD231PS.BCST 192(AX), Z11, Z4
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   176(CX), Z15
+	VCVTDQ2PS.BCST   176(AX), Z15
 	VFMADD231PS      Z15, Z14, Z12
-	VFMADD231PS.BCST 196(CX), Z12, Z5
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z12, Z5
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -10648,37 +10893,39 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X14, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X14
-	VMOVDQU32     256(AX), Z15
+	VMOVDQU32     256(BX), Z15
 	VPSRLW        X14, Z15, Z15
 	VPANDD.BCST   words01<>+0(SB), Z15, Z15
 	VPSLLW        $0x04, Z15, Z15
 	VPORD         Z15, Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
 	VPDPWSSD.BCST 12(R8), Z0, Z11
 	VPDPWSSD.BCST 16(R8), Z0, Z12
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x6AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10692,188 +10939,191 @@ TEXT ·productQ51x6AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z15
 
-loop1:
+loop2:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z7, Z0
-	VPSLLW           $0x04, 256(AX), Z16
+back3:
+	VPANDD           (BX), Z7, Z0
+	VPSLLW           $0x04, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPDPBUSD.BCST    16(CX), Z0, Z13
-	VPDPBUSD.BCST    20(CX), Z0, Z14
-	VPANDD           64(AX), Z7, Z0
-	VPSLLW           $0x03, 256(AX), Z16
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPDPBUSD.BCST    16(AX), Z0, Z13
+	VPDPBUSD.BCST    20(AX), Z0, Z14
+	VPANDD           64(BX), Z7, Z0
+	VPSLLW           $0x03, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPANDD           128(AX), Z7, Z0
-	VPSLLW           $0x02, 256(AX), Z16
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPANDD           128(BX), Z7, Z0
+	VPSLLW           $0x02, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z9
-	VPDPBUSD.BCST    52(CX), Z0, Z10
-	VPDPBUSD.BCST    56(CX), Z0, Z11
-	VPDPBUSD.BCST    60(CX), Z0, Z12
-	VPDPBUSD.BCST    64(CX), Z0, Z13
-	VPDPBUSD.BCST    68(CX), Z0, Z14
-	VPANDD           192(AX), Z7, Z0
-	VPSLLW           $0x01, 256(AX), Z16
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z9
+	VPDPBUSD.BCST    52(AX), Z0, Z10
+	VPDPBUSD.BCST    56(AX), Z0, Z11
+	VPDPBUSD.BCST    60(AX), Z0, Z12
+	VPDPBUSD.BCST    64(AX), Z0, Z13
+	VPDPBUSD.BCST    68(AX), Z0, Z14
+	VPANDD           192(BX), Z7, Z0
+	VPSLLW           $0x01, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VPDPBUSD.BCST    80(CX), Z0, Z11
-	VPDPBUSD.BCST    84(CX), Z0, Z12
-	VPDPBUSD.BCST    88(CX), Z0, Z13
-	VPDPBUSD.BCST    92(CX), Z0, Z14
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VPDPBUSD.BCST    80(AX), Z0, Z11
+	VPDPBUSD.BCST    84(AX), Z0, Z12
+	VPDPBUSD.BCST    88(AX), Z0, Z13
+	VPDPBUSD.BCST    92(AX), Z0, Z14
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VMOVDQU32        256(AX), Z16
+	VMOVDQU32        256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z9
-	VPDPBUSD.BCST    100(CX), Z0, Z10
-	VPDPBUSD.BCST    104(CX), Z0, Z11
-	VPDPBUSD.BCST    108(CX), Z0, Z12
-	VPDPBUSD.BCST    112(CX), Z0, Z13
-	VPDPBUSD.BCST    116(CX), Z0, Z14
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z9
+	VPDPBUSD.BCST    100(AX), Z0, Z10
+	VPDPBUSD.BCST    104(AX), Z0, Z11
+	VPDPBUSD.BCST    108(AX), Z0, Z12
+	VPDPBUSD.BCST    112(AX), Z0, Z13
+	VPDPBUSD.BCST    116(AX), Z0, Z14
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z16
+	VPSRLW           $0x01, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    120(CX), Z0, Z9
-	VPDPBUSD.BCST    124(CX), Z0, Z10
-	VPDPBUSD.BCST    128(CX), Z0, Z11
-	VPDPBUSD.BCST    132(CX), Z0, Z12
-	VPDPBUSD.BCST    136(CX), Z0, Z13
-	VPDPBUSD.BCST    140(CX), Z0, Z14
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    120(AX), Z0, Z9
+	VPDPBUSD.BCST    124(AX), Z0, Z10
+	VPDPBUSD.BCST    128(AX), Z0, Z11
+	VPDPBUSD.BCST    132(AX), Z0, Z12
+	VPDPBUSD.BCST    136(AX), Z0, Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z14
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z16
+	VPSRLW           $0x02, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VPDPBUSD.BCST    160(CX), Z0, Z13
-	VPDPBUSD.BCST    164(CX), Z0, Z14
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VPDPBUSD.BCST    160(AX), Z0, Z13
+	VPDPBUSD.BCST    164(AX), Z0, Z14
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z7, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z16
+	VPSRLW           $0x03, 256(BX), Z16
 	VPTERNLOGD       $0xf8, Z8, Z16, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z9
-	VPDPBUSD.BCST    172(CX), Z0, Z10
-	VPDPBUSD.BCST    176(CX), Z0, Z11
-	VPDPBUSD.BCST    180(CX), Z0, Z12
-	VPDPBUSD.BCST    184(CX), Z0, Z13
-	VPDPBUSD.BCST    188(CX), Z0, Z14
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z16
+	VPDPBUSD.BCST    168(AX), Z0, Z9
+	VPDPBUSD.BCST    172(AX), Z0, Z10
+	VPDPBUSD.BCST    176(AX), Z0, Z11
+	VPDPBUSD.BCST    180(AX), Z0, Z12
+	VPDPBUSD.BCST    184(AX), Z0, Z13
+	VPDPBUSD.BCST    188(AX), Z0, Z14
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z16
 	VMULPS           Z15, Z16, Z16
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VCVTDQ2PS.BCST   192(CX), Z17
+	VCVTDQ2PS.BCST   192(AX), Z17
 	VFMADD231PS      Z17, Z16, Z9
-	VFMADD231PS.BCST 216(CX), Z9, Z1
+	VFMADD231PS.BCST 216(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   196(CX), Z17
+	VCVTDQ2PS.BCST   196(AX), Z17
 	VFMADD231PS      Z17, Z16, Z10
-	VFMADD231PS.BCST 220(CX), Z10, Z2
+	VFMADD231PS.BCST 220(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   200(CX), Z17
+	VCVTDQ2PS.BCST   200(AX), Z17
 	VFMADD231PS      Z17, Z16, Z11
-	VFMADD231PS.BCST 224(CX), Z11, Z3
+	VFMADD231PS.BCST 224(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   204(CX), Z17
+	VCVTDQ2PS.BCST   204(AX), Z17
 	VFMADD231PS      Z17, Z16, Z12
-	VFMADD231PS.BCST 228(CX), Z12, Z4
+	VFMADD231PS.BCST 228(AX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   208(CX), Z17
+	VCVTDQ2PS.BCST   208(AX), Z17
 	VFMADD231PS      Z17, Z16, Z13
-	VFMADD231PS.BCST 232(CX), Z13, Z5
+	VFMADD231PS.BCST 232(AX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   212(CX), Z17
+	VCVTDQ2PS.BCST   212(AX), Z17
 	VFMADD231PS      Z17, Z16, Z14
-	VFMADD231PS.BCST 236(CX), Z14, Z6
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x000000f0, CX
+	VFMADD231PS.BCST 236(AX), Z14, Z6
 	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -10881,20 +11131,20 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X16, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X16
-	VMOVDQU32     256(AX), Z17
+	VMOVDQU32     256(BX), Z17
 	VPSRLW        X16, Z17, Z17
 	VPANDD.BCST   words01<>+0(SB), Z17, Z17
 	VPSLLW        $0x04, Z17, Z17
 	VPORD         Z17, Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
@@ -10902,17 +11152,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z13
 	VPDPWSSD.BCST 20(R8), Z0, Z14
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x7AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10927,7 +11179,7 @@ TEXT ·productQ51x7AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z17
 
-loop1:
+loop2:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
@@ -10935,199 +11187,202 @@ loop1:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z8, Z0
-	VPSLLW           $0x04, 256(AX), Z18
+back3:
+	VPANDD           (BX), Z8, Z0
+	VPSLLW           $0x04, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z10
-	VPDPBUSD.BCST    4(CX), Z0, Z11
-	VPDPBUSD.BCST    8(CX), Z0, Z12
-	VPDPBUSD.BCST    12(CX), Z0, Z13
-	VPDPBUSD.BCST    16(CX), Z0, Z14
-	VPDPBUSD.BCST    20(CX), Z0, Z15
-	VPDPBUSD.BCST    24(CX), Z0, Z16
-	VPANDD           64(AX), Z8, Z0
-	VPSLLW           $0x03, 256(AX), Z18
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z10
+	VPDPBUSD.BCST    4(AX), Z0, Z11
+	VPDPBUSD.BCST    8(AX), Z0, Z12
+	VPDPBUSD.BCST    12(AX), Z0, Z13
+	VPDPBUSD.BCST    16(AX), Z0, Z14
+	VPDPBUSD.BCST    20(AX), Z0, Z15
+	VPDPBUSD.BCST    24(AX), Z0, Z16
+	VPANDD           64(BX), Z8, Z0
+	VPSLLW           $0x03, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPDPBUSD.BCST    48(CX), Z0, Z15
-	VPDPBUSD.BCST    52(CX), Z0, Z16
-	VPANDD           128(AX), Z8, Z0
-	VPSLLW           $0x02, 256(AX), Z18
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPDPBUSD.BCST    48(AX), Z0, Z15
+	VPDPBUSD.BCST    52(AX), Z0, Z16
+	VPANDD           128(BX), Z8, Z0
+	VPSLLW           $0x02, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VPDPBUSD.BCST    60(CX), Z0, Z11
-	VPDPBUSD.BCST    64(CX), Z0, Z12
-	VPDPBUSD.BCST    68(CX), Z0, Z13
-	VPDPBUSD.BCST    72(CX), Z0, Z14
-	VPDPBUSD.BCST    76(CX), Z0, Z15
-	VPDPBUSD.BCST    80(CX), Z0, Z16
-	VPANDD           192(AX), Z8, Z0
-	VPSLLW           $0x01, 256(AX), Z18
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VPDPBUSD.BCST    60(AX), Z0, Z11
+	VPDPBUSD.BCST    64(AX), Z0, Z12
+	VPDPBUSD.BCST    68(AX), Z0, Z13
+	VPDPBUSD.BCST    72(AX), Z0, Z14
+	VPDPBUSD.BCST    76(AX), Z0, Z15
+	VPDPBUSD.BCST    80(AX), Z0, Z16
+	VPANDD           192(BX), Z8, Z0
+	VPSLLW           $0x01, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z10
-	VPDPBUSD.BCST    88(CX), Z0, Z11
-	VPDPBUSD.BCST    92(CX), Z0, Z12
-	VPDPBUSD.BCST    96(CX), Z0, Z13
-	VPDPBUSD.BCST    100(CX), Z0, Z14
-	VPDPBUSD.BCST    104(CX), Z0, Z15
-	VPDPBUSD.BCST    108(CX), Z0, Z16
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z10
+	VPDPBUSD.BCST    88(AX), Z0, Z11
+	VPDPBUSD.BCST    92(AX), Z0, Z12
+	VPDPBUSD.BCST    96(AX), Z0, Z13
+	VPDPBUSD.BCST    100(AX), Z0, Z14
+	VPDPBUSD.BCST    104(AX), Z0, Z15
+	VPDPBUSD.BCST    108(AX), Z0, Z16
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VMOVDQU32        256(AX), Z18
+	VMOVDQU32        256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    112(CX), Z0, Z10
-	VPDPBUSD.BCST    116(CX), Z0, Z11
-	VPDPBUSD.BCST    120(CX), Z0, Z12
-	VPDPBUSD.BCST    124(CX), Z0, Z13
-	VPDPBUSD.BCST    128(CX), Z0, Z14
-	VPDPBUSD.BCST    132(CX), Z0, Z15
-	VPDPBUSD.BCST    136(CX), Z0, Z16
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    112(AX), Z0, Z10
+	VPDPBUSD.BCST    116(AX), Z0, Z11
+	VPDPBUSD.BCST    120(AX), Z0, Z12
+	VPDPBUSD.BCST    124(AX), Z0, Z13
+	VPDPBUSD.BCST    128(AX), Z0, Z14
+	VPDPBUSD.BCST    132(AX), Z0, Z15
+	VPDPBUSD.BCST    136(AX), Z0, Z16
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z18
+	VPSRLW           $0x01, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    140(CX), Z0, Z10
-	VPDPBUSD.BCST    144(CX), Z0, Z11
-	VPDPBUSD.BCST    148(CX), Z0, Z12
-	VPDPBUSD.BCST    152(CX), Z0, Z13
-	VPDPBUSD.BCST    156(CX), Z0, Z14
-	VPDPBUSD.BCST    160(CX), Z0, Z15
-	VPDPBUSD.BCST    164(CX), Z0, Z16
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    140(AX), Z0, Z10
+	VPDPBUSD.BCST    144(AX), Z0, Z11
+	VPDPBUSD.BCST    148(AX), Z0, Z12
+	VPDPBUSD.BCST    152(AX), Z0, Z13
+	VPDPBUSD.BCST    156(AX), Z0, Z14
+	VPDPBUSD.BCST    160(AX), Z0, Z15
+	VPDPBUSD.BCST    164(AX), Z0, Z16
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z18
+	VPSRLW           $0x02, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z10
-	VPDPBUSD.BCST    172(CX), Z0, Z11
-	VPDPBUSD.BCST    176(CX), Z0, Z12
-	VPDPBUSD.BCST    180(CX), Z0, Z13
-	VPDPBUSD.BCST    184(CX), Z0, Z14
-	VPDPBUSD.BCST    188(CX), Z0, Z15
-	VPDPBUSD.BCST    192(CX), Z0, Z16
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z10
+	VPDPBUSD.BCST    172(AX), Z0, Z11
+	VPDPBUSD.BCST    176(AX), Z0, Z12
+	VPDPBUSD.BCST    180(AX), Z0, Z13
+	VPDPBUSD.BCST    184(AX), Z0, Z14
+	VPDPBUSD.BCST    188(AX), Z0, Z15
+	VPDPBUSD.BCST    192(AX), Z0, Z16
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z8, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z18
+	VPSRLW           $0x03, 256(BX), Z18
 	VPTERNLOGD       $0xf8, Z9, Z18, Z0
-	VPDPBUSD.BCST    196(CX), Z0, Z10
-	VPDPBUSD.BCST    200(CX), Z0, Z11
-	VPDPBUSD.BCST    204(CX), Z0, Z12
-	VPDPBUSD.BCST    208(CX), Z0, Z13
-	VPDPBUSD.BCST    212(CX), Z0, Z14
-	VPDPBUSD.BCST    216(CX), Z0, Z15
-	VPDPBUSD.BCST    220(CX), Z0, Z16
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z18
+	VPDPBUSD.BCST    196(AX), Z0, Z10
+	VPDPBUSD.BCST    200(AX), Z0, Z11
+	VPDPBUSD.BCST    204(AX), Z0, Z12
+	VPDPBUSD.BCST    208(AX), Z0, Z13
+	VPDPBUSD.BCST    212(AX), Z0, Z14
+	VPDPBUSD.BCST    216(AX), Z0, Z15
+	VPDPBUSD.BCST    220(AX), Z0, Z16
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z18
 	VMULPS           Z17, Z18, Z18
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VCVTDQ2PS.BCST   224(CX), Z19
+	VCVTDQ2PS.BCST   224(AX), Z19
 	VFMADD231PS      Z19, Z18, Z10
-	VFMADD231PS.BCST 252(CX), Z10, Z1
+	VFMADD231PS.BCST 252(AX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   228(CX), Z19
+	VCVTDQ2PS.BCST   228(AX), Z19
 	VFMADD231PS      Z19, Z18, Z11
-	VFMADD231PS.BCST 256(CX), Z11, Z2
+	VFMADD231PS.BCST 256(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   232(CX), Z19
+	VCVTDQ2PS.BCST   232(AX), Z19
 	VFMADD231PS      Z19, Z18, Z12
-	VFMADD231PS.BCST 260(CX), Z12, Z3
+	VFMADD231PS.BCST 260(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   236(CX), Z19
+	VCVTDQ2PS.BCST   236(AX), Z19
 	VFMADD231PS      Z19, Z18, Z13
-	VFMADD231PS.BCST 264(CX), Z13, Z4
+	VFMADD231PS.BCST 264(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   240(CX), Z19
+	VCVTDQ2PS.BCST   240(AX), Z19
 	VFMADD231PS      Z19, Z18, Z14
-	VFMADD231PS.BCST 268(CX), Z14, Z5
+	VFMADD231PS.BCST 268(AX), Z14, Z5
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   244(CX), Z19
+	VCVTDQ2PS.BCST   244(AX), Z19
 	VFMADD231PS      Z19, Z18, Z15
-	VFMADD231PS.BCST 272(CX), Z15, Z6
+	VFMADD231PS.BCST 272(AX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   248(CX), Z19
+	VCVTDQ2PS.BCST   248(AX), Z19
 	VFMADD231PS      Z19, Z18, Z16
-	VFMADD231PS.BCST 276(CX), Z16, Z7
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z16, Z7
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -11135,20 +11390,20 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X18, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X18
-	VMOVDQU32     256(AX), Z19
+	VMOVDQU32     256(BX), Z19
 	VPSRLW        X18, Z19, Z19
 	VPANDD.BCST   words01<>+0(SB), Z19, Z19
 	VPSLLW        $0x04, Z19, Z19
 	VPORD         Z19, Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z10
 	VPDPWSSD.BCST 4(R8), Z0, Z11
 	VPDPWSSD.BCST 8(R8), Z0, Z12
@@ -11157,17 +11412,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z15
 	VPDPWSSD.BCST 24(R8), Z0, Z16
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x8AVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z1, Z1, Z1
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -11183,7 +11440,7 @@ TEXT ·productQ51x8AVX512(SB), $0-72
 	MOVL         $0xbc000000, DI
 	VPBROADCASTD DI, Z19
 
-loop1:
+loop2:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
@@ -11192,217 +11449,220 @@ loop1:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z9, Z0
-	VPSLLW           $0x04, 256(AX), Z20
+back3:
+	VPANDD           (BX), Z9, Z0
+	VPSLLW           $0x04, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	PREFETCHT0       4992(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z11
-	VPDPBUSD.BCST    4(CX), Z0, Z12
-	VPDPBUSD.BCST    8(CX), Z0, Z13
-	VPDPBUSD.BCST    12(CX), Z0, Z14
-	VPDPBUSD.BCST    16(CX), Z0, Z15
-	VPDPBUSD.BCST    20(CX), Z0, Z16
-	VPDPBUSD.BCST    24(CX), Z0, Z17
-	VPDPBUSD.BCST    28(CX), Z0, Z18
-	VPANDD           64(AX), Z9, Z0
-	VPSLLW           $0x03, 256(AX), Z20
+	PREFETCHT0       4992(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z11
+	VPDPBUSD.BCST    4(AX), Z0, Z12
+	VPDPBUSD.BCST    8(AX), Z0, Z13
+	VPDPBUSD.BCST    12(AX), Z0, Z14
+	VPDPBUSD.BCST    16(AX), Z0, Z15
+	VPDPBUSD.BCST    20(AX), Z0, Z16
+	VPDPBUSD.BCST    24(AX), Z0, Z17
+	VPDPBUSD.BCST    28(AX), Z0, Z18
+	VPANDD           64(BX), Z9, Z0
+	VPSLLW           $0x03, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	PREFETCHT0       5056(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPDPBUSD.BCST    48(CX), Z0, Z15
-	VPDPBUSD.BCST    52(CX), Z0, Z16
-	VPDPBUSD.BCST    56(CX), Z0, Z17
-	VPDPBUSD.BCST    60(CX), Z0, Z18
-	VPANDD           128(AX), Z9, Z0
-	VPSLLW           $0x02, 256(AX), Z20
+	PREFETCHT0       5056(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPDPBUSD.BCST    48(AX), Z0, Z15
+	VPDPBUSD.BCST    52(AX), Z0, Z16
+	VPDPBUSD.BCST    56(AX), Z0, Z17
+	VPDPBUSD.BCST    60(AX), Z0, Z18
+	VPANDD           128(BX), Z9, Z0
+	VPSLLW           $0x02, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	PREFETCHT0       5120(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VPDPBUSD.BCST    72(CX), Z0, Z13
-	VPDPBUSD.BCST    76(CX), Z0, Z14
-	VPDPBUSD.BCST    80(CX), Z0, Z15
-	VPDPBUSD.BCST    84(CX), Z0, Z16
-	VPDPBUSD.BCST    88(CX), Z0, Z17
-	VPDPBUSD.BCST    92(CX), Z0, Z18
-	VPANDD           192(AX), Z9, Z0
-	VPSLLW           $0x01, 256(AX), Z20
+	PREFETCHT0       5120(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VPDPBUSD.BCST    72(AX), Z0, Z13
+	VPDPBUSD.BCST    76(AX), Z0, Z14
+	VPDPBUSD.BCST    80(AX), Z0, Z15
+	VPDPBUSD.BCST    84(AX), Z0, Z16
+	VPDPBUSD.BCST    88(AX), Z0, Z17
+	VPDPBUSD.BCST    92(AX), Z0, Z18
+	VPANDD           192(BX), Z9, Z0
+	VPSLLW           $0x01, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	PREFETCHT0       5184(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPDPBUSD.BCST    100(CX), Z0, Z12
-	VPDPBUSD.BCST    104(CX), Z0, Z13
-	VPDPBUSD.BCST    108(CX), Z0, Z14
-	VPDPBUSD.BCST    112(CX), Z0, Z15
-	VPDPBUSD.BCST    116(CX), Z0, Z16
-	VPDPBUSD.BCST    120(CX), Z0, Z17
-	VPDPBUSD.BCST    124(CX), Z0, Z18
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5184(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPDPBUSD.BCST    100(AX), Z0, Z12
+	VPDPBUSD.BCST    104(AX), Z0, Z13
+	VPDPBUSD.BCST    108(AX), Z0, Z14
+	VPDPBUSD.BCST    112(AX), Z0, Z15
+	VPDPBUSD.BCST    116(AX), Z0, Z16
+	VPDPBUSD.BCST    120(AX), Z0, Z17
+	VPDPBUSD.BCST    124(AX), Z0, Z18
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VMOVDQU32        256(AX), Z20
+	VMOVDQU32        256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	PREFETCHT0       5248(AX)
-	VPDPBUSD.BCST    128(CX), Z0, Z11
-	VPDPBUSD.BCST    132(CX), Z0, Z12
-	VPDPBUSD.BCST    136(CX), Z0, Z13
-	VPDPBUSD.BCST    140(CX), Z0, Z14
-	VPDPBUSD.BCST    144(CX), Z0, Z15
-	VPDPBUSD.BCST    148(CX), Z0, Z16
-	VPDPBUSD.BCST    152(CX), Z0, Z17
-	VPDPBUSD.BCST    156(CX), Z0, Z18
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5248(BX)
+	VPDPBUSD.BCST    128(AX), Z0, Z11
+	VPDPBUSD.BCST    132(AX), Z0, Z12
+	VPDPBUSD.BCST    136(AX), Z0, Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z14
+	VPDPBUSD.BCST    144(AX), Z0, Z15
+	VPDPBUSD.BCST    148(AX), Z0, Z16
+	VPDPBUSD.BCST    152(AX), Z0, Z17
+	VPDPBUSD.BCST    156(AX), Z0, Z18
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x01, 256(AX), Z20
+	VPSRLW           $0x01, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	PREFETCHT0       5312(AX)
-	VPDPBUSD.BCST    160(CX), Z0, Z11
-	VPDPBUSD.BCST    164(CX), Z0, Z12
-	VPDPBUSD.BCST    168(CX), Z0, Z13
-	VPDPBUSD.BCST    172(CX), Z0, Z14
-	VPDPBUSD.BCST    176(CX), Z0, Z15
-	VPDPBUSD.BCST    180(CX), Z0, Z16
-	VPDPBUSD.BCST    184(CX), Z0, Z17
-	VPDPBUSD.BCST    188(CX), Z0, Z18
-	VPSRLW           $0x04, 128(AX), Z0
+	PREFETCHT0       5312(BX)
+	VPDPBUSD.BCST    160(AX), Z0, Z11
+	VPDPBUSD.BCST    164(AX), Z0, Z12
+	VPDPBUSD.BCST    168(AX), Z0, Z13
+	VPDPBUSD.BCST    172(AX), Z0, Z14
+	VPDPBUSD.BCST    176(AX), Z0, Z15
+	VPDPBUSD.BCST    180(AX), Z0, Z16
+	VPDPBUSD.BCST    184(AX), Z0, Z17
+	VPDPBUSD.BCST    188(AX), Z0, Z18
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x02, 256(AX), Z20
+	VPSRLW           $0x02, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	VPDPBUSD.BCST    192(CX), Z0, Z11
-	VPDPBUSD.BCST    196(CX), Z0, Z12
-	VPDPBUSD.BCST    200(CX), Z0, Z13
-	VPDPBUSD.BCST    204(CX), Z0, Z14
-	VPDPBUSD.BCST    208(CX), Z0, Z15
-	VPDPBUSD.BCST    212(CX), Z0, Z16
-	VPDPBUSD.BCST    216(CX), Z0, Z17
-	VPDPBUSD.BCST    220(CX), Z0, Z18
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    192(AX), Z0, Z11
+	VPDPBUSD.BCST    196(AX), Z0, Z12
+	VPDPBUSD.BCST    200(AX), Z0, Z13
+	VPDPBUSD.BCST    204(AX), Z0, Z14
+	VPDPBUSD.BCST    208(AX), Z0, Z15
+	VPDPBUSD.BCST    212(AX), Z0, Z16
+	VPDPBUSD.BCST    216(AX), Z0, Z17
+	VPDPBUSD.BCST    220(AX), Z0, Z18
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z9, Z0, Z0
-	VPSRLW           $0x03, 256(AX), Z20
+	VPSRLW           $0x03, 256(BX), Z20
 	VPTERNLOGD       $0xf8, Z10, Z20, Z0
-	VPDPBUSD.BCST    224(CX), Z0, Z11
-	VPDPBUSD.BCST    228(CX), Z0, Z12
-	VPDPBUSD.BCST    232(CX), Z0, Z13
-	VPDPBUSD.BCST    236(CX), Z0, Z14
-	VPDPBUSD.BCST    240(CX), Z0, Z15
-	VPDPBUSD.BCST    244(CX), Z0, Z16
-	VPDPBUSD.BCST    248(CX), Z0, Z17
-	VPDPBUSD.BCST    252(CX), Z0, Z18
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z20
+	VPDPBUSD.BCST    224(AX), Z0, Z11
+	VPDPBUSD.BCST    228(AX), Z0, Z12
+	VPDPBUSD.BCST    232(AX), Z0, Z13
+	VPDPBUSD.BCST    236(AX), Z0, Z14
+	VPDPBUSD.BCST    240(AX), Z0, Z15
+	VPDPBUSD.BCST    244(AX), Z0, Z16
+	VPDPBUSD.BCST    248(AX), Z0, Z17
+	VPDPBUSD.BCST    252(AX), Z0, Z18
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z20
 	VMULPS           Z19, Z20, Z20
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VCVTDQ2PS.BCST   256(CX), Z21
+	VCVTDQ2PS.BCST   256(AX), Z21
 	VFMADD231PS      Z21, Z20, Z11
-	VFMADD231PS.BCST 288(CX), Z11, Z1
+	VFMADD231PS.BCST 288(AX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VCVTDQ2PS.BCST   260(CX), Z21
+	VCVTDQ2PS.BCST   260(AX), Z21
 	VFMADD231PS      Z21, Z20, Z12
-	VFMADD231PS.BCST 292(CX), Z12, Z2
+	VFMADD231PS.BCST 292(AX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   264(CX), Z21
+	VCVTDQ2PS.BCST   264(AX), Z21
 	VFMADD231PS      Z21, Z20, Z13
-	VFMADD231PS.BCST 296(CX), Z13, Z3
+	VFMADD231PS.BCST 296(AX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   268(CX), Z21
+	VCVTDQ2PS.BCST   268(AX), Z21
 	VFMADD231PS      Z21, Z20, Z14
-	VFMADD231PS.BCST 300(CX), Z14, Z4
+	VFMADD231PS.BCST 300(AX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   272(CX), Z21
+	VCVTDQ2PS.BCST   272(AX), Z21
 	VFMADD231PS      Z21, Z20, Z15
-	VFMADD231PS.BCST 304(CX), Z15, Z5
+	VFMADD231PS.BCST 304(AX), Z15, Z5
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   276(CX), Z21
+	VCVTDQ2PS.BCST   276(AX), Z21
 	VFMADD231PS      Z21, Z20, Z16
-	VFMADD231PS.BCST 308(CX), Z16, Z6
+	VFMADD231PS.BCST 308(AX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   280(CX), Z21
+	VCVTDQ2PS.BCST   280(AX), Z21
 	VFMADD231PS      Z21, Z20, Z17
-	VFMADD231PS.BCST 312(CX), Z17, Z7
+	VFMADD231PS.BCST 312(AX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   284(CX), Z21
+	VCVTDQ2PS.BCST   284(AX), Z21
 	VFMADD231PS      Z21, Z20, Z18
-	VFMADD231PS.BCST 316(CX), Z18, Z8
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 316(AX), Z18, Z8
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x00000140, AX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -11410,20 +11670,20 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X20, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	MOVL          R8, R9
 	ANDL          $0x0000000f, R9
 	VMOVD         R9, X20
-	VMOVDQU32     256(AX), Z21
+	VMOVDQU32     256(BX), Z21
 	VPSRLW        X20, Z21, Z21
 	VPANDD.BCST   words01<>+0(SB), Z21, Z21
 	VPSLLW        $0x04, Z21, Z21
 	VPORD         Z21, Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z11
 	VPDPWSSD.BCST 4(R8), Z0, Z12
 	VPDPWSSD.BCST 8(R8), Z0, Z13
@@ -11433,17 +11693,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z17
 	VPDPWSSD.BCST 28(R8), Z0, Z18
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productQ51x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x4PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -11452,8 +11714,8 @@ TEXT ·productQ51x4PairAVX512(SB), $0-72
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	IMUL3Q       $0x00000180, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000180, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z11
 	MOVL         $0x10101010, R9
@@ -11461,7 +11723,7 @@ TEXT ·productQ51x4PairAVX512(SB), $0-72
 	MOVL         $0xbc000000, R9
 	VPBROADCASTD R9, Z21
 
-loop1:
+loop2:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
@@ -11470,286 +11732,289 @@ loop1:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z11, Z0
-	VPANDD           (AX)(DI*1), Z11, Z1
-	VPSLLW           $0x04, 256(AX), Z10
+back3:
+	VPANDD           (BX), Z11, Z0
+	VPANDD           (BX)(DI*1), Z11, Z1
+	VPSLLW           $0x04, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x04, 256(AX)(DI*1), Z10
+	VPSLLW           $0x04, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           64(AX), Z11, Z0
-	VPANDD           64(AX)(DI*1), Z11, Z1
-	VPSLLW           $0x03, 256(AX), Z10
+	VPANDD           64(BX), Z11, Z0
+	VPANDD           64(BX)(DI*1), Z11, Z1
+	VPSLLW           $0x03, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x03, 256(AX)(DI*1), Z10
+	VPSLLW           $0x03, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           128(AX), Z11, Z0
-	VPANDD           128(AX)(DI*1), Z11, Z1
-	VPSLLW           $0x02, 256(AX), Z10
+	VPANDD           128(BX), Z11, Z0
+	VPANDD           128(BX)(DI*1), Z11, Z1
+	VPSLLW           $0x02, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x02, 256(AX)(DI*1), Z10
+	VPSLLW           $0x02, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           192(AX), Z11, Z0
-	VPANDD           192(AX)(DI*1), Z11, Z1
-	VPSLLW           $0x01, 256(AX), Z10
+	VPANDD           192(BX), Z11, Z0
+	VPANDD           192(BX)(DI*1), Z11, Z1
+	VPSLLW           $0x01, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSLLW           $0x01, 256(AX)(DI*1), Z10
+	VPSLLW           $0x01, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VMOVDQU32        256(AX), Z10
+	VMOVDQU32        256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VMOVDQU32        256(AX)(DI*1), Z10
+	VMOVDQU32        256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z10
+	VPSRLW           $0x01, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSRLW           $0x01, 256(AX)(DI*1), Z10
+	VPSRLW           $0x01, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z10
+	VPSRLW           $0x02, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSRLW           $0x02, 256(AX)(DI*1), Z10
+	VPSRLW           $0x02, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z11, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z11, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z10
+	VPSRLW           $0x03, 256(BX), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z0
-	VPSRLW           $0x03, 256(AX)(DI*1), Z10
+	VPSRLW           $0x03, 256(BX)(DI*1), Z10
 	VPTERNLOGD       $0xf8, Z12, Z10, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z1
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z1
 	VMULPS           Z21, Z1, Z1
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VCVTDQ2PS.BCST   128(CX), Z10
+	VCVTDQ2PS.BCST   128(AX), Z10
 	VFMADD231PS      Z10, Z1, Z13
-	VFMADD231PS.BCST 144(CX), Z13, Z2
+	VFMADD231PS.BCST 144(AX), Z13, Z2
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VCVTDQ2PS.BCST   132(CX), Z10
+	VCVTDQ2PS.BCST   132(AX), Z10
 	VFMADD231PS      Z10, Z1, Z14
-	VFMADD231PS.BCST 148(CX), Z14, Z3
+	VFMADD231PS.BCST 148(AX), Z14, Z3
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   136(CX), Z10
+	VCVTDQ2PS.BCST   136(AX), Z10
 	VFMADD231PS      Z10, Z1, Z15
-	VFMADD231PS.BCST 152(CX), Z15, Z4
+	VFMADD231PS.BCST 152(AX), Z15, Z4
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   140(CX), Z10
+	VCVTDQ2PS.BCST   140(AX), Z10
 	VFMADD231PS      Z10, Z1, Z16
-	VFMADD231PS.BCST 156(CX), Z16, Z5
-	VCVTPH2PS        320(AX)(DI*1), Z0
-	VCVTPH2PS        352(AX)(DI*1), Z1
+	VFMADD231PS.BCST 156(AX), Z16, Z5
+	VCVTPH2PS        320(BX)(DI*1), Z0
+	VCVTPH2PS        352(BX)(DI*1), Z1
 	VMULPS           Z21, Z1, Z1
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   128(CX), Z10
+	VCVTDQ2PS.BCST   128(AX), Z10
 	VFMADD231PS      Z10, Z1, Z17
-	VFMADD231PS.BCST 144(CX), Z17, Z6
+	VFMADD231PS.BCST 144(AX), Z17, Z6
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   132(CX), Z10
+	VCVTDQ2PS.BCST   132(AX), Z10
 	VFMADD231PS      Z10, Z1, Z18
-	VFMADD231PS.BCST 148(CX), Z18, Z7
+	VFMADD231PS.BCST 148(AX), Z18, Z7
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VCVTDQ2PS.BCST   136(CX), Z10
+	VCVTDQ2PS.BCST   136(AX), Z10
 	VFMADD231PS      Z10, Z1, Z19
-	VFMADD231PS.BCST 152(CX), Z19, Z8
+	VFMADD231PS.BCST 152(AX), Z19, Z8
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VCVTDQ2PS.BCST   140(CX), Z10
+	VCVTDQ2PS.BCST   140(AX), Z10
 	VFMADD231PS      Z10, Z1, Z20
-	VFMADD231PS.BCST 156(CX), Z20, Z9
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z20, Z9
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -11757,7 +12022,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -11767,18 +12032,18 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x0000000f, R11
 	VMOVD        R11, X10
-	VMOVDQU32    256(AX), Z22
+	VMOVDQU32    256(BX), Z22
 	VPSRLW       X10, Z22, Z22
 	VPANDD.BCST  words01<>+0(SB), Z22, Z22
 	VPSLLW       $0x04, Z22, Z22
 	VPORD        Z22, Z0, Z0
-	VMOVDQU32    256(AX)(DI*1), Z22
+	VMOVDQU32    256(BX)(DI*1), Z22
 	VPSRLW       X10, Z22, Z22
 	VPANDD.BCST  words01<>+0(SB), Z22, Z22
 	VPSLLW       $0x04, Z22, Z22
 	VPORD        Z22, Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z13
 	VPDPWSSD     Z10, Z1, Z17
@@ -11792,17 +12057,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z16
 	VPDPWSSD     Z10, Z1, Z20
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ51x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x5PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -11813,8 +12080,8 @@ TEXT ·productQ51x5PairAVX512(SB), $0-72
 	VPXORD       Z9, Z9, Z9
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
-	IMUL3Q       $0x00000180, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000180, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z13
 	MOVL         $0x10101010, R9
@@ -11822,7 +12089,7 @@ TEXT ·productQ51x5PairAVX512(SB), $0-72
 	MOVL         $0xbc000000, R9
 	VPBROADCASTD R9, Z25
 
-loop1:
+loop2:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11833,328 +12100,331 @@ loop1:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z13, Z0
-	VPANDD           (AX)(DI*1), Z13, Z1
-	VPSLLW           $0x04, 256(AX), Z12
+back3:
+	VPANDD           (BX), Z13, Z0
+	VPANDD           (BX)(DI*1), Z13, Z1
+	VPSLLW           $0x04, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x04, 256(AX)(DI*1), Z12
+	VPSLLW           $0x04, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           64(AX), Z13, Z0
-	VPANDD           64(AX)(DI*1), Z13, Z1
-	VPSLLW           $0x03, 256(AX), Z12
+	VPANDD           64(BX), Z13, Z0
+	VPANDD           64(BX)(DI*1), Z13, Z1
+	VPSLLW           $0x03, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x03, 256(AX)(DI*1), Z12
+	VPSLLW           $0x03, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           128(AX), Z13, Z0
-	VPANDD           128(AX)(DI*1), Z13, Z1
-	VPSLLW           $0x02, 256(AX), Z12
+	VPANDD           128(BX), Z13, Z0
+	VPANDD           128(BX)(DI*1), Z13, Z1
+	VPSLLW           $0x02, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x02, 256(AX)(DI*1), Z12
+	VPSLLW           $0x02, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           192(AX), Z13, Z0
-	VPANDD           192(AX)(DI*1), Z13, Z1
-	VPSLLW           $0x01, 256(AX), Z12
+	VPANDD           192(BX), Z13, Z0
+	VPANDD           192(BX)(DI*1), Z13, Z1
+	VPSLLW           $0x01, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSLLW           $0x01, 256(AX)(DI*1), Z12
+	VPSLLW           $0x01, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VMOVDQU32        256(AX), Z12
+	VMOVDQU32        256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VMOVDQU32        256(AX)(DI*1), Z12
+	VMOVDQU32        256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z12
+	VPSRLW           $0x01, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSRLW           $0x01, 256(AX)(DI*1), Z12
+	VPSRLW           $0x01, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z12
+	VPSRLW           $0x02, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSRLW           $0x02, 256(AX)(DI*1), Z12
+	VPSRLW           $0x02, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z13, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z13, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z12
+	VPSRLW           $0x03, 256(BX), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z0
-	VPSRLW           $0x03, 256(AX)(DI*1), Z12
+	VPSRLW           $0x03, 256(BX)(DI*1), Z12
 	VPTERNLOGD       $0xf8, Z14, Z12, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z1
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z1
 	VMULPS           Z25, Z1, Z1
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VCVTDQ2PS.BCST   160(CX), Z12
+	VCVTDQ2PS.BCST   160(AX), Z12
 	VFMADD231PS      Z12, Z1, Z15
-	VFMADD231PS.BCST 180(CX), Z15, Z2
+	VFMADD231PS.BCST 180(AX), Z15, Z2
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VCVTDQ2PS.BCST   164(CX), Z12
+	VCVTDQ2PS.BCST   164(AX), Z12
 	VFMADD231PS      Z12, Z1, Z16
-	VFMADD231PS.BCST 184(CX), Z16, Z3
+	VFMADD231PS.BCST 184(AX), Z16, Z3
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   168(CX), Z12
+	VCVTDQ2PS.BCST   168(AX), Z12
 	VFMADD231PS      Z12, Z1, Z17
-	VFMADD231PS.BCST 188(CX), Z17, Z4
+	VFMADD231PS.BCST 188(AX), Z17, Z4
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   172(CX), Z12
+	VCVTDQ2PS.BCST   172(AX), Z12
 	VFMADD231PS      Z12, Z1, Z18
-	VFMADD231PS.BCST 192(CX), Z18, Z5
+	VFMADD231PS.BCST 192(AX), Z18, Z5
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VCVTDQ2PS.BCST   176(CX), Z12
+	VCVTDQ2PS.BCST   176(AX), Z12
 	VFMADD231PS      Z12, Z1, Z19
-	VFMADD231PS.BCST 196(CX), Z19, Z6
-	VCVTPH2PS        320(AX)(DI*1), Z0
-	VCVTPH2PS        352(AX)(DI*1), Z1
+	VFMADD231PS.BCST 196(AX), Z19, Z6
+	VCVTPH2PS        320(BX)(DI*1), Z0
+	VCVTPH2PS        352(BX)(DI*1), Z1
 	VMULPS           Z25, Z1, Z1
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VCVTDQ2PS.BCST   160(CX), Z12
+	VCVTDQ2PS.BCST   160(AX), Z12
 	VFMADD231PS      Z12, Z1, Z20
-	VFMADD231PS.BCST 180(CX), Z20, Z7
+	VFMADD231PS.BCST 180(AX), Z20, Z7
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VCVTDQ2PS.BCST   164(CX), Z12
+	VCVTDQ2PS.BCST   164(AX), Z12
 	VFMADD231PS      Z12, Z1, Z21
-	VFMADD231PS.BCST 184(CX), Z21, Z8
+	VFMADD231PS.BCST 184(AX), Z21, Z8
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VCVTDQ2PS.BCST   168(CX), Z12
+	VCVTDQ2PS.BCST   168(AX), Z12
 	VFMADD231PS      Z12, Z1, Z22
-	VFMADD231PS.BCST 188(CX), Z22, Z9
+	VFMADD231PS.BCST 188(AX), Z22, Z9
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VCVTDQ2PS.BCST   172(CX), Z12
+	VCVTDQ2PS.BCST   172(AX), Z12
 	VFMADD231PS      Z12, Z1, Z23
-	VFMADD231PS.BCST 192(CX), Z23, Z10
+	VFMADD231PS.BCST 192(AX), Z23, Z10
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VCVTDQ2PS.BCST   176(CX), Z12
+	VCVTDQ2PS.BCST   176(AX), Z12
 	VFMADD231PS      Z12, Z1, Z24
-	VFMADD231PS.BCST 196(CX), Z24, Z11
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z24, Z11
+	ADDQ             $0x00000180, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -12162,7 +12432,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -12172,18 +12442,18 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x0000000f, R11
 	VMOVD        R11, X12
-	VMOVDQU32    256(AX), Z26
+	VMOVDQU32    256(BX), Z26
 	VPSRLW       X12, Z26, Z26
 	VPANDD.BCST  words01<>+0(SB), Z26, Z26
 	VPSLLW       $0x04, Z26, Z26
 	VPORD        Z26, Z0, Z0
-	VMOVDQU32    256(AX)(DI*1), Z26
+	VMOVDQU32    256(BX)(DI*1), Z26
 	VPSRLW       X12, Z26, Z26
 	VPANDD.BCST  words01<>+0(SB), Z26, Z26
 	VPSLLW       $0x04, Z26, Z26
 	VPORD        Z26, Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z15
 	VPDPWSSD     Z12, Z1, Z20
@@ -12200,17 +12470,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z19
 	VPDPWSSD     Z12, Z1, Z24
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productQ51x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ51x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productQ51x6PairAVX512(SB), $0-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -12223,8 +12495,8 @@ TEXT ·productQ51x6PairAVX512(SB), $0-72
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	IMUL3Q       $0x00000180, DX, DI
-	LEAQ         (AX)(DI*2), R8
+	IMUL3Q       $0x00000180, SI, DI
+	LEAQ         (BX)(DI*2), R8
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z15
 	MOVL         $0x10101010, R9
@@ -12232,7 +12504,7 @@ TEXT ·productQ51x6PairAVX512(SB), $0-72
 	MOVL         $0xbc000000, R9
 	VPBROADCASTD R9, Z29
 
-loop1:
+loop2:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
@@ -12245,370 +12517,373 @@ loop1:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
-	CMPW   (SI), $+0
-	JNE    large2
+	CMPW   (DX), $+0
+	JNE    large3
 
-back2:
-	VPANDD           (AX), Z15, Z0
-	VPANDD           (AX)(DI*1), Z15, Z1
-	VPSLLW           $0x04, 256(AX), Z14
+back3:
+	VPANDD           (BX), Z15, Z0
+	VPANDD           (BX)(DI*1), Z15, Z1
+	VPSLLW           $0x04, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x04, 256(AX)(DI*1), Z14
+	VPSLLW           $0x04, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           64(AX), Z15, Z0
-	VPANDD           64(AX)(DI*1), Z15, Z1
-	VPSLLW           $0x03, 256(AX), Z14
+	VPANDD           64(BX), Z15, Z0
+	VPANDD           64(BX)(DI*1), Z15, Z1
+	VPSLLW           $0x03, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x03, 256(AX)(DI*1), Z14
+	VPSLLW           $0x03, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           128(AX), Z15, Z0
-	VPANDD           128(AX)(DI*1), Z15, Z1
-	VPSLLW           $0x02, 256(AX), Z14
+	VPANDD           128(BX), Z15, Z0
+	VPANDD           128(BX)(DI*1), Z15, Z1
+	VPSLLW           $0x02, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x02, 256(AX)(DI*1), Z14
+	VPSLLW           $0x02, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           192(AX), Z15, Z0
-	VPANDD           192(AX)(DI*1), Z15, Z1
-	VPSLLW           $0x01, 256(AX), Z14
+	VPANDD           192(BX), Z15, Z0
+	VPANDD           192(BX)(DI*1), Z15, Z1
+	VPSLLW           $0x01, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSLLW           $0x01, 256(AX)(DI*1), Z14
+	VPSLLW           $0x01, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VMOVDQU32        256(AX), Z14
+	VMOVDQU32        256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VMOVDQU32        256(AX)(DI*1), Z14
+	VMOVDQU32        256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VPSRLW           $0x01, 256(AX), Z14
+	VPSRLW           $0x01, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSRLW           $0x01, 256(AX)(DI*1), Z14
+	VPSRLW           $0x01, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VPSRLW           $0x02, 256(AX), Z14
+	VPSRLW           $0x02, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSRLW           $0x02, 256(AX)(DI*1), Z14
+	VPSRLW           $0x02, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z15, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z15, Z1, Z1
-	VPSRLW           $0x03, 256(AX), Z14
+	VPSRLW           $0x03, 256(BX), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z0
-	VPSRLW           $0x03, 256(AX)(DI*1), Z14
+	VPSRLW           $0x03, 256(BX)(DI*1), Z14
 	VPTERNLOGD       $0xf8, Z16, Z14, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VCVTPH2PS        320(AX), Z0
-	VCVTPH2PS        352(AX), Z1
+	VCVTPH2PS        320(BX), Z0
+	VCVTPH2PS        352(BX), Z1
 	VMULPS           Z29, Z1, Z1
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VCVTDQ2PS.BCST   192(CX), Z14
+	VCVTDQ2PS.BCST   192(AX), Z14
 	VFMADD231PS      Z14, Z1, Z17
-	VFMADD231PS.BCST 216(CX), Z17, Z2
+	VFMADD231PS.BCST 216(AX), Z17, Z2
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VCVTDQ2PS.BCST   196(CX), Z14
+	VCVTDQ2PS.BCST   196(AX), Z14
 	VFMADD231PS      Z14, Z1, Z18
-	VFMADD231PS.BCST 220(CX), Z18, Z3
+	VFMADD231PS.BCST 220(AX), Z18, Z3
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VCVTDQ2PS.BCST   200(CX), Z14
+	VCVTDQ2PS.BCST   200(AX), Z14
 	VFMADD231PS      Z14, Z1, Z19
-	VFMADD231PS.BCST 224(CX), Z19, Z4
+	VFMADD231PS.BCST 224(AX), Z19, Z4
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VCVTDQ2PS.BCST   204(CX), Z14
+	VCVTDQ2PS.BCST   204(AX), Z14
 	VFMADD231PS      Z14, Z1, Z20
-	VFMADD231PS.BCST 228(CX), Z20, Z5
+	VFMADD231PS.BCST 228(AX), Z20, Z5
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VCVTDQ2PS.BCST   208(CX), Z14
+	VCVTDQ2PS.BCST   208(AX), Z14
 	VFMADD231PS      Z14, Z1, Z21
-	VFMADD231PS.BCST 232(CX), Z21, Z6
+	VFMADD231PS.BCST 232(AX), Z21, Z6
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VCVTDQ2PS.BCST   212(CX), Z14
+	VCVTDQ2PS.BCST   212(AX), Z14
 	VFMADD231PS      Z14, Z1, Z22
-	VFMADD231PS.BCST 236(CX), Z22, Z7
-	VCVTPH2PS        320(AX)(DI*1), Z0
-	VCVTPH2PS        352(AX)(DI*1), Z1
+	VFMADD231PS.BCST 236(AX), Z22, Z7
+	VCVTPH2PS        320(BX)(DI*1), Z0
+	VCVTPH2PS        352(BX)(DI*1), Z1
 	VMULPS           Z29, Z1, Z1
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VCVTDQ2PS.BCST   192(CX), Z14
+	VCVTDQ2PS.BCST   192(AX), Z14
 	VFMADD231PS      Z14, Z1, Z23
-	VFMADD231PS.BCST 216(CX), Z23, Z8
+	VFMADD231PS.BCST 216(AX), Z23, Z8
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VCVTDQ2PS.BCST   196(CX), Z14
+	VCVTDQ2PS.BCST   196(AX), Z14
 	VFMADD231PS      Z14, Z1, Z24
-	VFMADD231PS.BCST 220(CX), Z24, Z9
+	VFMADD231PS.BCST 220(AX), Z24, Z9
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VCVTDQ2PS.BCST   200(CX), Z14
+	VCVTDQ2PS.BCST   200(AX), Z14
 	VFMADD231PS      Z14, Z1, Z25
-	VFMADD231PS.BCST 224(CX), Z25, Z10
+	VFMADD231PS.BCST 224(AX), Z25, Z10
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VCVTDQ2PS.BCST   204(CX), Z14
+	VCVTDQ2PS.BCST   204(AX), Z14
 	VFMADD231PS      Z14, Z1, Z26
-	VFMADD231PS.BCST 228(CX), Z26, Z11
+	VFMADD231PS.BCST 228(AX), Z26, Z11
 	VCVTDQ2PS        Z27, Z27
 	VMULPS           Z0, Z27, Z27
-	VCVTDQ2PS.BCST   208(CX), Z14
+	VCVTDQ2PS.BCST   208(AX), Z14
 	VFMADD231PS      Z14, Z1, Z27
-	VFMADD231PS.BCST 232(CX), Z27, Z12
+	VFMADD231PS.BCST 232(AX), Z27, Z12
 	VCVTDQ2PS        Z28, Z28
 	VMULPS           Z0, Z28, Z28
-	VCVTDQ2PS.BCST   212(CX), Z14
+	VCVTDQ2PS.BCST   212(AX), Z14
 	VFMADD231PS      Z14, Z1, Z28
-	VFMADD231PS.BCST 236(CX), Z28, Z13
-	ADDQ             $0x00000180, AX
-	ADDQ             $0x000000f0, CX
+	VFMADD231PS.BCST 236(AX), Z28, Z13
 	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -12616,7 +12891,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -12626,18 +12901,18 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x0000000f, R11
 	VMOVD        R11, X14
-	VMOVDQU32    256(AX), Z30
+	VMOVDQU32    256(BX), Z30
 	VPSRLW       X14, Z30, Z30
 	VPANDD.BCST  words01<>+0(SB), Z30, Z30
 	VPSLLW       $0x04, Z30, Z30
 	VPORD        Z30, Z0, Z0
-	VMOVDQU32    256(AX)(DI*1), Z30
+	VMOVDQU32    256(BX)(DI*1), Z30
 	VPSRLW       X14, Z30, Z30
 	VPANDD.BCST  words01<>+0(SB), Z30, Z30
 	VPSLLW       $0x04, Z30, Z30
 	VPORD        Z30, Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z17
 	VPDPWSSD     Z14, Z1, Z23
@@ -12657,95 +12932,100 @@ next2:
 	VPDPWSSD     Z14, Z0, Z22
 	VPDPWSSD     Z14, Z1, Z28
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx1AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z2
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z3
 
-loop1:
-	VPBROADCASTD 32(CX), Z4
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 32(AX), Z4
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z3, Z0
+back3:
+	VPANDD           (BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z4
-	VPANDD           64(AX), Z3, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z4
+	VPANDD           64(BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z4
-	VPANDD           128(AX), Z3, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z4
+	VPANDD           128(BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z4
-	VPANDD           192(AX), Z3, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z4
+	VPANDD           192(BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z4
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z4
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    16(CX), Z0, Z4
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    16(AX), Z0, Z4
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    20(CX), Z0, Z4
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    20(AX), Z0, Z4
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    24(CX), Z0, Z4
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    24(AX), Z0, Z4
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    28(CX), Z0, Z4
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    28(AX), Z0, Z4
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z4, Z4
 	VMULPS           Z0, Z4, Z4
-	VFMADD231PS.BCST 36(CX), Z4, Z1
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z4, Z1
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -12753,123 +13033,128 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X5, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z4
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx2AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z3
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z4
 
-loop1:
-	VPBROADCASTD 64(CX), Z5
-	VPBROADCASTD 68(CX), Z6
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 64(AX), Z5
+	VPBROADCASTD 68(AX), Z6
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z4, Z0
+back3:
+	VPANDD           (BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z5
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPANDD           64(AX), Z4, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z5
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPANDD           64(BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z5
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPANDD           128(AX), Z4, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z5
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPANDD           128(BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z5
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VPANDD           192(AX), Z4, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z5
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VPANDD           192(BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z5
-	VPDPBUSD.BCST    28(CX), Z0, Z6
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z5
+	VPDPBUSD.BCST    28(AX), Z0, Z6
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    32(CX), Z0, Z5
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    32(AX), Z0, Z5
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    40(CX), Z0, Z5
-	VPDPBUSD.BCST    44(CX), Z0, Z6
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    40(AX), Z0, Z5
+	VPDPBUSD.BCST    44(AX), Z0, Z6
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z5
-	VPDPBUSD.BCST    52(CX), Z0, Z6
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z5
+	VPDPBUSD.BCST    52(AX), Z0, Z6
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    56(CX), Z0, Z5
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    56(AX), Z0, Z5
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z5, Z5
 	VMULPS           Z0, Z5, Z5
-	VFMADD231PS.BCST 72(CX), Z5, Z1
+	VFMADD231PS.BCST 72(AX), Z5, Z1
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 76(CX), Z6, Z2
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z6, Z2
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -12877,28 +13162,30 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z5
 	VPDPWSSD.BCST 4(R8), Z0, Z6
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx3AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -12906,113 +13193,116 @@ TEXT ·productIQ4NLx3AVX512(SB), $0-72
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z5
 
-loop1:
-	VPBROADCASTD 96(CX), Z6
-	VPBROADCASTD 100(CX), Z7
-	VPBROADCASTD 104(CX), Z8
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 96(AX), Z6
+	VPBROADCASTD 100(AX), Z7
+	VPBROADCASTD 104(AX), Z8
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z5, Z0
+back3:
+	VPANDD           (BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPDPBUSD.BCST    4(CX), Z0, Z7
-	VPDPBUSD.BCST    8(CX), Z0, Z8
-	VPANDD           64(AX), Z5, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPDPBUSD.BCST    4(AX), Z0, Z7
+	VPDPBUSD.BCST    8(AX), Z0, Z8
+	VPANDD           64(BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPANDD           128(AX), Z5, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPANDD           128(BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z6
-	VPDPBUSD.BCST    28(CX), Z0, Z7
-	VPDPBUSD.BCST    32(CX), Z0, Z8
-	VPANDD           192(AX), Z5, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z6
+	VPDPBUSD.BCST    28(AX), Z0, Z7
+	VPDPBUSD.BCST    32(AX), Z0, Z8
+	VPANDD           192(BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z6
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z6
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z6
-	VPDPBUSD.BCST    52(CX), Z0, Z7
-	VPDPBUSD.BCST    56(CX), Z0, Z8
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z6
+	VPDPBUSD.BCST    52(AX), Z0, Z7
+	VPDPBUSD.BCST    56(AX), Z0, Z8
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    60(CX), Z0, Z6
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    60(AX), Z0, Z6
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    72(CX), Z0, Z6
-	VPDPBUSD.BCST    76(CX), Z0, Z7
-	VPDPBUSD.BCST    80(CX), Z0, Z8
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    72(AX), Z0, Z6
+	VPDPBUSD.BCST    76(AX), Z0, Z7
+	VPDPBUSD.BCST    80(AX), Z0, Z8
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    84(CX), Z0, Z6
-	VPDPBUSD.BCST    88(CX), Z0, Z7
-	VPDPBUSD.BCST    92(CX), Z0, Z8
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    84(AX), Z0, Z6
+	VPDPBUSD.BCST    88(AX), Z0, Z7
+	VPDPBUSD.BCST    92(AX), Z0, Z8
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 108(CX), Z6, Z1
+	VFMADD231PS.BCST 108(AX), Z6, Z1
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 112(CX), Z7, Z2
+	VFMADD231PS.BCST 112(AX), Z7, Z2
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 116(CX), Z8, Z3
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z8, Z3
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -13020,29 +13310,31 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	VPDPWSSD.BCST 4(R8), Z0, Z7
 	VPDPWSSD.BCST 8(R8), Z0, Z8
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx4AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13051,130 +13343,133 @@ TEXT ·productIQ4NLx4AVX512(SB), $0-72
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z6
 
-loop1:
-	VPBROADCASTD 128(CX), Z7
-	VPBROADCASTD 132(CX), Z8
-	VPBROADCASTD 136(CX), Z9
-	VPBROADCASTD 140(CX), Z10
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 128(AX), Z7
+	VPBROADCASTD 132(AX), Z8
+	VPBROADCASTD 136(AX), Z9
+	VPBROADCASTD 140(AX), Z10
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z6, Z0
+back3:
+	VPANDD           (BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPDPBUSD.BCST    8(CX), Z0, Z9
-	VPDPBUSD.BCST    12(CX), Z0, Z10
-	VPANDD           64(AX), Z6, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPDPBUSD.BCST    8(AX), Z0, Z9
+	VPDPBUSD.BCST    12(AX), Z0, Z10
+	VPANDD           64(BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPANDD           128(AX), Z6, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPANDD           128(BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z7
-	VPDPBUSD.BCST    36(CX), Z0, Z8
-	VPDPBUSD.BCST    40(CX), Z0, Z9
-	VPDPBUSD.BCST    44(CX), Z0, Z10
-	VPANDD           192(AX), Z6, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z7
+	VPDPBUSD.BCST    36(AX), Z0, Z8
+	VPDPBUSD.BCST    40(AX), Z0, Z9
+	VPDPBUSD.BCST    44(AX), Z0, Z10
+	VPANDD           192(BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z7
-	VPDPBUSD.BCST    52(CX), Z0, Z8
-	VPDPBUSD.BCST    56(CX), Z0, Z9
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z7
+	VPDPBUSD.BCST    52(AX), Z0, Z8
+	VPDPBUSD.BCST    56(AX), Z0, Z9
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    64(CX), Z0, Z7
-	VPDPBUSD.BCST    68(CX), Z0, Z8
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    64(AX), Z0, Z7
+	VPDPBUSD.BCST    68(AX), Z0, Z8
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z7
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z7
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z7
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z7
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z7
-	VPDPBUSD.BCST    116(CX), Z0, Z8
-	VPDPBUSD.BCST    120(CX), Z0, Z9
-	VPDPBUSD.BCST    124(CX), Z0, Z10
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    112(AX), Z0, Z7
+	VPDPBUSD.BCST    116(AX), Z0, Z8
+	VPDPBUSD.BCST    120(AX), Z0, Z9
+	VPDPBUSD.BCST    124(AX), Z0, Z10
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 144(CX), Z7, Z1
+	VFMADD231PS.BCST 144(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 148(CX), Z8, Z2
+	VFMADD231PS.BCST 148(AX), Z8, Z2
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 152(CX), Z9, Z3
+	VFMADD231PS.BCST 152(AX), Z9, Z3
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 156(CX), Z10, Z4
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z10, Z4
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -13182,30 +13477,32 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X11, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	VPDPWSSD.BCST 8(R8), Z0, Z9
 	VPDPWSSD.BCST 12(R8), Z0, Z10
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx5AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13215,147 +13512,150 @@ TEXT ·productIQ4NLx5AVX512(SB), $0-72
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z7
 
-loop1:
-	VPBROADCASTD 160(CX), Z8
-	VPBROADCASTD 164(CX), Z9
-	VPBROADCASTD 168(CX), Z10
-	VPBROADCASTD 172(CX), Z11
-	VPBROADCASTD 176(CX), Z12
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 160(AX), Z8
+	VPBROADCASTD 164(AX), Z9
+	VPBROADCASTD 168(AX), Z10
+	VPBROADCASTD 172(AX), Z11
+	VPBROADCASTD 176(AX), Z12
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z7, Z0
+back3:
+	VPANDD           (BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPDPBUSD.BCST    12(CX), Z0, Z11
-	VPDPBUSD.BCST    16(CX), Z0, Z12
-	VPANDD           64(AX), Z7, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPDPBUSD.BCST    12(AX), Z0, Z11
+	VPDPBUSD.BCST    16(AX), Z0, Z12
+	VPANDD           64(BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPANDD           128(AX), Z7, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPANDD           128(BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z8
-	VPDPBUSD.BCST    44(CX), Z0, Z9
-	VPDPBUSD.BCST    48(CX), Z0, Z10
-	VPDPBUSD.BCST    52(CX), Z0, Z11
-	VPDPBUSD.BCST    56(CX), Z0, Z12
-	VPANDD           192(AX), Z7, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z8
+	VPDPBUSD.BCST    44(AX), Z0, Z9
+	VPDPBUSD.BCST    48(AX), Z0, Z10
+	VPDPBUSD.BCST    52(AX), Z0, Z11
+	VPDPBUSD.BCST    56(AX), Z0, Z12
+	VPANDD           192(BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z8
-	VPDPBUSD.BCST    64(CX), Z0, Z9
-	VPDPBUSD.BCST    68(CX), Z0, Z10
-	VPDPBUSD.BCST    72(CX), Z0, Z11
-	VPDPBUSD.BCST    76(CX), Z0, Z12
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z8
+	VPDPBUSD.BCST    64(AX), Z0, Z9
+	VPDPBUSD.BCST    68(AX), Z0, Z10
+	VPDPBUSD.BCST    72(AX), Z0, Z11
+	VPDPBUSD.BCST    76(AX), Z0, Z12
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z8
-	VPDPBUSD.BCST    84(CX), Z0, Z9
-	VPDPBUSD.BCST    88(CX), Z0, Z10
-	VPDPBUSD.BCST    92(CX), Z0, Z11
-	VPDPBUSD.BCST    96(CX), Z0, Z12
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z8
+	VPDPBUSD.BCST    84(AX), Z0, Z9
+	VPDPBUSD.BCST    88(AX), Z0, Z10
+	VPDPBUSD.BCST    92(AX), Z0, Z11
+	VPDPBUSD.BCST    96(AX), Z0, Z12
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    100(CX), Z0, Z8
-	VPDPBUSD.BCST    104(CX), Z0, Z9
-	VPDPBUSD.BCST    108(CX), Z0, Z10
-	VPDPBUSD.BCST    112(CX), Z0, Z11
-	VPDPBUSD.BCST    116(CX), Z0, Z12
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    100(AX), Z0, Z8
+	VPDPBUSD.BCST    104(AX), Z0, Z9
+	VPDPBUSD.BCST    108(AX), Z0, Z10
+	VPDPBUSD.BCST    112(AX), Z0, Z11
+	VPDPBUSD.BCST    116(AX), Z0, Z12
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z8
-	VPDPBUSD.BCST    124(CX), Z0, Z9
-	VPDPBUSD.BCST    128(CX), Z0, Z10
-	VPDPBUSD.BCST    132(CX), Z0, Z11
-	VPDPBUSD.BCST    136(CX), Z0, Z12
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z8
+	VPDPBUSD.BCST    124(AX), Z0, Z9
+	VPDPBUSD.BCST    128(AX), Z0, Z10
+	VPDPBUSD.BCST    132(AX), Z0, Z11
+	VPDPBUSD.BCST    136(AX), Z0, Z12
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z8
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z8
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 180(CX), Z8, Z1
+	VFMADD231PS.BCST 180(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 184(CX), Z9, Z2
+	VFMADD231PS.BCST 184(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 188(CX), Z10, Z3
+	VFMADD231PS.BCST 188(AX), Z10, Z3
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 192(CX), Z11, Z4
+	VFMADD231PS.BCST 192(AX), Z11, Z4
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 196(CX), Z12, Z5
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z12, Z5
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -13363,31 +13663,33 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
 	VPDPWSSD.BCST 12(R8), Z0, Z11
 	VPDPWSSD.BCST 16(R8), Z0, Z12
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx6AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13398,164 +13700,167 @@ TEXT ·productIQ4NLx6AVX512(SB), $0-72
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z8
 
-loop1:
-	VPBROADCASTD 192(CX), Z9
-	VPBROADCASTD 196(CX), Z10
-	VPBROADCASTD 200(CX), Z11
-	VPBROADCASTD 204(CX), Z12
-	VPBROADCASTD 208(CX), Z13
-	VPBROADCASTD 212(CX), Z14
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 192(AX), Z9
+	VPBROADCASTD 196(AX), Z10
+	VPBROADCASTD 200(AX), Z11
+	VPBROADCASTD 204(AX), Z12
+	VPBROADCASTD 208(AX), Z13
+	VPBROADCASTD 212(AX), Z14
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z8, Z0
+back3:
+	VPANDD           (BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPDPBUSD.BCST    16(CX), Z0, Z13
-	VPDPBUSD.BCST    20(CX), Z0, Z14
-	VPANDD           64(AX), Z8, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPDPBUSD.BCST    16(AX), Z0, Z13
+	VPDPBUSD.BCST    20(AX), Z0, Z14
+	VPANDD           64(BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z9
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPANDD           128(AX), Z8, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z9
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPANDD           128(BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z9
-	VPDPBUSD.BCST    52(CX), Z0, Z10
-	VPDPBUSD.BCST    56(CX), Z0, Z11
-	VPDPBUSD.BCST    60(CX), Z0, Z12
-	VPDPBUSD.BCST    64(CX), Z0, Z13
-	VPDPBUSD.BCST    68(CX), Z0, Z14
-	VPANDD           192(AX), Z8, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z9
+	VPDPBUSD.BCST    52(AX), Z0, Z10
+	VPDPBUSD.BCST    56(AX), Z0, Z11
+	VPDPBUSD.BCST    60(AX), Z0, Z12
+	VPDPBUSD.BCST    64(AX), Z0, Z13
+	VPDPBUSD.BCST    68(AX), Z0, Z14
+	VPANDD           192(BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z9
-	VPDPBUSD.BCST    76(CX), Z0, Z10
-	VPDPBUSD.BCST    80(CX), Z0, Z11
-	VPDPBUSD.BCST    84(CX), Z0, Z12
-	VPDPBUSD.BCST    88(CX), Z0, Z13
-	VPDPBUSD.BCST    92(CX), Z0, Z14
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z9
+	VPDPBUSD.BCST    76(AX), Z0, Z10
+	VPDPBUSD.BCST    80(AX), Z0, Z11
+	VPDPBUSD.BCST    84(AX), Z0, Z12
+	VPDPBUSD.BCST    88(AX), Z0, Z13
+	VPDPBUSD.BCST    92(AX), Z0, Z14
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z9
-	VPDPBUSD.BCST    100(CX), Z0, Z10
-	VPDPBUSD.BCST    104(CX), Z0, Z11
-	VPDPBUSD.BCST    108(CX), Z0, Z12
-	VPDPBUSD.BCST    112(CX), Z0, Z13
-	VPDPBUSD.BCST    116(CX), Z0, Z14
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z9
+	VPDPBUSD.BCST    100(AX), Z0, Z10
+	VPDPBUSD.BCST    104(AX), Z0, Z11
+	VPDPBUSD.BCST    108(AX), Z0, Z12
+	VPDPBUSD.BCST    112(AX), Z0, Z13
+	VPDPBUSD.BCST    116(AX), Z0, Z14
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z9
-	VPDPBUSD.BCST    124(CX), Z0, Z10
-	VPDPBUSD.BCST    128(CX), Z0, Z11
-	VPDPBUSD.BCST    132(CX), Z0, Z12
-	VPDPBUSD.BCST    136(CX), Z0, Z13
-	VPDPBUSD.BCST    140(CX), Z0, Z14
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z9
+	VPDPBUSD.BCST    124(AX), Z0, Z10
+	VPDPBUSD.BCST    128(AX), Z0, Z11
+	VPDPBUSD.BCST    132(AX), Z0, Z12
+	VPDPBUSD.BCST    136(AX), Z0, Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z14
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    144(CX), Z0, Z9
-	VPDPBUSD.BCST    148(CX), Z0, Z10
-	VPDPBUSD.BCST    152(CX), Z0, Z11
-	VPDPBUSD.BCST    156(CX), Z0, Z12
-	VPDPBUSD.BCST    160(CX), Z0, Z13
-	VPDPBUSD.BCST    164(CX), Z0, Z14
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    144(AX), Z0, Z9
+	VPDPBUSD.BCST    148(AX), Z0, Z10
+	VPDPBUSD.BCST    152(AX), Z0, Z11
+	VPDPBUSD.BCST    156(AX), Z0, Z12
+	VPDPBUSD.BCST    160(AX), Z0, Z13
+	VPDPBUSD.BCST    164(AX), Z0, Z14
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z9
-	VPDPBUSD.BCST    172(CX), Z0, Z10
-	VPDPBUSD.BCST    176(CX), Z0, Z11
-	VPDPBUSD.BCST    180(CX), Z0, Z12
-	VPDPBUSD.BCST    184(CX), Z0, Z13
-	VPDPBUSD.BCST    188(CX), Z0, Z14
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z9
+	VPDPBUSD.BCST    172(AX), Z0, Z10
+	VPDPBUSD.BCST    176(AX), Z0, Z11
+	VPDPBUSD.BCST    180(AX), Z0, Z12
+	VPDPBUSD.BCST    184(AX), Z0, Z13
+	VPDPBUSD.BCST    188(AX), Z0, Z14
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 216(CX), Z9, Z1
+	VFMADD231PS.BCST 216(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 220(CX), Z10, Z2
+	VFMADD231PS.BCST 220(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 224(CX), Z11, Z3
+	VFMADD231PS.BCST 224(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 228(CX), Z12, Z4
+	VFMADD231PS.BCST 228(AX), Z12, Z4
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 232(CX), Z13, Z5
+	VFMADD231PS.BCST 232(AX), Z13, Z5
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 236(CX), Z14, Z6
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z14, Z6
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -13563,14 +13868,14 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
@@ -13578,17 +13883,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z13
 	VPDPWSSD.BCST 20(R8), Z0, Z14
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx7AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13600,181 +13907,184 @@ TEXT ·productIQ4NLx7AVX512(SB), $0-72
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z9
 
-loop1:
-	VPBROADCASTD 224(CX), Z10
-	VPBROADCASTD 228(CX), Z11
-	VPBROADCASTD 232(CX), Z12
-	VPBROADCASTD 236(CX), Z13
-	VPBROADCASTD 240(CX), Z14
-	VPBROADCASTD 244(CX), Z15
-	VPBROADCASTD 248(CX), Z16
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 224(AX), Z10
+	VPBROADCASTD 228(AX), Z11
+	VPBROADCASTD 232(AX), Z12
+	VPBROADCASTD 236(AX), Z13
+	VPBROADCASTD 240(AX), Z14
+	VPBROADCASTD 244(AX), Z15
+	VPBROADCASTD 248(AX), Z16
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z9, Z0
+back3:
+	VPANDD           (BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z10
-	VPDPBUSD.BCST    4(CX), Z0, Z11
-	VPDPBUSD.BCST    8(CX), Z0, Z12
-	VPDPBUSD.BCST    12(CX), Z0, Z13
-	VPDPBUSD.BCST    16(CX), Z0, Z14
-	VPDPBUSD.BCST    20(CX), Z0, Z15
-	VPDPBUSD.BCST    24(CX), Z0, Z16
-	VPANDD           64(AX), Z9, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z10
+	VPDPBUSD.BCST    4(AX), Z0, Z11
+	VPDPBUSD.BCST    8(AX), Z0, Z12
+	VPDPBUSD.BCST    12(AX), Z0, Z13
+	VPDPBUSD.BCST    16(AX), Z0, Z14
+	VPDPBUSD.BCST    20(AX), Z0, Z15
+	VPDPBUSD.BCST    24(AX), Z0, Z16
+	VPANDD           64(BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z10
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPDPBUSD.BCST    48(CX), Z0, Z15
-	VPDPBUSD.BCST    52(CX), Z0, Z16
-	VPANDD           128(AX), Z9, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z10
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPDPBUSD.BCST    48(AX), Z0, Z15
+	VPDPBUSD.BCST    52(AX), Z0, Z16
+	VPANDD           128(BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VPDPBUSD.BCST    60(CX), Z0, Z11
-	VPDPBUSD.BCST    64(CX), Z0, Z12
-	VPDPBUSD.BCST    68(CX), Z0, Z13
-	VPDPBUSD.BCST    72(CX), Z0, Z14
-	VPDPBUSD.BCST    76(CX), Z0, Z15
-	VPDPBUSD.BCST    80(CX), Z0, Z16
-	VPANDD           192(AX), Z9, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VPDPBUSD.BCST    60(AX), Z0, Z11
+	VPDPBUSD.BCST    64(AX), Z0, Z12
+	VPDPBUSD.BCST    68(AX), Z0, Z13
+	VPDPBUSD.BCST    72(AX), Z0, Z14
+	VPDPBUSD.BCST    76(AX), Z0, Z15
+	VPDPBUSD.BCST    80(AX), Z0, Z16
+	VPANDD           192(BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z10
-	VPDPBUSD.BCST    88(CX), Z0, Z11
-	VPDPBUSD.BCST    92(CX), Z0, Z12
-	VPDPBUSD.BCST    96(CX), Z0, Z13
-	VPDPBUSD.BCST    100(CX), Z0, Z14
-	VPDPBUSD.BCST    104(CX), Z0, Z15
-	VPDPBUSD.BCST    108(CX), Z0, Z16
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z10
+	VPDPBUSD.BCST    88(AX), Z0, Z11
+	VPDPBUSD.BCST    92(AX), Z0, Z12
+	VPDPBUSD.BCST    96(AX), Z0, Z13
+	VPDPBUSD.BCST    100(AX), Z0, Z14
+	VPDPBUSD.BCST    104(AX), Z0, Z15
+	VPDPBUSD.BCST    108(AX), Z0, Z16
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z10
-	VPDPBUSD.BCST    116(CX), Z0, Z11
-	VPDPBUSD.BCST    120(CX), Z0, Z12
-	VPDPBUSD.BCST    124(CX), Z0, Z13
-	VPDPBUSD.BCST    128(CX), Z0, Z14
-	VPDPBUSD.BCST    132(CX), Z0, Z15
-	VPDPBUSD.BCST    136(CX), Z0, Z16
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    112(AX), Z0, Z10
+	VPDPBUSD.BCST    116(AX), Z0, Z11
+	VPDPBUSD.BCST    120(AX), Z0, Z12
+	VPDPBUSD.BCST    124(AX), Z0, Z13
+	VPDPBUSD.BCST    128(AX), Z0, Z14
+	VPDPBUSD.BCST    132(AX), Z0, Z15
+	VPDPBUSD.BCST    136(AX), Z0, Z16
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z10
-	VPDPBUSD.BCST    144(CX), Z0, Z11
-	VPDPBUSD.BCST    148(CX), Z0, Z12
-	VPDPBUSD.BCST    152(CX), Z0, Z13
-	VPDPBUSD.BCST    156(CX), Z0, Z14
-	VPDPBUSD.BCST    160(CX), Z0, Z15
-	VPDPBUSD.BCST    164(CX), Z0, Z16
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z10
+	VPDPBUSD.BCST    144(AX), Z0, Z11
+	VPDPBUSD.BCST    148(AX), Z0, Z12
+	VPDPBUSD.BCST    152(AX), Z0, Z13
+	VPDPBUSD.BCST    156(AX), Z0, Z14
+	VPDPBUSD.BCST    160(AX), Z0, Z15
+	VPDPBUSD.BCST    164(AX), Z0, Z16
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z10
-	VPDPBUSD.BCST    172(CX), Z0, Z11
-	VPDPBUSD.BCST    176(CX), Z0, Z12
-	VPDPBUSD.BCST    180(CX), Z0, Z13
-	VPDPBUSD.BCST    184(CX), Z0, Z14
-	VPDPBUSD.BCST    188(CX), Z0, Z15
-	VPDPBUSD.BCST    192(CX), Z0, Z16
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z10
+	VPDPBUSD.BCST    172(AX), Z0, Z11
+	VPDPBUSD.BCST    176(AX), Z0, Z12
+	VPDPBUSD.BCST    180(AX), Z0, Z13
+	VPDPBUSD.BCST    184(AX), Z0, Z14
+	VPDPBUSD.BCST    188(AX), Z0, Z15
+	VPDPBUSD.BCST    192(AX), Z0, Z16
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    196(CX), Z0, Z10
-	VPDPBUSD.BCST    200(CX), Z0, Z11
-	VPDPBUSD.BCST    204(CX), Z0, Z12
-	VPDPBUSD.BCST    208(CX), Z0, Z13
-	VPDPBUSD.BCST    212(CX), Z0, Z14
-	VPDPBUSD.BCST    216(CX), Z0, Z15
-	VPDPBUSD.BCST    220(CX), Z0, Z16
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    196(AX), Z0, Z10
+	VPDPBUSD.BCST    200(AX), Z0, Z11
+	VPDPBUSD.BCST    204(AX), Z0, Z12
+	VPDPBUSD.BCST    208(AX), Z0, Z13
+	VPDPBUSD.BCST    212(AX), Z0, Z14
+	VPDPBUSD.BCST    216(AX), Z0, Z15
+	VPDPBUSD.BCST    220(AX), Z0, Z16
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 252(CX), Z10, Z1
+	VFMADD231PS.BCST 252(AX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 256(CX), Z11, Z2
+	VFMADD231PS.BCST 256(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 260(CX), Z12, Z3
+	VFMADD231PS.BCST 260(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 264(CX), Z13, Z4
+	VFMADD231PS.BCST 264(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 268(CX), Z14, Z5
+	VFMADD231PS.BCST 268(AX), Z14, Z5
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 272(CX), Z15, Z6
+	VFMADD231PS.BCST 272(AX), Z15, Z6
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 276(CX), Z16, Z7
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z16, Z7
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -13782,14 +14092,14 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X17, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z10
 	VPDPWSSD.BCST 4(R8), Z0, Z11
 	VPDPWSSD.BCST 8(R8), Z0, Z12
@@ -13798,17 +14108,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z15
 	VPDPWSSD.BCST 24(R8), Z0, Z16
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx8AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -13821,198 +14133,201 @@ TEXT ·productIQ4NLx8AVX512(SB), $0-72
 	MOVL            $0x0f0f0f0f, DI
 	VPBROADCASTD    DI, Z10
 
-loop1:
-	VPBROADCASTD 256(CX), Z11
-	VPBROADCASTD 260(CX), Z12
-	VPBROADCASTD 264(CX), Z13
-	VPBROADCASTD 268(CX), Z14
-	VPBROADCASTD 272(CX), Z15
-	VPBROADCASTD 276(CX), Z16
-	VPBROADCASTD 280(CX), Z17
-	VPBROADCASTD 284(CX), Z18
-	CMPW         (SI), $+0
-	JNE          large2
+loop2:
+	VPBROADCASTD 256(AX), Z11
+	VPBROADCASTD 260(AX), Z12
+	VPBROADCASTD 264(AX), Z13
+	VPBROADCASTD 268(AX), Z14
+	VPBROADCASTD 272(AX), Z15
+	VPBROADCASTD 276(AX), Z16
+	VPBROADCASTD 280(AX), Z17
+	VPBROADCASTD 284(AX), Z18
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z10, Z0
+back3:
+	VPANDD           (BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z11
-	VPDPBUSD.BCST    4(CX), Z0, Z12
-	VPDPBUSD.BCST    8(CX), Z0, Z13
-	VPDPBUSD.BCST    12(CX), Z0, Z14
-	VPDPBUSD.BCST    16(CX), Z0, Z15
-	VPDPBUSD.BCST    20(CX), Z0, Z16
-	VPDPBUSD.BCST    24(CX), Z0, Z17
-	VPDPBUSD.BCST    28(CX), Z0, Z18
-	VPANDD           64(AX), Z10, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z11
+	VPDPBUSD.BCST    4(AX), Z0, Z12
+	VPDPBUSD.BCST    8(AX), Z0, Z13
+	VPDPBUSD.BCST    12(AX), Z0, Z14
+	VPDPBUSD.BCST    16(AX), Z0, Z15
+	VPDPBUSD.BCST    20(AX), Z0, Z16
+	VPDPBUSD.BCST    24(AX), Z0, Z17
+	VPDPBUSD.BCST    28(AX), Z0, Z18
+	VPANDD           64(BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z11
-	VPDPBUSD.BCST    36(CX), Z0, Z12
-	VPDPBUSD.BCST    40(CX), Z0, Z13
-	VPDPBUSD.BCST    44(CX), Z0, Z14
-	VPDPBUSD.BCST    48(CX), Z0, Z15
-	VPDPBUSD.BCST    52(CX), Z0, Z16
-	VPDPBUSD.BCST    56(CX), Z0, Z17
-	VPDPBUSD.BCST    60(CX), Z0, Z18
-	VPANDD           128(AX), Z10, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z11
+	VPDPBUSD.BCST    36(AX), Z0, Z12
+	VPDPBUSD.BCST    40(AX), Z0, Z13
+	VPDPBUSD.BCST    44(AX), Z0, Z14
+	VPDPBUSD.BCST    48(AX), Z0, Z15
+	VPDPBUSD.BCST    52(AX), Z0, Z16
+	VPDPBUSD.BCST    56(AX), Z0, Z17
+	VPDPBUSD.BCST    60(AX), Z0, Z18
+	VPANDD           128(BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VPDPBUSD.BCST    72(CX), Z0, Z13
-	VPDPBUSD.BCST    76(CX), Z0, Z14
-	VPDPBUSD.BCST    80(CX), Z0, Z15
-	VPDPBUSD.BCST    84(CX), Z0, Z16
-	VPDPBUSD.BCST    88(CX), Z0, Z17
-	VPDPBUSD.BCST    92(CX), Z0, Z18
-	VPANDD           192(AX), Z10, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VPDPBUSD.BCST    72(AX), Z0, Z13
+	VPDPBUSD.BCST    76(AX), Z0, Z14
+	VPDPBUSD.BCST    80(AX), Z0, Z15
+	VPDPBUSD.BCST    84(AX), Z0, Z16
+	VPDPBUSD.BCST    88(AX), Z0, Z17
+	VPDPBUSD.BCST    92(AX), Z0, Z18
+	VPANDD           192(BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPDPBUSD.BCST    100(CX), Z0, Z12
-	VPDPBUSD.BCST    104(CX), Z0, Z13
-	VPDPBUSD.BCST    108(CX), Z0, Z14
-	VPDPBUSD.BCST    112(CX), Z0, Z15
-	VPDPBUSD.BCST    116(CX), Z0, Z16
-	VPDPBUSD.BCST    120(CX), Z0, Z17
-	VPDPBUSD.BCST    124(CX), Z0, Z18
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPDPBUSD.BCST    100(AX), Z0, Z12
+	VPDPBUSD.BCST    104(AX), Z0, Z13
+	VPDPBUSD.BCST    108(AX), Z0, Z14
+	VPDPBUSD.BCST    112(AX), Z0, Z15
+	VPDPBUSD.BCST    116(AX), Z0, Z16
+	VPDPBUSD.BCST    120(AX), Z0, Z17
+	VPDPBUSD.BCST    124(AX), Z0, Z18
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    128(CX), Z0, Z11
-	VPDPBUSD.BCST    132(CX), Z0, Z12
-	VPDPBUSD.BCST    136(CX), Z0, Z13
-	VPDPBUSD.BCST    140(CX), Z0, Z14
-	VPDPBUSD.BCST    144(CX), Z0, Z15
-	VPDPBUSD.BCST    148(CX), Z0, Z16
-	VPDPBUSD.BCST    152(CX), Z0, Z17
-	VPDPBUSD.BCST    156(CX), Z0, Z18
-	VPSRLW           $0x04, 64(AX), Z0
+	VPDPBUSD.BCST    128(AX), Z0, Z11
+	VPDPBUSD.BCST    132(AX), Z0, Z12
+	VPDPBUSD.BCST    136(AX), Z0, Z13
+	VPDPBUSD.BCST    140(AX), Z0, Z14
+	VPDPBUSD.BCST    144(AX), Z0, Z15
+	VPDPBUSD.BCST    148(AX), Z0, Z16
+	VPDPBUSD.BCST    152(AX), Z0, Z17
+	VPDPBUSD.BCST    156(AX), Z0, Z18
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    160(CX), Z0, Z11
-	VPDPBUSD.BCST    164(CX), Z0, Z12
-	VPDPBUSD.BCST    168(CX), Z0, Z13
-	VPDPBUSD.BCST    172(CX), Z0, Z14
-	VPDPBUSD.BCST    176(CX), Z0, Z15
-	VPDPBUSD.BCST    180(CX), Z0, Z16
-	VPDPBUSD.BCST    184(CX), Z0, Z17
-	VPDPBUSD.BCST    188(CX), Z0, Z18
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    160(AX), Z0, Z11
+	VPDPBUSD.BCST    164(AX), Z0, Z12
+	VPDPBUSD.BCST    168(AX), Z0, Z13
+	VPDPBUSD.BCST    172(AX), Z0, Z14
+	VPDPBUSD.BCST    176(AX), Z0, Z15
+	VPDPBUSD.BCST    180(AX), Z0, Z16
+	VPDPBUSD.BCST    184(AX), Z0, Z17
+	VPDPBUSD.BCST    188(AX), Z0, Z18
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    192(CX), Z0, Z11
-	VPDPBUSD.BCST    196(CX), Z0, Z12
-	VPDPBUSD.BCST    200(CX), Z0, Z13
-	VPDPBUSD.BCST    204(CX), Z0, Z14
-	VPDPBUSD.BCST    208(CX), Z0, Z15
-	VPDPBUSD.BCST    212(CX), Z0, Z16
-	VPDPBUSD.BCST    216(CX), Z0, Z17
-	VPDPBUSD.BCST    220(CX), Z0, Z18
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    192(AX), Z0, Z11
+	VPDPBUSD.BCST    196(AX), Z0, Z12
+	VPDPBUSD.BCST    200(AX), Z0, Z13
+	VPDPBUSD.BCST    204(AX), Z0, Z14
+	VPDPBUSD.BCST    208(AX), Z0, Z15
+	VPDPBUSD.BCST    212(AX), Z0, Z16
+	VPDPBUSD.BCST    216(AX), Z0, Z17
+	VPDPBUSD.BCST    220(AX), Z0, Z18
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    224(CX), Z0, Z11
-	VPDPBUSD.BCST    228(CX), Z0, Z12
-	VPDPBUSD.BCST    232(CX), Z0, Z13
-	VPDPBUSD.BCST    236(CX), Z0, Z14
-	VPDPBUSD.BCST    240(CX), Z0, Z15
-	VPDPBUSD.BCST    244(CX), Z0, Z16
-	VPDPBUSD.BCST    248(CX), Z0, Z17
-	VPDPBUSD.BCST    252(CX), Z0, Z18
-	VCVTPH2PS        256(AX), Z0
+	VPDPBUSD.BCST    224(AX), Z0, Z11
+	VPDPBUSD.BCST    228(AX), Z0, Z12
+	VPDPBUSD.BCST    232(AX), Z0, Z13
+	VPDPBUSD.BCST    236(AX), Z0, Z14
+	VPDPBUSD.BCST    240(AX), Z0, Z15
+	VPDPBUSD.BCST    244(AX), Z0, Z16
+	VPDPBUSD.BCST    248(AX), Z0, Z17
+	VPDPBUSD.BCST    252(AX), Z0, Z18
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 288(CX), Z11, Z1
+	VFMADD231PS.BCST 288(AX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 292(CX), Z12, Z2
+	VFMADD231PS.BCST 292(AX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 296(CX), Z13, Z3
+	VFMADD231PS.BCST 296(AX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 300(CX), Z14, Z4
+	VFMADD231PS.BCST 300(AX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 304(CX), Z15, Z5
+	VFMADD231PS.BCST 304(AX), Z15, Z5
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 308(CX), Z16, Z6
+	VFMADD231PS.BCST 308(AX), Z16, Z6
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 312(CX), Z17, Z7
+	VFMADD231PS.BCST 312(AX), Z17, Z7
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 316(CX), Z18, Z8
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 316(AX), Z18, Z8
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x00000140, AX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -14020,14 +14335,14 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X19, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z11
 	VPDPWSSD.BCST 4(R8), Z0, Z12
 	VPDPWSSD.BCST 8(R8), Z0, Z13
@@ -14037,17 +14352,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z17
 	VPDPWSSD.BCST 28(R8), Z0, Z18
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productIQ4NLx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx4PairAVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
@@ -14056,262 +14373,265 @@ TEXT ·productIQ4NLx4PairAVX512(SB), $0-72
 	VPXORD          Z7, Z7, Z7
 	VPXORD          Z8, Z8, Z8
 	VPXORD          Z9, Z9, Z9
-	IMUL3Q          $0x00000120, DX, DI
-	LEAQ            (AX)(DI*2), R8
+	IMUL3Q          $0x00000120, SI, DI
+	LEAQ            (BX)(DI*2), R8
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z11
 	MOVL            $0x0f0f0f0f, R9
 	VPBROADCASTD    R9, Z12
 
-loop1:
-	VPBROADCASTD 128(CX), Z13
+loop2:
+	VPBROADCASTD 128(AX), Z13
 	VMOVDQA64    Z13, Z17
-	VPBROADCASTD 132(CX), Z14
+	VPBROADCASTD 132(AX), Z14
 	VMOVDQA64    Z14, Z18
-	VPBROADCASTD 136(CX), Z15
+	VPBROADCASTD 136(AX), Z15
 	VMOVDQA64    Z15, Z19
-	VPBROADCASTD 140(CX), Z16
+	VPBROADCASTD 140(AX), Z16
 	VMOVDQA64    Z16, Z20
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z12, Z0
-	VPANDD           (AX)(DI*1), Z12, Z1
+back3:
+	VPANDD           (BX), Z12, Z0
+	VPANDD           (BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           64(AX), Z12, Z0
-	VPANDD           64(AX)(DI*1), Z12, Z1
+	VPANDD           64(BX), Z12, Z0
+	VPANDD           64(BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           128(AX), Z12, Z0
-	VPANDD           128(AX)(DI*1), Z12, Z1
+	VPANDD           128(BX), Z12, Z0
+	VPANDD           128(BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPANDD           192(AX), Z12, Z0
-	VPANDD           192(AX)(DI*1), Z12, Z1
+	VPANDD           192(BX), Z12, Z0
+	VPANDD           192(BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z13
 	VPDPBUSD         Z10, Z1, Z17
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z14
 	VPDPBUSD         Z10, Z1, Z18
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VCVTPH2PS        256(AX), Z0
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 144(CX), Z13, Z2
+	VFMADD231PS.BCST 144(AX), Z13, Z2
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 148(CX), Z14, Z3
+	VFMADD231PS.BCST 148(AX), Z14, Z3
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 152(CX), Z15, Z4
+	VFMADD231PS.BCST 152(AX), Z15, Z4
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 156(CX), Z16, Z5
-	VCVTPH2PS        256(AX)(DI*1), Z0
+	VFMADD231PS.BCST 156(AX), Z16, Z5
+	VCVTPH2PS        256(BX)(DI*1), Z0
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 144(CX), Z17, Z6
+	VFMADD231PS.BCST 144(AX), Z17, Z6
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 148(CX), Z18, Z7
+	VFMADD231PS.BCST 148(AX), Z18, Z7
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 152(CX), Z19, Z8
+	VFMADD231PS.BCST 152(AX), Z19, Z8
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 156(CX), Z20, Z9
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z20, Z9
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -14319,7 +14639,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -14331,7 +14651,7 @@ next2:
 	VPSHUFB      Z1, Z11, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z13
 	VPDPWSSD     Z10, Z1, Z17
@@ -14345,17 +14665,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z16
 	VPDPWSSD     Z10, Z1, Z20
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx5PairAVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
@@ -14366,302 +14688,305 @@ TEXT ·productIQ4NLx5PairAVX512(SB), $0-72
 	VPXORD          Z9, Z9, Z9
 	VPXORD          Z10, Z10, Z10
 	VPXORD          Z11, Z11, Z11
-	IMUL3Q          $0x00000120, DX, DI
-	LEAQ            (AX)(DI*2), R8
+	IMUL3Q          $0x00000120, SI, DI
+	LEAQ            (BX)(DI*2), R8
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z13
 	MOVL            $0x0f0f0f0f, R9
 	VPBROADCASTD    R9, Z14
 
-loop1:
-	VPBROADCASTD 160(CX), Z15
+loop2:
+	VPBROADCASTD 160(AX), Z15
 	VMOVDQA64    Z15, Z20
-	VPBROADCASTD 164(CX), Z16
+	VPBROADCASTD 164(AX), Z16
 	VMOVDQA64    Z16, Z21
-	VPBROADCASTD 168(CX), Z17
+	VPBROADCASTD 168(AX), Z17
 	VMOVDQA64    Z17, Z22
-	VPBROADCASTD 172(CX), Z18
+	VPBROADCASTD 172(AX), Z18
 	VMOVDQA64    Z18, Z23
-	VPBROADCASTD 176(CX), Z19
+	VPBROADCASTD 176(AX), Z19
 	VMOVDQA64    Z19, Z24
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z14, Z0
-	VPANDD           (AX)(DI*1), Z14, Z1
+back3:
+	VPANDD           (BX), Z14, Z0
+	VPANDD           (BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           64(AX), Z14, Z0
-	VPANDD           64(AX)(DI*1), Z14, Z1
+	VPANDD           64(BX), Z14, Z0
+	VPANDD           64(BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           128(AX), Z14, Z0
-	VPANDD           128(AX)(DI*1), Z14, Z1
+	VPANDD           128(BX), Z14, Z0
+	VPANDD           128(BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPANDD           192(AX), Z14, Z0
-	VPANDD           192(AX)(DI*1), Z14, Z1
+	VPANDD           192(BX), Z14, Z0
+	VPANDD           192(BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z15
 	VPDPBUSD         Z12, Z1, Z20
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z16
 	VPDPBUSD         Z12, Z1, Z21
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VCVTPH2PS        256(AX), Z0
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 180(CX), Z15, Z2
+	VFMADD231PS.BCST 180(AX), Z15, Z2
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 184(CX), Z16, Z3
+	VFMADD231PS.BCST 184(AX), Z16, Z3
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 188(CX), Z17, Z4
+	VFMADD231PS.BCST 188(AX), Z17, Z4
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 192(CX), Z18, Z5
+	VFMADD231PS.BCST 192(AX), Z18, Z5
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 196(CX), Z19, Z6
-	VCVTPH2PS        256(AX)(DI*1), Z0
+	VFMADD231PS.BCST 196(AX), Z19, Z6
+	VCVTPH2PS        256(BX)(DI*1), Z0
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 180(CX), Z20, Z7
+	VFMADD231PS.BCST 180(AX), Z20, Z7
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 184(CX), Z21, Z8
+	VFMADD231PS.BCST 184(AX), Z21, Z8
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 188(CX), Z22, Z9
+	VFMADD231PS.BCST 188(AX), Z22, Z9
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 192(CX), Z23, Z10
+	VFMADD231PS.BCST 192(AX), Z23, Z10
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 196(CX), Z24, Z11
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z24, Z11
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -14669,7 +14994,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -14681,7 +15006,7 @@ next2:
 	VPSHUFB      Z1, Z13, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z15
 	VPDPWSSD     Z12, Z1, Z20
@@ -14698,17 +15023,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z19
 	VPDPWSSD     Z12, Z1, Z24
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4NLx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productIQ4NLx6PairAVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productIQ4NLx6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
@@ -14721,342 +15048,345 @@ TEXT ·productIQ4NLx6PairAVX512(SB), $0-72
 	VPXORD          Z11, Z11, Z11
 	VPXORD          Z12, Z12, Z12
 	VPXORD          Z13, Z13, Z13
-	IMUL3Q          $0x00000120, DX, DI
-	LEAQ            (AX)(DI*2), R8
+	IMUL3Q          $0x00000120, SI, DI
+	LEAQ            (BX)(DI*2), R8
 	VBROADCASTI32X4 nonlinear4<>+0(SB), Z15
 	MOVL            $0x0f0f0f0f, R9
 	VPBROADCASTD    R9, Z16
 
-loop1:
-	VPBROADCASTD 192(CX), Z17
+loop2:
+	VPBROADCASTD 192(AX), Z17
 	VMOVDQA64    Z17, Z23
-	VPBROADCASTD 196(CX), Z18
+	VPBROADCASTD 196(AX), Z18
 	VMOVDQA64    Z18, Z24
-	VPBROADCASTD 200(CX), Z19
+	VPBROADCASTD 200(AX), Z19
 	VMOVDQA64    Z19, Z25
-	VPBROADCASTD 204(CX), Z20
+	VPBROADCASTD 204(AX), Z20
 	VMOVDQA64    Z20, Z26
-	VPBROADCASTD 208(CX), Z21
+	VPBROADCASTD 208(AX), Z21
 	VMOVDQA64    Z21, Z27
-	VPBROADCASTD 212(CX), Z22
+	VPBROADCASTD 212(AX), Z22
 	VMOVDQA64    Z22, Z28
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPANDD           (AX), Z16, Z0
-	VPANDD           (AX)(DI*1), Z16, Z1
+back3:
+	VPANDD           (BX), Z16, Z0
+	VPANDD           (BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           64(AX), Z16, Z0
-	VPANDD           64(AX)(DI*1), Z16, Z1
+	VPANDD           64(BX), Z16, Z0
+	VPANDD           64(BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           128(AX), Z16, Z0
-	VPANDD           128(AX)(DI*1), Z16, Z1
+	VPANDD           128(BX), Z16, Z0
+	VPANDD           128(BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPANDD           192(AX), Z16, Z0
-	VPANDD           192(AX)(DI*1), Z16, Z1
+	VPANDD           192(BX), Z16, Z0
+	VPANDD           192(BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z17
 	VPDPBUSD         Z14, Z1, Z23
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z18
 	VPDPBUSD         Z14, Z1, Z24
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VCVTPH2PS        256(AX), Z0
+	VCVTPH2PS        256(BX), Z0
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 216(CX), Z17, Z2
+	VFMADD231PS.BCST 216(AX), Z17, Z2
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 220(CX), Z18, Z3
+	VFMADD231PS.BCST 220(AX), Z18, Z3
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 224(CX), Z19, Z4
+	VFMADD231PS.BCST 224(AX), Z19, Z4
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 228(CX), Z20, Z5
+	VFMADD231PS.BCST 228(AX), Z20, Z5
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 232(CX), Z21, Z6
+	VFMADD231PS.BCST 232(AX), Z21, Z6
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 236(CX), Z22, Z7
-	VCVTPH2PS        256(AX)(DI*1), Z0
+	VFMADD231PS.BCST 236(AX), Z22, Z7
+	VCVTPH2PS        256(BX)(DI*1), Z0
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 216(CX), Z23, Z8
+	VFMADD231PS.BCST 216(AX), Z23, Z8
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 220(CX), Z24, Z9
+	VFMADD231PS.BCST 220(AX), Z24, Z9
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VFMADD231PS.BCST 224(CX), Z25, Z10
+	VFMADD231PS.BCST 224(AX), Z25, Z10
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VFMADD231PS.BCST 228(CX), Z26, Z11
+	VFMADD231PS.BCST 228(AX), Z26, Z11
 	VCVTDQ2PS        Z27, Z27
 	VMULPS           Z0, Z27, Z27
-	VFMADD231PS.BCST 232(CX), Z27, Z12
+	VFMADD231PS.BCST 232(AX), Z27, Z12
 	VCVTDQ2PS        Z28, Z28
 	VMULPS           Z0, Z28, Z28
-	VFMADD231PS.BCST 236(CX), Z28, Z13
-	ADDQ             $0x00000120, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z28, Z13
+	ADDQ             $0x00000120, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -15064,7 +15394,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -15076,7 +15406,7 @@ next2:
 	VPSHUFB      Z1, Z15, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z17
 	VPDPWSSD     Z14, Z1, Z23
@@ -15096,17 +15426,19 @@ next2:
 	VPDPWSSD     Z14, Z0, Z22
 	VPDPWSSD     Z14, Z1, Z28
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productMXFP4x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x1AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VBROADCASTI32X4 e2m1<>+0(SB), Z2
 	MOVL            $0x0f0f0f0f, DI
@@ -15116,46 +15448,46 @@ TEXT ·productMXFP4x1AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z5
 
-loop1:
-	VPSRAD.BCST $0x03, 32(CX), Z6
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 32(AX), Z6
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z3, Z0
+back3:
+	VPANDD           (BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z6
-	VPANDD           64(AX), Z3, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z6
+	VPANDD           64(BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    4(CX), Z0, Z6
-	VPANDD           128(AX), Z3, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    4(AX), Z0, Z6
+	VPANDD           128(BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z6
-	VPANDD           192(AX), Z3, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z6
+	VPANDD           192(BX), Z3, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z6
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z6
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z6
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z6
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    20(CX), Z0, Z6
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    20(AX), Z0, Z6
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    24(CX), Z0, Z6
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    24(AX), Z0, Z6
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z3, Z0, Z0
 	VPSHUFB          Z0, Z2, Z0
-	VPDPBUSD.BCST    28(CX), Z0, Z6
-	VPMOVZXBD        256(AX), Z7
+	VPDPBUSD.BCST    28(AX), Z0, Z6
+	VPMOVZXBD        256(BX), Z7
 	VPSLLD           $0x17, Z7, Z0
 	VPSUBD           Z4, Z0, Z0
 	VPSLLD           $0x15, Z7, Z7
@@ -15163,38 +15495,41 @@ back2:
 	VPMAXSD          Z7, Z0, Z0
 	VCVTDQ2PS        Z6, Z6
 	VMULPS           Z0, Z6, Z6
-	VFMADD231PS.BCST 36(CX), Z6, Z1
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x00000028, CX
-	ADDQ             $0x00000040, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 36(AX), Z6, Z1
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x00000028, AX
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (DI), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -15202,27 +15537,29 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X7, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z2, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000004, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z6
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x2AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VBROADCASTI32X4 e2m1<>+0(SB), Z3
@@ -15233,55 +15570,55 @@ TEXT ·productMXFP4x2AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z6
 
-loop1:
-	VPSRAD.BCST $0x03, 64(CX), Z7
-	VPSRAD.BCST $0x03, 68(CX), Z8
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 64(AX), Z7
+	VPSRAD.BCST $0x03, 68(AX), Z8
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z4, Z0
+back3:
+	VPANDD           (BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z7
-	VPDPBUSD.BCST    4(CX), Z0, Z8
-	VPANDD           64(AX), Z4, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z7
+	VPDPBUSD.BCST    4(AX), Z0, Z8
+	VPANDD           64(BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    8(CX), Z0, Z7
-	VPDPBUSD.BCST    12(CX), Z0, Z8
-	VPANDD           128(AX), Z4, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    8(AX), Z0, Z7
+	VPDPBUSD.BCST    12(AX), Z0, Z8
+	VPANDD           128(BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z7
-	VPDPBUSD.BCST    20(CX), Z0, Z8
-	VPANDD           192(AX), Z4, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z7
+	VPDPBUSD.BCST    20(AX), Z0, Z8
+	VPANDD           192(BX), Z4, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z7
-	VPDPBUSD.BCST    28(CX), Z0, Z8
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z7
+	VPDPBUSD.BCST    28(AX), Z0, Z8
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z7
-	VPDPBUSD.BCST    36(CX), Z0, Z8
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z7
+	VPDPBUSD.BCST    36(AX), Z0, Z8
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    40(CX), Z0, Z7
-	VPDPBUSD.BCST    44(CX), Z0, Z8
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    40(AX), Z0, Z7
+	VPDPBUSD.BCST    44(AX), Z0, Z8
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    48(CX), Z0, Z7
-	VPDPBUSD.BCST    52(CX), Z0, Z8
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    48(AX), Z0, Z7
+	VPDPBUSD.BCST    52(AX), Z0, Z8
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z4, Z0, Z0
 	VPSHUFB          Z0, Z3, Z0
-	VPDPBUSD.BCST    56(CX), Z0, Z7
-	VPDPBUSD.BCST    60(CX), Z0, Z8
-	VPMOVZXBD        256(AX), Z9
+	VPDPBUSD.BCST    56(AX), Z0, Z7
+	VPDPBUSD.BCST    60(AX), Z0, Z8
+	VPMOVZXBD        256(BX), Z9
 	VPSLLD           $0x17, Z9, Z0
 	VPSUBD           Z5, Z0, Z0
 	VPSLLD           $0x15, Z9, Z9
@@ -15289,46 +15626,49 @@ back2:
 	VPMAXSD          Z9, Z0, Z0
 	VCVTDQ2PS        Z7, Z7
 	VMULPS           Z0, Z7, Z7
-	VFMADD231PS.BCST 72(CX), Z7, Z1
+	VFMADD231PS.BCST 72(AX), Z7, Z1
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 76(CX), Z8, Z2
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x00000050, CX
-	ADDQ             $0x00000080, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 76(AX), Z8, Z2
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x00000050, AX
+	ADDQ             $0x00000080, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -15336,28 +15676,30 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X9, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z3, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000008, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z7
 	VPDPWSSD.BCST 4(R8), Z0, Z8
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x3AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -15369,64 +15711,64 @@ TEXT ·productMXFP4x3AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z7
 
-loop1:
-	VPSRAD.BCST $0x03, 96(CX), Z8
-	VPSRAD.BCST $0x03, 100(CX), Z9
-	VPSRAD.BCST $0x03, 104(CX), Z10
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 96(AX), Z8
+	VPSRAD.BCST $0x03, 100(AX), Z9
+	VPSRAD.BCST $0x03, 104(AX), Z10
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z5, Z0
+back3:
+	VPANDD           (BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z8
-	VPDPBUSD.BCST    4(CX), Z0, Z9
-	VPDPBUSD.BCST    8(CX), Z0, Z10
-	VPANDD           64(AX), Z5, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z8
+	VPDPBUSD.BCST    4(AX), Z0, Z9
+	VPDPBUSD.BCST    8(AX), Z0, Z10
+	VPANDD           64(BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    12(CX), Z0, Z8
-	VPDPBUSD.BCST    16(CX), Z0, Z9
-	VPDPBUSD.BCST    20(CX), Z0, Z10
-	VPANDD           128(AX), Z5, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    12(AX), Z0, Z8
+	VPDPBUSD.BCST    16(AX), Z0, Z9
+	VPDPBUSD.BCST    20(AX), Z0, Z10
+	VPANDD           128(BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z8
-	VPDPBUSD.BCST    28(CX), Z0, Z9
-	VPDPBUSD.BCST    32(CX), Z0, Z10
-	VPANDD           192(AX), Z5, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z8
+	VPDPBUSD.BCST    28(AX), Z0, Z9
+	VPDPBUSD.BCST    32(AX), Z0, Z10
+	VPANDD           192(BX), Z5, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    36(CX), Z0, Z8
-	VPDPBUSD.BCST    40(CX), Z0, Z9
-	VPDPBUSD.BCST    44(CX), Z0, Z10
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    36(AX), Z0, Z8
+	VPDPBUSD.BCST    40(AX), Z0, Z9
+	VPDPBUSD.BCST    44(AX), Z0, Z10
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z8
-	VPDPBUSD.BCST    52(CX), Z0, Z9
-	VPDPBUSD.BCST    56(CX), Z0, Z10
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z8
+	VPDPBUSD.BCST    52(AX), Z0, Z9
+	VPDPBUSD.BCST    56(AX), Z0, Z10
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    60(CX), Z0, Z8
-	VPDPBUSD.BCST    64(CX), Z0, Z9
-	VPDPBUSD.BCST    68(CX), Z0, Z10
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    60(AX), Z0, Z8
+	VPDPBUSD.BCST    64(AX), Z0, Z9
+	VPDPBUSD.BCST    68(AX), Z0, Z10
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    72(CX), Z0, Z8
-	VPDPBUSD.BCST    76(CX), Z0, Z9
-	VPDPBUSD.BCST    80(CX), Z0, Z10
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    72(AX), Z0, Z8
+	VPDPBUSD.BCST    76(AX), Z0, Z9
+	VPDPBUSD.BCST    80(AX), Z0, Z10
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z5, Z0, Z0
 	VPSHUFB          Z0, Z4, Z0
-	VPDPBUSD.BCST    84(CX), Z0, Z8
-	VPDPBUSD.BCST    88(CX), Z0, Z9
-	VPDPBUSD.BCST    92(CX), Z0, Z10
-	VPMOVZXBD        256(AX), Z11
+	VPDPBUSD.BCST    84(AX), Z0, Z8
+	VPDPBUSD.BCST    88(AX), Z0, Z9
+	VPDPBUSD.BCST    92(AX), Z0, Z10
+	VPMOVZXBD        256(BX), Z11
 	VPSLLD           $0x17, Z11, Z0
 	VPSUBD           Z6, Z0, Z0
 	VPSLLD           $0x15, Z11, Z11
@@ -15434,54 +15776,57 @@ back2:
 	VPMAXSD          Z11, Z0, Z0
 	VCVTDQ2PS        Z8, Z8
 	VMULPS           Z0, Z8, Z8
-	VFMADD231PS.BCST 108(CX), Z8, Z1
+	VFMADD231PS.BCST 108(AX), Z8, Z1
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 112(CX), Z9, Z2
+	VFMADD231PS.BCST 112(AX), Z9, Z2
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 116(CX), Z10, Z3
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x00000078, CX
-	ADDQ             $0x000000c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 116(AX), Z10, Z3
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x00000078, AX
+	ADDQ             $0x000000c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -15489,29 +15834,31 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X11, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z4, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000000c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z8
 	VPDPWSSD.BCST 4(R8), Z0, Z9
 	VPDPWSSD.BCST 8(R8), Z0, Z10
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x4AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -15524,73 +15871,73 @@ TEXT ·productMXFP4x4AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z8
 
-loop1:
-	VPSRAD.BCST $0x03, 128(CX), Z9
-	VPSRAD.BCST $0x03, 132(CX), Z10
-	VPSRAD.BCST $0x03, 136(CX), Z11
-	VPSRAD.BCST $0x03, 140(CX), Z12
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 128(AX), Z9
+	VPSRAD.BCST $0x03, 132(AX), Z10
+	VPSRAD.BCST $0x03, 136(AX), Z11
+	VPSRAD.BCST $0x03, 140(AX), Z12
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z6, Z0
+back3:
+	VPANDD           (BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z9
-	VPDPBUSD.BCST    4(CX), Z0, Z10
-	VPDPBUSD.BCST    8(CX), Z0, Z11
-	VPDPBUSD.BCST    12(CX), Z0, Z12
-	VPANDD           64(AX), Z6, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z9
+	VPDPBUSD.BCST    4(AX), Z0, Z10
+	VPDPBUSD.BCST    8(AX), Z0, Z11
+	VPDPBUSD.BCST    12(AX), Z0, Z12
+	VPANDD           64(BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    16(CX), Z0, Z9
-	VPDPBUSD.BCST    20(CX), Z0, Z10
-	VPDPBUSD.BCST    24(CX), Z0, Z11
-	VPDPBUSD.BCST    28(CX), Z0, Z12
-	VPANDD           128(AX), Z6, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    16(AX), Z0, Z9
+	VPDPBUSD.BCST    20(AX), Z0, Z10
+	VPDPBUSD.BCST    24(AX), Z0, Z11
+	VPDPBUSD.BCST    28(AX), Z0, Z12
+	VPANDD           128(BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z9
-	VPDPBUSD.BCST    36(CX), Z0, Z10
-	VPDPBUSD.BCST    40(CX), Z0, Z11
-	VPDPBUSD.BCST    44(CX), Z0, Z12
-	VPANDD           192(AX), Z6, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z9
+	VPDPBUSD.BCST    36(AX), Z0, Z10
+	VPDPBUSD.BCST    40(AX), Z0, Z11
+	VPDPBUSD.BCST    44(AX), Z0, Z12
+	VPANDD           192(BX), Z6, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z9
-	VPDPBUSD.BCST    52(CX), Z0, Z10
-	VPDPBUSD.BCST    56(CX), Z0, Z11
-	VPDPBUSD.BCST    60(CX), Z0, Z12
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z9
+	VPDPBUSD.BCST    52(AX), Z0, Z10
+	VPDPBUSD.BCST    56(AX), Z0, Z11
+	VPDPBUSD.BCST    60(AX), Z0, Z12
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z9
-	VPDPBUSD.BCST    68(CX), Z0, Z10
-	VPDPBUSD.BCST    72(CX), Z0, Z11
-	VPDPBUSD.BCST    76(CX), Z0, Z12
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z9
+	VPDPBUSD.BCST    68(AX), Z0, Z10
+	VPDPBUSD.BCST    72(AX), Z0, Z11
+	VPDPBUSD.BCST    76(AX), Z0, Z12
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    80(CX), Z0, Z9
-	VPDPBUSD.BCST    84(CX), Z0, Z10
-	VPDPBUSD.BCST    88(CX), Z0, Z11
-	VPDPBUSD.BCST    92(CX), Z0, Z12
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    80(AX), Z0, Z9
+	VPDPBUSD.BCST    84(AX), Z0, Z10
+	VPDPBUSD.BCST    88(AX), Z0, Z11
+	VPDPBUSD.BCST    92(AX), Z0, Z12
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    96(CX), Z0, Z9
-	VPDPBUSD.BCST    100(CX), Z0, Z10
-	VPDPBUSD.BCST    104(CX), Z0, Z11
-	VPDPBUSD.BCST    108(CX), Z0, Z12
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    96(AX), Z0, Z9
+	VPDPBUSD.BCST    100(AX), Z0, Z10
+	VPDPBUSD.BCST    104(AX), Z0, Z11
+	VPDPBUSD.BCST    108(AX), Z0, Z12
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z6, Z0, Z0
 	VPSHUFB          Z0, Z5, Z0
-	VPDPBUSD.BCST    112(CX), Z0, Z9
-	VPDPBUSD.BCST    116(CX), Z0, Z10
-	VPDPBUSD.BCST    120(CX), Z0, Z11
-	VPDPBUSD.BCST    124(CX), Z0, Z12
-	VPMOVZXBD        256(AX), Z13
+	VPDPBUSD.BCST    112(AX), Z0, Z9
+	VPDPBUSD.BCST    116(AX), Z0, Z10
+	VPDPBUSD.BCST    120(AX), Z0, Z11
+	VPDPBUSD.BCST    124(AX), Z0, Z12
+	VPMOVZXBD        256(BX), Z13
 	VPSLLD           $0x17, Z13, Z0
 	VPSUBD           Z7, Z0, Z0
 	VPSLLD           $0x15, Z13, Z13
@@ -15598,62 +15945,65 @@ back2:
 	VPMAXSD          Z13, Z0, Z0
 	VCVTDQ2PS        Z9, Z9
 	VMULPS           Z0, Z9, Z9
-	VFMADD231PS.BCST 144(CX), Z9, Z1
+	VFMADD231PS.BCST 144(AX), Z9, Z1
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 148(CX), Z10, Z2
+	VFMADD231PS.BCST 148(AX), Z10, Z2
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 152(CX), Z11, Z3
+	VFMADD231PS.BCST 152(AX), Z11, Z3
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 156(CX), Z12, Z4
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z12, Z4
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -15661,30 +16011,32 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X13, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z5, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000010, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z9
 	VPDPWSSD.BCST 4(R8), Z0, Z10
 	VPDPWSSD.BCST 8(R8), Z0, Z11
 	VPDPWSSD.BCST 12(R8), Z0, Z12
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x5AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -15698,82 +16050,82 @@ TEXT ·productMXFP4x5AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z9
 
-loop1:
-	VPSRAD.BCST $0x03, 160(CX), Z10
-	VPSRAD.BCST $0x03, 164(CX), Z11
-	VPSRAD.BCST $0x03, 168(CX), Z12
-	VPSRAD.BCST $0x03, 172(CX), Z13
-	VPSRAD.BCST $0x03, 176(CX), Z14
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 160(AX), Z10
+	VPSRAD.BCST $0x03, 164(AX), Z11
+	VPSRAD.BCST $0x03, 168(AX), Z12
+	VPSRAD.BCST $0x03, 172(AX), Z13
+	VPSRAD.BCST $0x03, 176(AX), Z14
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z7, Z0
+back3:
+	VPANDD           (BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z10
-	VPDPBUSD.BCST    4(CX), Z0, Z11
-	VPDPBUSD.BCST    8(CX), Z0, Z12
-	VPDPBUSD.BCST    12(CX), Z0, Z13
-	VPDPBUSD.BCST    16(CX), Z0, Z14
-	VPANDD           64(AX), Z7, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z10
+	VPDPBUSD.BCST    4(AX), Z0, Z11
+	VPDPBUSD.BCST    8(AX), Z0, Z12
+	VPDPBUSD.BCST    12(AX), Z0, Z13
+	VPDPBUSD.BCST    16(AX), Z0, Z14
+	VPANDD           64(BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    20(CX), Z0, Z10
-	VPDPBUSD.BCST    24(CX), Z0, Z11
-	VPDPBUSD.BCST    28(CX), Z0, Z12
-	VPDPBUSD.BCST    32(CX), Z0, Z13
-	VPDPBUSD.BCST    36(CX), Z0, Z14
-	VPANDD           128(AX), Z7, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    20(AX), Z0, Z10
+	VPDPBUSD.BCST    24(AX), Z0, Z11
+	VPDPBUSD.BCST    28(AX), Z0, Z12
+	VPDPBUSD.BCST    32(AX), Z0, Z13
+	VPDPBUSD.BCST    36(AX), Z0, Z14
+	VPANDD           128(BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    40(CX), Z0, Z10
-	VPDPBUSD.BCST    44(CX), Z0, Z11
-	VPDPBUSD.BCST    48(CX), Z0, Z12
-	VPDPBUSD.BCST    52(CX), Z0, Z13
-	VPDPBUSD.BCST    56(CX), Z0, Z14
-	VPANDD           192(AX), Z7, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    40(AX), Z0, Z10
+	VPDPBUSD.BCST    44(AX), Z0, Z11
+	VPDPBUSD.BCST    48(AX), Z0, Z12
+	VPDPBUSD.BCST    52(AX), Z0, Z13
+	VPDPBUSD.BCST    56(AX), Z0, Z14
+	VPANDD           192(BX), Z7, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    60(CX), Z0, Z10
-	VPDPBUSD.BCST    64(CX), Z0, Z11
-	VPDPBUSD.BCST    68(CX), Z0, Z12
-	VPDPBUSD.BCST    72(CX), Z0, Z13
-	VPDPBUSD.BCST    76(CX), Z0, Z14
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    60(AX), Z0, Z10
+	VPDPBUSD.BCST    64(AX), Z0, Z11
+	VPDPBUSD.BCST    68(AX), Z0, Z12
+	VPDPBUSD.BCST    72(AX), Z0, Z13
+	VPDPBUSD.BCST    76(AX), Z0, Z14
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    80(CX), Z0, Z10
-	VPDPBUSD.BCST    84(CX), Z0, Z11
-	VPDPBUSD.BCST    88(CX), Z0, Z12
-	VPDPBUSD.BCST    92(CX), Z0, Z13
-	VPDPBUSD.BCST    96(CX), Z0, Z14
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    80(AX), Z0, Z10
+	VPDPBUSD.BCST    84(AX), Z0, Z11
+	VPDPBUSD.BCST    88(AX), Z0, Z12
+	VPDPBUSD.BCST    92(AX), Z0, Z13
+	VPDPBUSD.BCST    96(AX), Z0, Z14
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    100(CX), Z0, Z10
-	VPDPBUSD.BCST    104(CX), Z0, Z11
-	VPDPBUSD.BCST    108(CX), Z0, Z12
-	VPDPBUSD.BCST    112(CX), Z0, Z13
-	VPDPBUSD.BCST    116(CX), Z0, Z14
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    100(AX), Z0, Z10
+	VPDPBUSD.BCST    104(AX), Z0, Z11
+	VPDPBUSD.BCST    108(AX), Z0, Z12
+	VPDPBUSD.BCST    112(AX), Z0, Z13
+	VPDPBUSD.BCST    116(AX), Z0, Z14
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z10
-	VPDPBUSD.BCST    124(CX), Z0, Z11
-	VPDPBUSD.BCST    128(CX), Z0, Z12
-	VPDPBUSD.BCST    132(CX), Z0, Z13
-	VPDPBUSD.BCST    136(CX), Z0, Z14
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z10
+	VPDPBUSD.BCST    124(AX), Z0, Z11
+	VPDPBUSD.BCST    128(AX), Z0, Z12
+	VPDPBUSD.BCST    132(AX), Z0, Z13
+	VPDPBUSD.BCST    136(AX), Z0, Z14
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z7, Z0, Z0
 	VPSHUFB          Z0, Z6, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z10
-	VPDPBUSD.BCST    144(CX), Z0, Z11
-	VPDPBUSD.BCST    148(CX), Z0, Z12
-	VPDPBUSD.BCST    152(CX), Z0, Z13
-	VPDPBUSD.BCST    156(CX), Z0, Z14
-	VPMOVZXBD        256(AX), Z15
+	VPDPBUSD.BCST    140(AX), Z0, Z10
+	VPDPBUSD.BCST    144(AX), Z0, Z11
+	VPDPBUSD.BCST    148(AX), Z0, Z12
+	VPDPBUSD.BCST    152(AX), Z0, Z13
+	VPDPBUSD.BCST    156(AX), Z0, Z14
+	VPMOVZXBD        256(BX), Z15
 	VPSLLD           $0x17, Z15, Z0
 	VPSUBD           Z8, Z0, Z0
 	VPSLLD           $0x15, Z15, Z15
@@ -15781,70 +16133,73 @@ back2:
 	VPMAXSD          Z15, Z0, Z0
 	VCVTDQ2PS        Z10, Z10
 	VMULPS           Z0, Z10, Z10
-	VFMADD231PS.BCST 180(CX), Z10, Z1
+	VFMADD231PS.BCST 180(AX), Z10, Z1
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 184(CX), Z11, Z2
+	VFMADD231PS.BCST 184(AX), Z11, Z2
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 188(CX), Z12, Z3
+	VFMADD231PS.BCST 188(AX), Z12, Z3
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 192(CX), Z13, Z4
+	VFMADD231PS.BCST 192(AX), Z13, Z4
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 196(CX), Z14, Z5
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z14, Z5
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -15852,31 +16207,33 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X15, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z6, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000014, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z10
 	VPDPWSSD.BCST 4(R8), Z0, Z11
 	VPDPWSSD.BCST 8(R8), Z0, Z12
 	VPDPWSSD.BCST 12(R8), Z0, Z13
 	VPDPWSSD.BCST 16(R8), Z0, Z14
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x6AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -15891,91 +16248,91 @@ TEXT ·productMXFP4x6AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z10
 
-loop1:
-	VPSRAD.BCST $0x03, 192(CX), Z11
-	VPSRAD.BCST $0x03, 196(CX), Z12
-	VPSRAD.BCST $0x03, 200(CX), Z13
-	VPSRAD.BCST $0x03, 204(CX), Z14
-	VPSRAD.BCST $0x03, 208(CX), Z15
-	VPSRAD.BCST $0x03, 212(CX), Z16
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 192(AX), Z11
+	VPSRAD.BCST $0x03, 196(AX), Z12
+	VPSRAD.BCST $0x03, 200(AX), Z13
+	VPSRAD.BCST $0x03, 204(AX), Z14
+	VPSRAD.BCST $0x03, 208(AX), Z15
+	VPSRAD.BCST $0x03, 212(AX), Z16
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z8, Z0
+back3:
+	VPANDD           (BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z11
-	VPDPBUSD.BCST    4(CX), Z0, Z12
-	VPDPBUSD.BCST    8(CX), Z0, Z13
-	VPDPBUSD.BCST    12(CX), Z0, Z14
-	VPDPBUSD.BCST    16(CX), Z0, Z15
-	VPDPBUSD.BCST    20(CX), Z0, Z16
-	VPANDD           64(AX), Z8, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z11
+	VPDPBUSD.BCST    4(AX), Z0, Z12
+	VPDPBUSD.BCST    8(AX), Z0, Z13
+	VPDPBUSD.BCST    12(AX), Z0, Z14
+	VPDPBUSD.BCST    16(AX), Z0, Z15
+	VPDPBUSD.BCST    20(AX), Z0, Z16
+	VPANDD           64(BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    24(CX), Z0, Z11
-	VPDPBUSD.BCST    28(CX), Z0, Z12
-	VPDPBUSD.BCST    32(CX), Z0, Z13
-	VPDPBUSD.BCST    36(CX), Z0, Z14
-	VPDPBUSD.BCST    40(CX), Z0, Z15
-	VPDPBUSD.BCST    44(CX), Z0, Z16
-	VPANDD           128(AX), Z8, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    24(AX), Z0, Z11
+	VPDPBUSD.BCST    28(AX), Z0, Z12
+	VPDPBUSD.BCST    32(AX), Z0, Z13
+	VPDPBUSD.BCST    36(AX), Z0, Z14
+	VPDPBUSD.BCST    40(AX), Z0, Z15
+	VPDPBUSD.BCST    44(AX), Z0, Z16
+	VPANDD           128(BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    48(CX), Z0, Z11
-	VPDPBUSD.BCST    52(CX), Z0, Z12
-	VPDPBUSD.BCST    56(CX), Z0, Z13
-	VPDPBUSD.BCST    60(CX), Z0, Z14
-	VPDPBUSD.BCST    64(CX), Z0, Z15
-	VPDPBUSD.BCST    68(CX), Z0, Z16
-	VPANDD           192(AX), Z8, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    48(AX), Z0, Z11
+	VPDPBUSD.BCST    52(AX), Z0, Z12
+	VPDPBUSD.BCST    56(AX), Z0, Z13
+	VPDPBUSD.BCST    60(AX), Z0, Z14
+	VPDPBUSD.BCST    64(AX), Z0, Z15
+	VPDPBUSD.BCST    68(AX), Z0, Z16
+	VPANDD           192(BX), Z8, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    72(CX), Z0, Z11
-	VPDPBUSD.BCST    76(CX), Z0, Z12
-	VPDPBUSD.BCST    80(CX), Z0, Z13
-	VPDPBUSD.BCST    84(CX), Z0, Z14
-	VPDPBUSD.BCST    88(CX), Z0, Z15
-	VPDPBUSD.BCST    92(CX), Z0, Z16
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    72(AX), Z0, Z11
+	VPDPBUSD.BCST    76(AX), Z0, Z12
+	VPDPBUSD.BCST    80(AX), Z0, Z13
+	VPDPBUSD.BCST    84(AX), Z0, Z14
+	VPDPBUSD.BCST    88(AX), Z0, Z15
+	VPDPBUSD.BCST    92(AX), Z0, Z16
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z11
-	VPDPBUSD.BCST    100(CX), Z0, Z12
-	VPDPBUSD.BCST    104(CX), Z0, Z13
-	VPDPBUSD.BCST    108(CX), Z0, Z14
-	VPDPBUSD.BCST    112(CX), Z0, Z15
-	VPDPBUSD.BCST    116(CX), Z0, Z16
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z11
+	VPDPBUSD.BCST    100(AX), Z0, Z12
+	VPDPBUSD.BCST    104(AX), Z0, Z13
+	VPDPBUSD.BCST    108(AX), Z0, Z14
+	VPDPBUSD.BCST    112(AX), Z0, Z15
+	VPDPBUSD.BCST    116(AX), Z0, Z16
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    120(CX), Z0, Z11
-	VPDPBUSD.BCST    124(CX), Z0, Z12
-	VPDPBUSD.BCST    128(CX), Z0, Z13
-	VPDPBUSD.BCST    132(CX), Z0, Z14
-	VPDPBUSD.BCST    136(CX), Z0, Z15
-	VPDPBUSD.BCST    140(CX), Z0, Z16
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    120(AX), Z0, Z11
+	VPDPBUSD.BCST    124(AX), Z0, Z12
+	VPDPBUSD.BCST    128(AX), Z0, Z13
+	VPDPBUSD.BCST    132(AX), Z0, Z14
+	VPDPBUSD.BCST    136(AX), Z0, Z15
+	VPDPBUSD.BCST    140(AX), Z0, Z16
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    144(CX), Z0, Z11
-	VPDPBUSD.BCST    148(CX), Z0, Z12
-	VPDPBUSD.BCST    152(CX), Z0, Z13
-	VPDPBUSD.BCST    156(CX), Z0, Z14
-	VPDPBUSD.BCST    160(CX), Z0, Z15
-	VPDPBUSD.BCST    164(CX), Z0, Z16
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    144(AX), Z0, Z11
+	VPDPBUSD.BCST    148(AX), Z0, Z12
+	VPDPBUSD.BCST    152(AX), Z0, Z13
+	VPDPBUSD.BCST    156(AX), Z0, Z14
+	VPDPBUSD.BCST    160(AX), Z0, Z15
+	VPDPBUSD.BCST    164(AX), Z0, Z16
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z8, Z0, Z0
 	VPSHUFB          Z0, Z7, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z11
-	VPDPBUSD.BCST    172(CX), Z0, Z12
-	VPDPBUSD.BCST    176(CX), Z0, Z13
-	VPDPBUSD.BCST    180(CX), Z0, Z14
-	VPDPBUSD.BCST    184(CX), Z0, Z15
-	VPDPBUSD.BCST    188(CX), Z0, Z16
-	VPMOVZXBD        256(AX), Z17
+	VPDPBUSD.BCST    168(AX), Z0, Z11
+	VPDPBUSD.BCST    172(AX), Z0, Z12
+	VPDPBUSD.BCST    176(AX), Z0, Z13
+	VPDPBUSD.BCST    180(AX), Z0, Z14
+	VPDPBUSD.BCST    184(AX), Z0, Z15
+	VPDPBUSD.BCST    188(AX), Z0, Z16
+	VPMOVZXBD        256(BX), Z17
 	VPSLLD           $0x17, Z17, Z0
 	VPSUBD           Z9, Z0, Z0
 	VPSLLD           $0x15, Z17, Z17
@@ -15983,78 +16340,81 @@ back2:
 	VPMAXSD          Z17, Z0, Z0
 	VCVTDQ2PS        Z11, Z11
 	VMULPS           Z0, Z11, Z11
-	VFMADD231PS.BCST 216(CX), Z11, Z1
+	VFMADD231PS.BCST 216(AX), Z11, Z1
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 220(CX), Z12, Z2
+	VFMADD231PS.BCST 220(AX), Z12, Z2
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 224(CX), Z13, Z3
+	VFMADD231PS.BCST 224(AX), Z13, Z3
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 228(CX), Z14, Z4
+	VFMADD231PS.BCST 228(AX), Z14, Z4
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 232(CX), Z15, Z5
+	VFMADD231PS.BCST 232(AX), Z15, Z5
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 236(CX), Z16, Z6
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z16, Z6
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -16062,14 +16422,14 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X17, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z7, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000018, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z11
 	VPDPWSSD.BCST 4(R8), Z0, Z12
 	VPDPWSSD.BCST 8(R8), Z0, Z13
@@ -16077,17 +16437,19 @@ next2:
 	VPDPWSSD.BCST 16(R8), Z0, Z15
 	VPDPWSSD.BCST 20(R8), Z0, Z16
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x7AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -16103,100 +16465,100 @@ TEXT ·productMXFP4x7AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z11
 
-loop1:
-	VPSRAD.BCST $0x03, 224(CX), Z12
-	VPSRAD.BCST $0x03, 228(CX), Z13
-	VPSRAD.BCST $0x03, 232(CX), Z14
-	VPSRAD.BCST $0x03, 236(CX), Z15
-	VPSRAD.BCST $0x03, 240(CX), Z16
-	VPSRAD.BCST $0x03, 244(CX), Z17
-	VPSRAD.BCST $0x03, 248(CX), Z18
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 224(AX), Z12
+	VPSRAD.BCST $0x03, 228(AX), Z13
+	VPSRAD.BCST $0x03, 232(AX), Z14
+	VPSRAD.BCST $0x03, 236(AX), Z15
+	VPSRAD.BCST $0x03, 240(AX), Z16
+	VPSRAD.BCST $0x03, 244(AX), Z17
+	VPSRAD.BCST $0x03, 248(AX), Z18
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z9, Z0
+back3:
+	VPANDD           (BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z12
-	VPDPBUSD.BCST    4(CX), Z0, Z13
-	VPDPBUSD.BCST    8(CX), Z0, Z14
-	VPDPBUSD.BCST    12(CX), Z0, Z15
-	VPDPBUSD.BCST    16(CX), Z0, Z16
-	VPDPBUSD.BCST    20(CX), Z0, Z17
-	VPDPBUSD.BCST    24(CX), Z0, Z18
-	VPANDD           64(AX), Z9, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z12
+	VPDPBUSD.BCST    4(AX), Z0, Z13
+	VPDPBUSD.BCST    8(AX), Z0, Z14
+	VPDPBUSD.BCST    12(AX), Z0, Z15
+	VPDPBUSD.BCST    16(AX), Z0, Z16
+	VPDPBUSD.BCST    20(AX), Z0, Z17
+	VPDPBUSD.BCST    24(AX), Z0, Z18
+	VPANDD           64(BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    28(CX), Z0, Z12
-	VPDPBUSD.BCST    32(CX), Z0, Z13
-	VPDPBUSD.BCST    36(CX), Z0, Z14
-	VPDPBUSD.BCST    40(CX), Z0, Z15
-	VPDPBUSD.BCST    44(CX), Z0, Z16
-	VPDPBUSD.BCST    48(CX), Z0, Z17
-	VPDPBUSD.BCST    52(CX), Z0, Z18
-	VPANDD           128(AX), Z9, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    28(AX), Z0, Z12
+	VPDPBUSD.BCST    32(AX), Z0, Z13
+	VPDPBUSD.BCST    36(AX), Z0, Z14
+	VPDPBUSD.BCST    40(AX), Z0, Z15
+	VPDPBUSD.BCST    44(AX), Z0, Z16
+	VPDPBUSD.BCST    48(AX), Z0, Z17
+	VPDPBUSD.BCST    52(AX), Z0, Z18
+	VPANDD           128(BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    56(CX), Z0, Z12
-	VPDPBUSD.BCST    60(CX), Z0, Z13
-	VPDPBUSD.BCST    64(CX), Z0, Z14
-	VPDPBUSD.BCST    68(CX), Z0, Z15
-	VPDPBUSD.BCST    72(CX), Z0, Z16
-	VPDPBUSD.BCST    76(CX), Z0, Z17
-	VPDPBUSD.BCST    80(CX), Z0, Z18
-	VPANDD           192(AX), Z9, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    56(AX), Z0, Z12
+	VPDPBUSD.BCST    60(AX), Z0, Z13
+	VPDPBUSD.BCST    64(AX), Z0, Z14
+	VPDPBUSD.BCST    68(AX), Z0, Z15
+	VPDPBUSD.BCST    72(AX), Z0, Z16
+	VPDPBUSD.BCST    76(AX), Z0, Z17
+	VPDPBUSD.BCST    80(AX), Z0, Z18
+	VPANDD           192(BX), Z9, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    84(CX), Z0, Z12
-	VPDPBUSD.BCST    88(CX), Z0, Z13
-	VPDPBUSD.BCST    92(CX), Z0, Z14
-	VPDPBUSD.BCST    96(CX), Z0, Z15
-	VPDPBUSD.BCST    100(CX), Z0, Z16
-	VPDPBUSD.BCST    104(CX), Z0, Z17
-	VPDPBUSD.BCST    108(CX), Z0, Z18
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    84(AX), Z0, Z12
+	VPDPBUSD.BCST    88(AX), Z0, Z13
+	VPDPBUSD.BCST    92(AX), Z0, Z14
+	VPDPBUSD.BCST    96(AX), Z0, Z15
+	VPDPBUSD.BCST    100(AX), Z0, Z16
+	VPDPBUSD.BCST    104(AX), Z0, Z17
+	VPDPBUSD.BCST    108(AX), Z0, Z18
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    112(CX), Z0, Z12
-	VPDPBUSD.BCST    116(CX), Z0, Z13
-	VPDPBUSD.BCST    120(CX), Z0, Z14
-	VPDPBUSD.BCST    124(CX), Z0, Z15
-	VPDPBUSD.BCST    128(CX), Z0, Z16
-	VPDPBUSD.BCST    132(CX), Z0, Z17
-	VPDPBUSD.BCST    136(CX), Z0, Z18
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    112(AX), Z0, Z12
+	VPDPBUSD.BCST    116(AX), Z0, Z13
+	VPDPBUSD.BCST    120(AX), Z0, Z14
+	VPDPBUSD.BCST    124(AX), Z0, Z15
+	VPDPBUSD.BCST    128(AX), Z0, Z16
+	VPDPBUSD.BCST    132(AX), Z0, Z17
+	VPDPBUSD.BCST    136(AX), Z0, Z18
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    140(CX), Z0, Z12
-	VPDPBUSD.BCST    144(CX), Z0, Z13
-	VPDPBUSD.BCST    148(CX), Z0, Z14
-	VPDPBUSD.BCST    152(CX), Z0, Z15
-	VPDPBUSD.BCST    156(CX), Z0, Z16
-	VPDPBUSD.BCST    160(CX), Z0, Z17
-	VPDPBUSD.BCST    164(CX), Z0, Z18
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    140(AX), Z0, Z12
+	VPDPBUSD.BCST    144(AX), Z0, Z13
+	VPDPBUSD.BCST    148(AX), Z0, Z14
+	VPDPBUSD.BCST    152(AX), Z0, Z15
+	VPDPBUSD.BCST    156(AX), Z0, Z16
+	VPDPBUSD.BCST    160(AX), Z0, Z17
+	VPDPBUSD.BCST    164(AX), Z0, Z18
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    168(CX), Z0, Z12
-	VPDPBUSD.BCST    172(CX), Z0, Z13
-	VPDPBUSD.BCST    176(CX), Z0, Z14
-	VPDPBUSD.BCST    180(CX), Z0, Z15
-	VPDPBUSD.BCST    184(CX), Z0, Z16
-	VPDPBUSD.BCST    188(CX), Z0, Z17
-	VPDPBUSD.BCST    192(CX), Z0, Z18
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    168(AX), Z0, Z12
+	VPDPBUSD.BCST    172(AX), Z0, Z13
+	VPDPBUSD.BCST    176(AX), Z0, Z14
+	VPDPBUSD.BCST    180(AX), Z0, Z15
+	VPDPBUSD.BCST    184(AX), Z0, Z16
+	VPDPBUSD.BCST    188(AX), Z0, Z17
+	VPDPBUSD.BCST    192(AX), Z0, Z18
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z9, Z0, Z0
 	VPSHUFB          Z0, Z8, Z0
-	VPDPBUSD.BCST    196(CX), Z0, Z12
-	VPDPBUSD.BCST    200(CX), Z0, Z13
-	VPDPBUSD.BCST    204(CX), Z0, Z14
-	VPDPBUSD.BCST    208(CX), Z0, Z15
-	VPDPBUSD.BCST    212(CX), Z0, Z16
-	VPDPBUSD.BCST    216(CX), Z0, Z17
-	VPDPBUSD.BCST    220(CX), Z0, Z18
-	VPMOVZXBD        256(AX), Z19
+	VPDPBUSD.BCST    196(AX), Z0, Z12
+	VPDPBUSD.BCST    200(AX), Z0, Z13
+	VPDPBUSD.BCST    204(AX), Z0, Z14
+	VPDPBUSD.BCST    208(AX), Z0, Z15
+	VPDPBUSD.BCST    212(AX), Z0, Z16
+	VPDPBUSD.BCST    216(AX), Z0, Z17
+	VPDPBUSD.BCST    220(AX), Z0, Z18
+	VPMOVZXBD        256(BX), Z19
 	VPSLLD           $0x17, Z19, Z0
 	VPSUBD           Z10, Z0, Z0
 	VPSLLD           $0x15, Z19, Z19
@@ -16204,86 +16566,89 @@ back2:
 	VPMAXSD          Z19, Z0, Z0
 	VCVTDQ2PS        Z12, Z12
 	VMULPS           Z0, Z12, Z12
-	VFMADD231PS.BCST 252(CX), Z12, Z1
+	VFMADD231PS.BCST 252(AX), Z12, Z1
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 256(CX), Z13, Z2
+	VFMADD231PS.BCST 256(AX), Z13, Z2
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 260(CX), Z14, Z3
+	VFMADD231PS.BCST 260(AX), Z14, Z3
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 264(CX), Z15, Z4
+	VFMADD231PS.BCST 264(AX), Z15, Z4
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 268(CX), Z16, Z5
+	VFMADD231PS.BCST 268(AX), Z16, Z5
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 272(CX), Z17, Z6
+	VFMADD231PS.BCST 272(AX), Z17, Z6
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 276(CX), Z18, Z7
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x00000118, CX
-	ADDQ             $0x000001c0, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 276(AX), Z18, Z7
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x00000118, AX
+	ADDQ             $0x000001c0, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -16291,14 +16656,14 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X19, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z8, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x0000001c, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z12
 	VPDPWSSD.BCST 4(R8), Z0, Z13
 	VPDPWSSD.BCST 8(R8), Z0, Z14
@@ -16307,17 +16672,19 @@ next2:
 	VPDPWSSD.BCST 20(R8), Z0, Z17
 	VPDPWSSD.BCST 24(R8), Z0, Z18
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x8AVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z1, Z1, Z1
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
@@ -16334,109 +16701,109 @@ TEXT ·productMXFP4x8AVX512(SB), $0-72
 	MOVL            $0x00200000, DI
 	VPBROADCASTD    DI, Z12
 
-loop1:
-	VPSRAD.BCST $0x03, 256(CX), Z13
-	VPSRAD.BCST $0x03, 260(CX), Z14
-	VPSRAD.BCST $0x03, 264(CX), Z15
-	VPSRAD.BCST $0x03, 268(CX), Z16
-	VPSRAD.BCST $0x03, 272(CX), Z17
-	VPSRAD.BCST $0x03, 276(CX), Z18
-	VPSRAD.BCST $0x03, 280(CX), Z19
-	VPSRAD.BCST $0x03, 284(CX), Z20
-	CMPW        (SI), $+0
-	JNE         large2
+loop2:
+	VPSRAD.BCST $0x03, 256(AX), Z13
+	VPSRAD.BCST $0x03, 260(AX), Z14
+	VPSRAD.BCST $0x03, 264(AX), Z15
+	VPSRAD.BCST $0x03, 268(AX), Z16
+	VPSRAD.BCST $0x03, 272(AX), Z17
+	VPSRAD.BCST $0x03, 276(AX), Z18
+	VPSRAD.BCST $0x03, 280(AX), Z19
+	VPSRAD.BCST $0x03, 284(AX), Z20
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z10, Z0
+back3:
+	VPANDD           (BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       4896(AX)
-	VPDPBUSD.BCST    (CX), Z0, Z13
-	VPDPBUSD.BCST    4(CX), Z0, Z14
-	VPDPBUSD.BCST    8(CX), Z0, Z15
-	VPDPBUSD.BCST    12(CX), Z0, Z16
-	VPDPBUSD.BCST    16(CX), Z0, Z17
-	VPDPBUSD.BCST    20(CX), Z0, Z18
-	VPDPBUSD.BCST    24(CX), Z0, Z19
-	VPDPBUSD.BCST    28(CX), Z0, Z20
-	VPANDD           64(AX), Z10, Z0
+	PREFETCHT0       4896(BX)
+	VPDPBUSD.BCST    (AX), Z0, Z13
+	VPDPBUSD.BCST    4(AX), Z0, Z14
+	VPDPBUSD.BCST    8(AX), Z0, Z15
+	VPDPBUSD.BCST    12(AX), Z0, Z16
+	VPDPBUSD.BCST    16(AX), Z0, Z17
+	VPDPBUSD.BCST    20(AX), Z0, Z18
+	VPDPBUSD.BCST    24(AX), Z0, Z19
+	VPDPBUSD.BCST    28(AX), Z0, Z20
+	VPANDD           64(BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       4960(AX)
-	VPDPBUSD.BCST    32(CX), Z0, Z13
-	VPDPBUSD.BCST    36(CX), Z0, Z14
-	VPDPBUSD.BCST    40(CX), Z0, Z15
-	VPDPBUSD.BCST    44(CX), Z0, Z16
-	VPDPBUSD.BCST    48(CX), Z0, Z17
-	VPDPBUSD.BCST    52(CX), Z0, Z18
-	VPDPBUSD.BCST    56(CX), Z0, Z19
-	VPDPBUSD.BCST    60(CX), Z0, Z20
-	VPANDD           128(AX), Z10, Z0
+	PREFETCHT0       4960(BX)
+	VPDPBUSD.BCST    32(AX), Z0, Z13
+	VPDPBUSD.BCST    36(AX), Z0, Z14
+	VPDPBUSD.BCST    40(AX), Z0, Z15
+	VPDPBUSD.BCST    44(AX), Z0, Z16
+	VPDPBUSD.BCST    48(AX), Z0, Z17
+	VPDPBUSD.BCST    52(AX), Z0, Z18
+	VPDPBUSD.BCST    56(AX), Z0, Z19
+	VPDPBUSD.BCST    60(AX), Z0, Z20
+	VPANDD           128(BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       5024(AX)
-	VPDPBUSD.BCST    64(CX), Z0, Z13
-	VPDPBUSD.BCST    68(CX), Z0, Z14
-	VPDPBUSD.BCST    72(CX), Z0, Z15
-	VPDPBUSD.BCST    76(CX), Z0, Z16
-	VPDPBUSD.BCST    80(CX), Z0, Z17
-	VPDPBUSD.BCST    84(CX), Z0, Z18
-	VPDPBUSD.BCST    88(CX), Z0, Z19
-	VPDPBUSD.BCST    92(CX), Z0, Z20
-	VPANDD           192(AX), Z10, Z0
+	PREFETCHT0       5024(BX)
+	VPDPBUSD.BCST    64(AX), Z0, Z13
+	VPDPBUSD.BCST    68(AX), Z0, Z14
+	VPDPBUSD.BCST    72(AX), Z0, Z15
+	VPDPBUSD.BCST    76(AX), Z0, Z16
+	VPDPBUSD.BCST    80(AX), Z0, Z17
+	VPDPBUSD.BCST    84(AX), Z0, Z18
+	VPDPBUSD.BCST    88(AX), Z0, Z19
+	VPDPBUSD.BCST    92(AX), Z0, Z20
+	VPANDD           192(BX), Z10, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       5088(AX)
-	VPDPBUSD.BCST    96(CX), Z0, Z13
-	VPDPBUSD.BCST    100(CX), Z0, Z14
-	VPDPBUSD.BCST    104(CX), Z0, Z15
-	VPDPBUSD.BCST    108(CX), Z0, Z16
-	VPDPBUSD.BCST    112(CX), Z0, Z17
-	VPDPBUSD.BCST    116(CX), Z0, Z18
-	VPDPBUSD.BCST    120(CX), Z0, Z19
-	VPDPBUSD.BCST    124(CX), Z0, Z20
-	VPSRLW           $0x04, (AX), Z0
+	PREFETCHT0       5088(BX)
+	VPDPBUSD.BCST    96(AX), Z0, Z13
+	VPDPBUSD.BCST    100(AX), Z0, Z14
+	VPDPBUSD.BCST    104(AX), Z0, Z15
+	VPDPBUSD.BCST    108(AX), Z0, Z16
+	VPDPBUSD.BCST    112(AX), Z0, Z17
+	VPDPBUSD.BCST    116(AX), Z0, Z18
+	VPDPBUSD.BCST    120(AX), Z0, Z19
+	VPDPBUSD.BCST    124(AX), Z0, Z20
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	PREFETCHT0       5152(AX)
-	VPDPBUSD.BCST    128(CX), Z0, Z13
-	VPDPBUSD.BCST    132(CX), Z0, Z14
-	VPDPBUSD.BCST    136(CX), Z0, Z15
-	VPDPBUSD.BCST    140(CX), Z0, Z16
-	VPDPBUSD.BCST    144(CX), Z0, Z17
-	VPDPBUSD.BCST    148(CX), Z0, Z18
-	VPDPBUSD.BCST    152(CX), Z0, Z19
-	VPDPBUSD.BCST    156(CX), Z0, Z20
-	VPSRLW           $0x04, 64(AX), Z0
+	PREFETCHT0       5152(BX)
+	VPDPBUSD.BCST    128(AX), Z0, Z13
+	VPDPBUSD.BCST    132(AX), Z0, Z14
+	VPDPBUSD.BCST    136(AX), Z0, Z15
+	VPDPBUSD.BCST    140(AX), Z0, Z16
+	VPDPBUSD.BCST    144(AX), Z0, Z17
+	VPDPBUSD.BCST    148(AX), Z0, Z18
+	VPDPBUSD.BCST    152(AX), Z0, Z19
+	VPDPBUSD.BCST    156(AX), Z0, Z20
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    160(CX), Z0, Z13
-	VPDPBUSD.BCST    164(CX), Z0, Z14
-	VPDPBUSD.BCST    168(CX), Z0, Z15
-	VPDPBUSD.BCST    172(CX), Z0, Z16
-	VPDPBUSD.BCST    176(CX), Z0, Z17
-	VPDPBUSD.BCST    180(CX), Z0, Z18
-	VPDPBUSD.BCST    184(CX), Z0, Z19
-	VPDPBUSD.BCST    188(CX), Z0, Z20
-	VPSRLW           $0x04, 128(AX), Z0
+	VPDPBUSD.BCST    160(AX), Z0, Z13
+	VPDPBUSD.BCST    164(AX), Z0, Z14
+	VPDPBUSD.BCST    168(AX), Z0, Z15
+	VPDPBUSD.BCST    172(AX), Z0, Z16
+	VPDPBUSD.BCST    176(AX), Z0, Z17
+	VPDPBUSD.BCST    180(AX), Z0, Z18
+	VPDPBUSD.BCST    184(AX), Z0, Z19
+	VPDPBUSD.BCST    188(AX), Z0, Z20
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    192(CX), Z0, Z13
-	VPDPBUSD.BCST    196(CX), Z0, Z14
-	VPDPBUSD.BCST    200(CX), Z0, Z15
-	VPDPBUSD.BCST    204(CX), Z0, Z16
-	VPDPBUSD.BCST    208(CX), Z0, Z17
-	VPDPBUSD.BCST    212(CX), Z0, Z18
-	VPDPBUSD.BCST    216(CX), Z0, Z19
-	VPDPBUSD.BCST    220(CX), Z0, Z20
-	VPSRLW           $0x04, 192(AX), Z0
+	VPDPBUSD.BCST    192(AX), Z0, Z13
+	VPDPBUSD.BCST    196(AX), Z0, Z14
+	VPDPBUSD.BCST    200(AX), Z0, Z15
+	VPDPBUSD.BCST    204(AX), Z0, Z16
+	VPDPBUSD.BCST    208(AX), Z0, Z17
+	VPDPBUSD.BCST    212(AX), Z0, Z18
+	VPDPBUSD.BCST    216(AX), Z0, Z19
+	VPDPBUSD.BCST    220(AX), Z0, Z20
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z10, Z0, Z0
 	VPSHUFB          Z0, Z9, Z0
-	VPDPBUSD.BCST    224(CX), Z0, Z13
-	VPDPBUSD.BCST    228(CX), Z0, Z14
-	VPDPBUSD.BCST    232(CX), Z0, Z15
-	VPDPBUSD.BCST    236(CX), Z0, Z16
-	VPDPBUSD.BCST    240(CX), Z0, Z17
-	VPDPBUSD.BCST    244(CX), Z0, Z18
-	VPDPBUSD.BCST    248(CX), Z0, Z19
-	VPDPBUSD.BCST    252(CX), Z0, Z20
-	VPMOVZXBD        256(AX), Z21
+	VPDPBUSD.BCST    224(AX), Z0, Z13
+	VPDPBUSD.BCST    228(AX), Z0, Z14
+	VPDPBUSD.BCST    232(AX), Z0, Z15
+	VPDPBUSD.BCST    236(AX), Z0, Z16
+	VPDPBUSD.BCST    240(AX), Z0, Z17
+	VPDPBUSD.BCST    244(AX), Z0, Z18
+	VPDPBUSD.BCST    248(AX), Z0, Z19
+	VPDPBUSD.BCST    252(AX), Z0, Z20
+	VPMOVZXBD        256(BX), Z21
 	VPSLLD           $0x17, Z21, Z0
 	VPSUBD           Z11, Z0, Z0
 	VPSLLD           $0x15, Z21, Z21
@@ -16444,94 +16811,97 @@ back2:
 	VPMAXSD          Z21, Z0, Z0
 	VCVTDQ2PS        Z13, Z13
 	VMULPS           Z0, Z13, Z13
-	VFMADD231PS.BCST 288(CX), Z13, Z1
+	VFMADD231PS.BCST 288(AX), Z13, Z1
 	VCVTDQ2PS        Z14, Z14
 	VMULPS           Z0, Z14, Z14
-	VFMADD231PS.BCST 292(CX), Z14, Z2
+	VFMADD231PS.BCST 292(AX), Z14, Z2
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 296(CX), Z15, Z3
+	VFMADD231PS.BCST 296(AX), Z15, Z3
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 300(CX), Z16, Z4
+	VFMADD231PS.BCST 300(AX), Z16, Z4
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 304(CX), Z17, Z5
+	VFMADD231PS.BCST 304(AX), Z17, Z5
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 308(CX), Z18, Z6
+	VFMADD231PS.BCST 308(AX), Z18, Z6
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 312(CX), Z19, Z7
+	VFMADD231PS.BCST 312(AX), Z19, Z7
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 316(CX), Z20, Z8
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x00000140, CX
-	ADDQ             $0x00000200, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 316(AX), Z20, Z8
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x00000140, AX
+	ADDQ             $0x00000200, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (DI), Z1, Z1
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           (DI), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z1, Z1
+	ADDQ   SI, DI
+	VADDPS (DI), Z2, Z2
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z8, Z8
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z2, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	ADDQ    SI, BX
+	VMOVUPS Z8, (BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), DI
+large3:
+	MOVWLZX (DX), DI
 
-next2:
+next3:
 	TZCNTL        DI, R8
 	MOVL          R8, R9
 	ANDL          $0x0000000c, R9
@@ -16539,14 +16909,14 @@ next2:
 	MOVL          R8, R9
 	ANDL          $0x00000003, R9
 	SHLL          $0x06, R9
-	ADDQ          AX, R9
+	ADDQ          BX, R9
 	VMOVDQU32     (R9), Z0
 	VPSRLW        X21, Z0, Z0
 	VPANDD.BCST   words0f<>+0(SB), Z0, Z0
 	VPSHUFB       Z0, Z9, Z0
 	VPANDD.BCST   wordsff<>+0(SB), Z0, Z0
 	IMUL3Q        $0x00000020, R8, R8
-	ADDQ          BX, R8
+	ADDQ          CX, R8
 	VPDPWSSD.BCST (R8), Z0, Z13
 	VPDPWSSD.BCST 4(R8), Z0, Z14
 	VPDPWSSD.BCST 8(R8), Z0, Z15
@@ -16556,17 +16926,19 @@ next2:
 	VPDPWSSD.BCST 24(R8), Z0, Z19
 	VPDPWSSD.BCST 28(R8), Z0, Z20
 	BLSRL         DI, DI
-	JNZ           next2
-	JMP           back2
+	JNZ           next3
+	JMP           back3
 
-// func productMXFP4x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x4PairAVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
@@ -16575,8 +16947,8 @@ TEXT ·productMXFP4x4PairAVX512(SB), $0-72
 	VPXORD          Z7, Z7, Z7
 	VPXORD          Z8, Z8, Z8
 	VPXORD          Z9, Z9, Z9
-	IMUL3Q          $0x00000110, DX, DI
-	LEAQ            (AX)(DI*2), R8
+	IMUL3Q          $0x00000110, SI, DI
+	LEAQ            (BX)(DI*2), R8
 	VBROADCASTI32X4 e2m1<>+0(SB), Z11
 	MOVL            $0x0f0f0f0f, R9
 	VPBROADCASTD    R9, Z12
@@ -16585,173 +16957,173 @@ TEXT ·productMXFP4x4PairAVX512(SB), $0-72
 	MOVL            $0x00200000, R9
 	VPBROADCASTD    R9, Z14
 
-loop1:
-	VPSRAD.BCST $0x03, 128(CX), Z15
+loop2:
+	VPSRAD.BCST $0x03, 128(AX), Z15
 	VMOVDQA64   Z15, Z19
-	VPSRAD.BCST $0x03, 132(CX), Z16
+	VPSRAD.BCST $0x03, 132(AX), Z16
 	VMOVDQA64   Z16, Z20
-	VPSRAD.BCST $0x03, 136(CX), Z17
+	VPSRAD.BCST $0x03, 136(AX), Z17
 	VMOVDQA64   Z17, Z21
-	VPSRAD.BCST $0x03, 140(CX), Z18
+	VPSRAD.BCST $0x03, 140(AX), Z18
 	VMOVDQA64   Z18, Z22
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z12, Z0
-	VPANDD           (AX)(DI*1), Z12, Z1
+back3:
+	VPANDD           (BX), Z12, Z0
+	VPANDD           (BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z10
+	VPBROADCASTD     (AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     4(CX), Z10
+	VPBROADCASTD     4(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     8(CX), Z10
+	VPBROADCASTD     8(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     12(CX), Z10
+	VPBROADCASTD     12(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPANDD           64(AX), Z12, Z0
-	VPANDD           64(AX)(DI*1), Z12, Z1
+	VPANDD           64(BX), Z12, Z0
+	VPANDD           64(BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     16(CX), Z10
+	VPBROADCASTD     16(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     20(CX), Z10
+	VPBROADCASTD     20(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     24(CX), Z10
+	VPBROADCASTD     24(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     28(CX), Z10
+	VPBROADCASTD     28(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPANDD           128(AX), Z12, Z0
-	VPANDD           128(AX)(DI*1), Z12, Z1
+	VPANDD           128(BX), Z12, Z0
+	VPANDD           128(BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     32(CX), Z10
+	VPBROADCASTD     32(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     36(CX), Z10
+	VPBROADCASTD     36(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     40(CX), Z10
+	VPBROADCASTD     40(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     44(CX), Z10
+	VPBROADCASTD     44(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPANDD           192(AX), Z12, Z0
-	VPANDD           192(AX)(DI*1), Z12, Z1
+	VPANDD           192(BX), Z12, Z0
+	VPANDD           192(BX)(DI*1), Z12, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z10
+	VPBROADCASTD     48(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     52(CX), Z10
+	VPBROADCASTD     52(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     56(CX), Z10
+	VPBROADCASTD     56(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     60(CX), Z10
+	VPBROADCASTD     60(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     64(CX), Z10
+	VPBROADCASTD     64(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     68(CX), Z10
+	VPBROADCASTD     68(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     72(CX), Z10
+	VPBROADCASTD     72(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     76(CX), Z10
+	VPBROADCASTD     76(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z10
+	VPBROADCASTD     80(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     84(CX), Z10
+	VPBROADCASTD     84(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     88(CX), Z10
+	VPBROADCASTD     88(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     92(CX), Z10
+	VPBROADCASTD     92(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z10
+	VPBROADCASTD     96(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     100(CX), Z10
+	VPBROADCASTD     100(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     104(CX), Z10
+	VPBROADCASTD     104(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     108(CX), Z10
+	VPBROADCASTD     108(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z12, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z12, Z1, Z1
 	VPSHUFB          Z0, Z11, Z0
 	VPSHUFB          Z1, Z11, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     112(CX), Z10
+	VPBROADCASTD     112(AX), Z10
 	VPDPBUSD         Z10, Z0, Z15
 	VPDPBUSD         Z10, Z1, Z19
-	VPBROADCASTD     116(CX), Z10
+	VPBROADCASTD     116(AX), Z10
 	VPDPBUSD         Z10, Z0, Z16
 	VPDPBUSD         Z10, Z1, Z20
-	VPBROADCASTD     120(CX), Z10
+	VPBROADCASTD     120(AX), Z10
 	VPDPBUSD         Z10, Z0, Z17
 	VPDPBUSD         Z10, Z1, Z21
-	VPBROADCASTD     124(CX), Z10
+	VPBROADCASTD     124(AX), Z10
 	VPDPBUSD         Z10, Z0, Z18
 	VPDPBUSD         Z10, Z1, Z22
-	VPMOVZXBD        256(AX), Z1
+	VPMOVZXBD        256(BX), Z1
 	VPSLLD           $0x17, Z1, Z0
 	VPSUBD           Z13, Z0, Z0
 	VPSLLD           $0x15, Z1, Z1
@@ -16759,17 +17131,17 @@ back2:
 	VPMAXSD          Z1, Z0, Z0
 	VCVTDQ2PS        Z15, Z15
 	VMULPS           Z0, Z15, Z15
-	VFMADD231PS.BCST 144(CX), Z15, Z2
+	VFMADD231PS.BCST 144(AX), Z15, Z2
 	VCVTDQ2PS        Z16, Z16
 	VMULPS           Z0, Z16, Z16
-	VFMADD231PS.BCST 148(CX), Z16, Z3
+	VFMADD231PS.BCST 148(AX), Z16, Z3
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 152(CX), Z17, Z4
+	VFMADD231PS.BCST 152(AX), Z17, Z4
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 156(CX), Z18, Z5
-	VPMOVZXBD        256(AX)(DI*1), Z1
+	VFMADD231PS.BCST 156(AX), Z18, Z5
+	VPMOVZXBD        256(BX)(DI*1), Z1
 	VPSLLD           $0x17, Z1, Z0
 	VPSUBD           Z13, Z0, Z0
 	VPSLLD           $0x15, Z1, Z1
@@ -16777,74 +17149,77 @@ back2:
 	VPMAXSD          Z1, Z0, Z0
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 144(CX), Z19, Z6
+	VFMADD231PS.BCST 144(AX), Z19, Z6
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 148(CX), Z20, Z7
+	VFMADD231PS.BCST 148(AX), Z20, Z7
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 152(CX), Z21, Z8
+	VFMADD231PS.BCST 152(AX), Z21, Z8
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 156(CX), Z22, Z9
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x000000a0, CX
-	ADDQ             $0x00000100, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 156(AX), Z22, Z9
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x000000a0, AX
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           64(DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           64(DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z6, Z6
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z6, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z6, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -16852,7 +17227,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X10, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -16864,7 +17239,7 @@ next2:
 	VPSHUFB      Z1, Z11, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000010, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z10
 	VPDPWSSD     Z10, Z0, Z15
 	VPDPWSSD     Z10, Z1, Z19
@@ -16878,17 +17253,19 @@ next2:
 	VPDPWSSD     Z10, Z0, Z18
 	VPDPWSSD     Z10, Z1, Z22
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productMXFP4x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x5PairAVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
@@ -16899,8 +17276,8 @@ TEXT ·productMXFP4x5PairAVX512(SB), $0-72
 	VPXORD          Z9, Z9, Z9
 	VPXORD          Z10, Z10, Z10
 	VPXORD          Z11, Z11, Z11
-	IMUL3Q          $0x00000110, DX, DI
-	LEAQ            (AX)(DI*2), R8
+	IMUL3Q          $0x00000110, SI, DI
+	LEAQ            (BX)(DI*2), R8
 	VBROADCASTI32X4 e2m1<>+0(SB), Z13
 	MOVL            $0x0f0f0f0f, R9
 	VPBROADCASTD    R9, Z14
@@ -16909,199 +17286,199 @@ TEXT ·productMXFP4x5PairAVX512(SB), $0-72
 	MOVL            $0x00200000, R9
 	VPBROADCASTD    R9, Z16
 
-loop1:
-	VPSRAD.BCST $0x03, 160(CX), Z17
+loop2:
+	VPSRAD.BCST $0x03, 160(AX), Z17
 	VMOVDQA64   Z17, Z22
-	VPSRAD.BCST $0x03, 164(CX), Z18
+	VPSRAD.BCST $0x03, 164(AX), Z18
 	VMOVDQA64   Z18, Z23
-	VPSRAD.BCST $0x03, 168(CX), Z19
+	VPSRAD.BCST $0x03, 168(AX), Z19
 	VMOVDQA64   Z19, Z24
-	VPSRAD.BCST $0x03, 172(CX), Z20
+	VPSRAD.BCST $0x03, 172(AX), Z20
 	VMOVDQA64   Z20, Z25
-	VPSRAD.BCST $0x03, 176(CX), Z21
+	VPSRAD.BCST $0x03, 176(AX), Z21
 	VMOVDQA64   Z21, Z26
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z14, Z0
-	VPANDD           (AX)(DI*1), Z14, Z1
+back3:
+	VPANDD           (BX), Z14, Z0
+	VPANDD           (BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z12
+	VPBROADCASTD     (AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     4(CX), Z12
+	VPBROADCASTD     4(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     8(CX), Z12
+	VPBROADCASTD     8(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     12(CX), Z12
+	VPBROADCASTD     12(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     16(CX), Z12
+	VPBROADCASTD     16(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPANDD           64(AX), Z14, Z0
-	VPANDD           64(AX)(DI*1), Z14, Z1
+	VPANDD           64(BX), Z14, Z0
+	VPANDD           64(BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     20(CX), Z12
+	VPBROADCASTD     20(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     24(CX), Z12
+	VPBROADCASTD     24(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     28(CX), Z12
+	VPBROADCASTD     28(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     32(CX), Z12
+	VPBROADCASTD     32(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     36(CX), Z12
+	VPBROADCASTD     36(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPANDD           128(AX), Z14, Z0
-	VPANDD           128(AX)(DI*1), Z14, Z1
+	VPANDD           128(BX), Z14, Z0
+	VPANDD           128(BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     40(CX), Z12
+	VPBROADCASTD     40(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     44(CX), Z12
+	VPBROADCASTD     44(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     48(CX), Z12
+	VPBROADCASTD     48(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     52(CX), Z12
+	VPBROADCASTD     52(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     56(CX), Z12
+	VPBROADCASTD     56(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPANDD           192(AX), Z14, Z0
-	VPANDD           192(AX)(DI*1), Z14, Z1
+	VPANDD           192(BX), Z14, Z0
+	VPANDD           192(BX)(DI*1), Z14, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     60(CX), Z12
+	VPBROADCASTD     60(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     64(CX), Z12
+	VPBROADCASTD     64(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     68(CX), Z12
+	VPBROADCASTD     68(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     72(CX), Z12
+	VPBROADCASTD     72(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     76(CX), Z12
+	VPBROADCASTD     76(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     80(CX), Z12
+	VPBROADCASTD     80(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     84(CX), Z12
+	VPBROADCASTD     84(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     88(CX), Z12
+	VPBROADCASTD     88(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     92(CX), Z12
+	VPBROADCASTD     92(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     96(CX), Z12
+	VPBROADCASTD     96(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     100(CX), Z12
+	VPBROADCASTD     100(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     104(CX), Z12
+	VPBROADCASTD     104(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     108(CX), Z12
+	VPBROADCASTD     108(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     112(CX), Z12
+	VPBROADCASTD     112(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     116(CX), Z12
+	VPBROADCASTD     116(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z12
+	VPBROADCASTD     120(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     124(CX), Z12
+	VPBROADCASTD     124(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     128(CX), Z12
+	VPBROADCASTD     128(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     132(CX), Z12
+	VPBROADCASTD     132(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     136(CX), Z12
+	VPBROADCASTD     136(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z14, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z14, Z1, Z1
 	VPSHUFB          Z0, Z13, Z0
 	VPSHUFB          Z1, Z13, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     140(CX), Z12
+	VPBROADCASTD     140(AX), Z12
 	VPDPBUSD         Z12, Z0, Z17
 	VPDPBUSD         Z12, Z1, Z22
-	VPBROADCASTD     144(CX), Z12
+	VPBROADCASTD     144(AX), Z12
 	VPDPBUSD         Z12, Z0, Z18
 	VPDPBUSD         Z12, Z1, Z23
-	VPBROADCASTD     148(CX), Z12
+	VPBROADCASTD     148(AX), Z12
 	VPDPBUSD         Z12, Z0, Z19
 	VPDPBUSD         Z12, Z1, Z24
-	VPBROADCASTD     152(CX), Z12
+	VPBROADCASTD     152(AX), Z12
 	VPDPBUSD         Z12, Z0, Z20
 	VPDPBUSD         Z12, Z1, Z25
-	VPBROADCASTD     156(CX), Z12
+	VPBROADCASTD     156(AX), Z12
 	VPDPBUSD         Z12, Z0, Z21
 	VPDPBUSD         Z12, Z1, Z26
-	VPMOVZXBD        256(AX), Z1
+	VPMOVZXBD        256(BX), Z1
 	VPSLLD           $0x17, Z1, Z0
 	VPSUBD           Z15, Z0, Z0
 	VPSLLD           $0x15, Z1, Z1
@@ -17109,20 +17486,20 @@ back2:
 	VPMAXSD          Z1, Z0, Z0
 	VCVTDQ2PS        Z17, Z17
 	VMULPS           Z0, Z17, Z17
-	VFMADD231PS.BCST 180(CX), Z17, Z2
+	VFMADD231PS.BCST 180(AX), Z17, Z2
 	VCVTDQ2PS        Z18, Z18
 	VMULPS           Z0, Z18, Z18
-	VFMADD231PS.BCST 184(CX), Z18, Z3
+	VFMADD231PS.BCST 184(AX), Z18, Z3
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 188(CX), Z19, Z4
+	VFMADD231PS.BCST 188(AX), Z19, Z4
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 192(CX), Z20, Z5
+	VFMADD231PS.BCST 192(AX), Z20, Z5
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 196(CX), Z21, Z6
-	VPMOVZXBD        256(AX)(DI*1), Z1
+	VFMADD231PS.BCST 196(AX), Z21, Z6
+	VPMOVZXBD        256(BX)(DI*1), Z1
 	VPSLLD           $0x17, Z1, Z0
 	VPSUBD           Z15, Z0, Z0
 	VPSLLD           $0x15, Z1, Z1
@@ -17130,85 +17507,88 @@ back2:
 	VPMAXSD          Z1, Z0, Z0
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 180(CX), Z22, Z7
+	VFMADD231PS.BCST 180(AX), Z22, Z7
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 184(CX), Z23, Z8
+	VFMADD231PS.BCST 184(AX), Z23, Z8
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 188(CX), Z24, Z9
+	VFMADD231PS.BCST 188(AX), Z24, Z9
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VFMADD231PS.BCST 192(CX), Z25, Z10
+	VFMADD231PS.BCST 192(AX), Z25, Z10
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VFMADD231PS.BCST 196(CX), Z26, Z11
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x000000c8, CX
-	ADDQ             $0x00000140, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 196(AX), Z26, Z11
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x000000c8, AX
+	ADDQ             $0x00000140, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           64(DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           64(DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z7, Z7
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z7, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -17216,7 +17596,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X12, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -17228,7 +17608,7 @@ next2:
 	VPSHUFB      Z1, Z13, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000014, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z12
 	VPDPWSSD     Z12, Z0, Z17
 	VPDPWSSD     Z12, Z1, Z22
@@ -17245,17 +17625,19 @@ next2:
 	VPDPWSSD     Z12, Z0, Z21
 	VPDPWSSD     Z12, Z1, Z26
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3
 
-// func productMXFP4x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productMXFP4x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, BMI, MMX+
-TEXT ·productMXFP4x6PairAVX512(SB), $0-72
-	MOVQ            tile+16(FP), AX
-	MOVQ            panel+24(FP), CX
-	MOVQ            blocks+48(FP), DX
-	MOVQ            large+32(FP), BX
-	MOVQ            masks+40(FP), SI
+TEXT ·productMXFP4x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ            tile+16(FP), BX
+	MOVQ            blocks+56(FP), SI
 	VPXORD          Z2, Z2, Z2
 	VPXORD          Z3, Z3, Z3
 	VPXORD          Z4, Z4, Z4
@@ -17268,8 +17650,8 @@ TEXT ·productMXFP4x6PairAVX512(SB), $0-72
 	VPXORD          Z11, Z11, Z11
 	VPXORD          Z12, Z12, Z12
 	VPXORD          Z13, Z13, Z13
-	IMUL3Q          $0x00000110, DX, DI
-	LEAQ            (AX)(DI*2), R8
+	IMUL3Q          $0x00000110, SI, DI
+	LEAQ            (BX)(DI*2), R8
 	VBROADCASTI32X4 e2m1<>+0(SB), Z15
 	MOVL            $0x0f0f0f0f, R9
 	VPBROADCASTD    R9, Z16
@@ -17278,225 +17660,225 @@ TEXT ·productMXFP4x6PairAVX512(SB), $0-72
 	MOVL            $0x00200000, R9
 	VPBROADCASTD    R9, Z18
 
-loop1:
-	VPSRAD.BCST $0x03, 192(CX), Z19
+loop2:
+	VPSRAD.BCST $0x03, 192(AX), Z19
 	VMOVDQA64   Z19, Z25
-	VPSRAD.BCST $0x03, 196(CX), Z20
+	VPSRAD.BCST $0x03, 196(AX), Z20
 	VMOVDQA64   Z20, Z26
-	VPSRAD.BCST $0x03, 200(CX), Z21
+	VPSRAD.BCST $0x03, 200(AX), Z21
 	VMOVDQA64   Z21, Z27
-	VPSRAD.BCST $0x03, 204(CX), Z22
+	VPSRAD.BCST $0x03, 204(AX), Z22
 	VMOVDQA64   Z22, Z28
-	VPSRAD.BCST $0x03, 208(CX), Z23
+	VPSRAD.BCST $0x03, 208(AX), Z23
 	VMOVDQA64   Z23, Z29
-	VPSRAD.BCST $0x03, 212(CX), Z24
+	VPSRAD.BCST $0x03, 212(AX), Z24
 	VMOVDQA64   Z24, Z30
-	CMPW        (SI), $+0
-	JNE         large2
+	CMPW        (DX), $+0
+	JNE         large3
 
-back2:
-	VPANDD           (AX), Z16, Z0
-	VPANDD           (AX)(DI*1), Z16, Z1
+back3:
+	VPANDD           (BX), Z16, Z0
+	VPANDD           (BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     (CX), Z14
+	VPBROADCASTD     (AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     4(CX), Z14
+	VPBROADCASTD     4(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     8(CX), Z14
+	VPBROADCASTD     8(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     12(CX), Z14
+	VPBROADCASTD     12(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     16(CX), Z14
+	VPBROADCASTD     16(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     20(CX), Z14
+	VPBROADCASTD     20(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPANDD           64(AX), Z16, Z0
-	VPANDD           64(AX)(DI*1), Z16, Z1
+	VPANDD           64(BX), Z16, Z0
+	VPANDD           64(BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     24(CX), Z14
+	VPBROADCASTD     24(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     28(CX), Z14
+	VPBROADCASTD     28(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     32(CX), Z14
+	VPBROADCASTD     32(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     36(CX), Z14
+	VPBROADCASTD     36(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     40(CX), Z14
+	VPBROADCASTD     40(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     44(CX), Z14
+	VPBROADCASTD     44(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPANDD           128(AX), Z16, Z0
-	VPANDD           128(AX)(DI*1), Z16, Z1
+	VPANDD           128(BX), Z16, Z0
+	VPANDD           128(BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     48(CX), Z14
+	VPBROADCASTD     48(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     52(CX), Z14
+	VPBROADCASTD     52(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     56(CX), Z14
+	VPBROADCASTD     56(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     60(CX), Z14
+	VPBROADCASTD     60(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     64(CX), Z14
+	VPBROADCASTD     64(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     68(CX), Z14
+	VPBROADCASTD     68(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPANDD           192(AX), Z16, Z0
-	VPANDD           192(AX)(DI*1), Z16, Z1
+	VPANDD           192(BX), Z16, Z0
+	VPANDD           192(BX)(DI*1), Z16, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     72(CX), Z14
+	VPBROADCASTD     72(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     76(CX), Z14
+	VPBROADCASTD     76(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     80(CX), Z14
+	VPBROADCASTD     80(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     84(CX), Z14
+	VPBROADCASTD     84(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     88(CX), Z14
+	VPBROADCASTD     88(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     92(CX), Z14
+	VPBROADCASTD     92(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPSRLW           $0x04, (AX), Z0
+	VPSRLW           $0x04, (BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, (AX)(DI*1), Z1
+	VPSRLW           $0x04, (BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     96(CX), Z14
+	VPBROADCASTD     96(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     100(CX), Z14
+	VPBROADCASTD     100(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     104(CX), Z14
+	VPBROADCASTD     104(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     108(CX), Z14
+	VPBROADCASTD     108(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     112(CX), Z14
+	VPBROADCASTD     112(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     116(CX), Z14
+	VPBROADCASTD     116(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPSRLW           $0x04, 64(AX), Z0
+	VPSRLW           $0x04, 64(BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, 64(AX)(DI*1), Z1
+	VPSRLW           $0x04, 64(BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     120(CX), Z14
+	VPBROADCASTD     120(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     124(CX), Z14
+	VPBROADCASTD     124(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     128(CX), Z14
+	VPBROADCASTD     128(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     132(CX), Z14
+	VPBROADCASTD     132(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     136(CX), Z14
+	VPBROADCASTD     136(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     140(CX), Z14
+	VPBROADCASTD     140(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPSRLW           $0x04, 128(AX), Z0
+	VPSRLW           $0x04, 128(BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, 128(AX)(DI*1), Z1
+	VPSRLW           $0x04, 128(BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	ADDQ             $0x00000040, R8
-	VPBROADCASTD     144(CX), Z14
+	VPBROADCASTD     144(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     148(CX), Z14
+	VPBROADCASTD     148(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     152(CX), Z14
+	VPBROADCASTD     152(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     156(CX), Z14
+	VPBROADCASTD     156(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     160(CX), Z14
+	VPBROADCASTD     160(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     164(CX), Z14
+	VPBROADCASTD     164(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPSRLW           $0x04, 192(AX), Z0
+	VPSRLW           $0x04, 192(BX), Z0
 	VPANDD           Z16, Z0, Z0
-	VPSRLW           $0x04, 192(AX)(DI*1), Z1
+	VPSRLW           $0x04, 192(BX)(DI*1), Z1
 	VPANDD           Z16, Z1, Z1
 	VPSHUFB          Z0, Z15, Z0
 	VPSHUFB          Z1, Z15, Z1
 	PREFETCHT1       (R8)
 	PREFETCHT1       64(R8)
 	ADDQ             $0x00000080, R8
-	VPBROADCASTD     168(CX), Z14
+	VPBROADCASTD     168(AX), Z14
 	VPDPBUSD         Z14, Z0, Z19
 	VPDPBUSD         Z14, Z1, Z25
-	VPBROADCASTD     172(CX), Z14
+	VPBROADCASTD     172(AX), Z14
 	VPDPBUSD         Z14, Z0, Z20
 	VPDPBUSD         Z14, Z1, Z26
-	VPBROADCASTD     176(CX), Z14
+	VPBROADCASTD     176(AX), Z14
 	VPDPBUSD         Z14, Z0, Z21
 	VPDPBUSD         Z14, Z1, Z27
-	VPBROADCASTD     180(CX), Z14
+	VPBROADCASTD     180(AX), Z14
 	VPDPBUSD         Z14, Z0, Z22
 	VPDPBUSD         Z14, Z1, Z28
-	VPBROADCASTD     184(CX), Z14
+	VPBROADCASTD     184(AX), Z14
 	VPDPBUSD         Z14, Z0, Z23
 	VPDPBUSD         Z14, Z1, Z29
-	VPBROADCASTD     188(CX), Z14
+	VPBROADCASTD     188(AX), Z14
 	VPDPBUSD         Z14, Z0, Z24
 	VPDPBUSD         Z14, Z1, Z30
-	VPMOVZXBD        256(AX), Z1
+	VPMOVZXBD        256(BX), Z1
 	VPSLLD           $0x17, Z1, Z0
 	VPSUBD           Z17, Z0, Z0
 	VPSLLD           $0x15, Z1, Z1
@@ -17504,23 +17886,23 @@ back2:
 	VPMAXSD          Z1, Z0, Z0
 	VCVTDQ2PS        Z19, Z19
 	VMULPS           Z0, Z19, Z19
-	VFMADD231PS.BCST 216(CX), Z19, Z2
+	VFMADD231PS.BCST 216(AX), Z19, Z2
 	VCVTDQ2PS        Z20, Z20
 	VMULPS           Z0, Z20, Z20
-	VFMADD231PS.BCST 220(CX), Z20, Z3
+	VFMADD231PS.BCST 220(AX), Z20, Z3
 	VCVTDQ2PS        Z21, Z21
 	VMULPS           Z0, Z21, Z21
-	VFMADD231PS.BCST 224(CX), Z21, Z4
+	VFMADD231PS.BCST 224(AX), Z21, Z4
 	VCVTDQ2PS        Z22, Z22
 	VMULPS           Z0, Z22, Z22
-	VFMADD231PS.BCST 228(CX), Z22, Z5
+	VFMADD231PS.BCST 228(AX), Z22, Z5
 	VCVTDQ2PS        Z23, Z23
 	VMULPS           Z0, Z23, Z23
-	VFMADD231PS.BCST 232(CX), Z23, Z6
+	VFMADD231PS.BCST 232(AX), Z23, Z6
 	VCVTDQ2PS        Z24, Z24
 	VMULPS           Z0, Z24, Z24
-	VFMADD231PS.BCST 236(CX), Z24, Z7
-	VPMOVZXBD        256(AX)(DI*1), Z1
+	VFMADD231PS.BCST 236(AX), Z24, Z7
+	VPMOVZXBD        256(BX)(DI*1), Z1
 	VPSLLD           $0x17, Z1, Z0
 	VPSUBD           Z17, Z0, Z0
 	VPSLLD           $0x15, Z1, Z1
@@ -17528,96 +17910,99 @@ back2:
 	VPMAXSD          Z1, Z0, Z0
 	VCVTDQ2PS        Z25, Z25
 	VMULPS           Z0, Z25, Z25
-	VFMADD231PS.BCST 216(CX), Z25, Z8
+	VFMADD231PS.BCST 216(AX), Z25, Z8
 	VCVTDQ2PS        Z26, Z26
 	VMULPS           Z0, Z26, Z26
-	VFMADD231PS.BCST 220(CX), Z26, Z9
+	VFMADD231PS.BCST 220(AX), Z26, Z9
 	VCVTDQ2PS        Z27, Z27
 	VMULPS           Z0, Z27, Z27
-	VFMADD231PS.BCST 224(CX), Z27, Z10
+	VFMADD231PS.BCST 224(AX), Z27, Z10
 	VCVTDQ2PS        Z28, Z28
 	VMULPS           Z0, Z28, Z28
-	VFMADD231PS.BCST 228(CX), Z28, Z11
+	VFMADD231PS.BCST 228(AX), Z28, Z11
 	VCVTDQ2PS        Z29, Z29
 	VMULPS           Z0, Z29, Z29
-	VFMADD231PS.BCST 232(CX), Z29, Z12
+	VFMADD231PS.BCST 232(AX), Z29, Z12
 	VCVTDQ2PS        Z30, Z30
 	VMULPS           Z0, Z30, Z30
-	VFMADD231PS.BCST 236(CX), Z30, Z13
-	ADDQ             $0x00000110, AX
-	ADDQ             $0x000000f0, CX
-	ADDQ             $0x00000180, BX
-	ADDQ             $0x00000002, SI
-	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	VFMADD231PS.BCST 236(AX), Z30, Z13
+	ADDQ             $0x00000110, BX
+	ADDQ             $0x000000f0, AX
+	ADDQ             $0x00000180, CX
+	ADDQ             $0x00000002, DX
+	DECQ             SI
+	JNZ              loop2
+	MOVQ             dst+0(FP), BX
+	MOVQ             stride+8(FP), SI
+	MOVQ             bias+64(FP), DI
+	MOVQ             add+72(FP), R8
+	TESTQ            DI, DI
 	JZ               unbiased
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           64(DX), Z8, Z8
-	VADDPS           64(DX), Z9, Z9
-	VADDPS           64(DX), Z10, Z10
-	VADDPS           64(DX), Z11, Z11
-	VADDPS           64(DX), Z12, Z12
-	VADDPS           64(DX), Z13, Z13
+	VADDPS           (DI), Z2, Z2
+	VADDPS           (DI), Z3, Z3
+	VADDPS           (DI), Z4, Z4
+	VADDPS           (DI), Z5, Z5
+	VADDPS           (DI), Z6, Z6
+	VADDPS           (DI), Z7, Z7
+	VADDPS           64(DI), Z8, Z8
+	VADDPS           64(DI), Z9, Z9
+	VADDPS           64(DI), Z10, Z10
+	VADDPS           64(DI), Z11, Z11
+	VADDPS           64(DI), Z12, Z12
+	VADDPS           64(DI), Z13, Z13
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  R8, R8
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z2, Z2
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
+	MOVQ   BX, DI
+	VADDPS (DI), Z2, Z2
+	VADDPS 64(DI), Z8, Z8
+	ADDQ   SI, DI
+	VADDPS (DI), Z3, Z3
+	VADDPS 64(DI), Z9, Z9
+	ADDQ   SI, DI
+	VADDPS (DI), Z4, Z4
+	VADDPS 64(DI), Z10, Z10
+	ADDQ   SI, DI
+	VADDPS (DI), Z5, Z5
+	VADDPS 64(DI), Z11, Z11
+	ADDQ   SI, DI
+	VADDPS (DI), Z6, Z6
+	VADDPS 64(DI), Z12, Z12
+	ADDQ   SI, DI
+	VADDPS (DI), Z7, Z7
+	VADDPS 64(DI), Z13, Z13
+	ADDQ   SI, DI
 
 plain:
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z2, (BX)
+	VMOVUPS Z8, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z3, (BX)
+	VMOVUPS Z9, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z4, (BX)
+	VMOVUPS Z10, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z5, (BX)
+	VMOVUPS Z11, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z6, (BX)
+	VMOVUPS Z12, 64(BX)
+	ADDQ    SI, BX
+	VMOVUPS Z7, (BX)
+	VMOVUPS Z13, 64(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R9
+large3:
+	MOVWLZX (DX), R9
 
-next2:
+next3:
 	TZCNTL       R9, R10
 	MOVL         R10, R11
 	ANDL         $0x0000000c, R11
@@ -17625,7 +18010,7 @@ next2:
 	MOVL         R10, R11
 	ANDL         $0x00000003, R11
 	SHLL         $0x06, R11
-	ADDQ         AX, R11
+	ADDQ         BX, R11
 	VMOVDQU32    (R11), Z0
 	VPSRLW       X14, Z0, Z0
 	VPANDD.BCST  words0f<>+0(SB), Z0, Z0
@@ -17637,7 +18022,7 @@ next2:
 	VPSHUFB      Z1, Z15, Z1
 	VPANDD.BCST  wordsff<>+0(SB), Z1, Z1
 	IMUL3Q       $0x00000018, R10, R10
-	ADDQ         BX, R10
+	ADDQ         CX, R10
 	VPBROADCASTD (R10), Z14
 	VPDPWSSD     Z14, Z0, Z19
 	VPDPWSSD     Z14, Z1, Z25
@@ -17657,5 +18042,5 @@ next2:
 	VPDPWSSD     Z14, Z0, Z24
 	VPDPWSSD     Z14, Z1, Z30
 	BLSRL        R9, R9
-	JNZ          next2
-	JMP          back2
+	JNZ          next3
+	JMP          back3

@@ -130,14 +130,16 @@ DATA wordsff<>+28(SB)/2, $0x00ff
 DATA wordsff<>+30(SB)/2, $0x00ff
 GLOBL wordsff<>(SB), RODATA|NOPTR, $32
 
-// func productQ80x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ80x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ80x1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ80x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -150,216 +152,192 @@ TEXT ·productQ80x1AVX2(SB), $96-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPXOR        (AX), Y3, Y0
-	PREFETCHT0   4896(AX)
+back3:
+	VPXOR        (BX), Y3, Y0
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        64(AX), Y3, Y0
-	PREFETCHT0   4960(AX)
+	VPXOR        64(BX), Y3, Y0
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        128(AX), Y3, Y0
-	PREFETCHT0   5024(AX)
+	VPXOR        128(BX), Y3, Y0
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        192(AX), Y3, Y0
-	PREFETCHT0   5088(AX)
+	VPXOR        192(BX), Y3, Y0
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        256(AX), Y3, Y0
-	PREFETCHT0   5152(AX)
+	VPXOR        256(BX), Y3, Y0
+	PREFETCHT0   5152(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        320(AX), Y3, Y0
-	PREFETCHT0   5216(AX)
+	VPXOR        320(BX), Y3, Y0
+	PREFETCHT0   5216(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        384(AX), Y3, Y0
-	PREFETCHT0   5280(AX)
+	VPXOR        384(BX), Y3, Y0
+	PREFETCHT0   5280(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        448(AX), Y3, Y0
-	PREFETCHT0   5344(AX)
+	VPXOR        448(BX), Y3, Y0
+	PREFETCHT0   5344(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    512(AX), Y0
+	VCVTPH2PS    512(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VPXOR        Y5, Y5, Y5
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPXOR        32(AX), Y3, Y0
+back4:
+	VPXOR        32(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        96(AX), Y3, Y0
+	VPXOR        96(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        160(AX), Y3, Y0
+	VPXOR        160(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        224(AX), Y3, Y0
+	VPXOR        224(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        288(AX), Y3, Y0
+	VPXOR        288(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        352(AX), Y3, Y0
+	VPXOR        352(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        416(AX), Y3, Y0
+	VPXOR        416(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPXOR        480(AX), Y3, Y0
+	VPXOR        480(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    528(AX), Y0
+	VCVTPH2PS    528(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y5
 	VMOVUPS      Y5, 32(DI)
-	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000220, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x00000008, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	VPXOR        Y3, Y0, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -369,15 +347,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000007, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	VPXOR        Y3, Y0, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -385,14 +363,43 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ80x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ80x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ80x2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ80x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -407,336 +414,309 @@ TEXT ·productQ80x2AVX2(SB), $160-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPXOR        (AX), Y3, Y0
-	PREFETCHT0   4896(AX)
+back3:
+	VPXOR        (BX), Y3, Y0
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        64(AX), Y3, Y0
-	PREFETCHT0   4960(AX)
+	VPXOR        64(BX), Y3, Y0
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        128(AX), Y3, Y0
-	PREFETCHT0   5024(AX)
+	VPXOR        128(BX), Y3, Y0
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        192(AX), Y3, Y0
-	PREFETCHT0   5088(AX)
+	VPXOR        192(BX), Y3, Y0
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        256(AX), Y3, Y0
-	PREFETCHT0   5152(AX)
+	VPXOR        256(BX), Y3, Y0
+	PREFETCHT0   5152(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        320(AX), Y3, Y0
-	PREFETCHT0   5216(AX)
+	VPXOR        320(BX), Y3, Y0
+	PREFETCHT0   5216(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        384(AX), Y3, Y0
-	PREFETCHT0   5280(AX)
+	VPXOR        384(BX), Y3, Y0
+	PREFETCHT0   5280(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        448(AX), Y3, Y0
-	PREFETCHT0   5344(AX)
+	VPXOR        448(BX), Y3, Y0
+	PREFETCHT0   5344(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    512(AX), Y0
+	VCVTPH2PS    512(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPXOR        32(AX), Y3, Y0
+back4:
+	VPXOR        32(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        96(AX), Y3, Y0
+	VPXOR        96(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        160(AX), Y3, Y0
+	VPXOR        160(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        224(AX), Y3, Y0
+	VPXOR        224(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        288(AX), Y3, Y0
+	VPXOR        288(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        352(AX), Y3, Y0
+	VPXOR        352(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        416(AX), Y3, Y0
+	VPXOR        416(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPXOR        480(AX), Y3, Y0
+	VPXOR        480(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    528(AX), Y0
+	VCVTPH2PS    528(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y5
 	VMOVUPS      Y5, 64(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y6
 	VMOVUPS      Y6, 96(DI)
-	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000220, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x00000008, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	VPXOR        Y3, Y0, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -746,15 +726,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000007, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	VPXOR        Y3, Y0, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -765,14 +745,46 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ80x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ80x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ80x3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ80x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -789,456 +801,426 @@ TEXT ·productQ80x3AVX2(SB), $224-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPXOR        (AX), Y3, Y0
-	PREFETCHT0   4896(AX)
+back3:
+	VPXOR        (BX), Y3, Y0
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        64(AX), Y3, Y0
-	PREFETCHT0   4960(AX)
+	VPXOR        64(BX), Y3, Y0
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        128(AX), Y3, Y0
-	PREFETCHT0   5024(AX)
+	VPXOR        128(BX), Y3, Y0
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        192(AX), Y3, Y0
-	PREFETCHT0   5088(AX)
+	VPXOR        192(BX), Y3, Y0
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        256(AX), Y3, Y0
-	PREFETCHT0   5152(AX)
+	VPXOR        256(BX), Y3, Y0
+	PREFETCHT0   5152(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        320(AX), Y3, Y0
-	PREFETCHT0   5216(AX)
+	VPXOR        320(BX), Y3, Y0
+	PREFETCHT0   5216(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        384(AX), Y3, Y0
-	PREFETCHT0   5280(AX)
+	VPXOR        384(BX), Y3, Y0
+	PREFETCHT0   5280(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        448(AX), Y3, Y0
-	PREFETCHT0   5344(AX)
+	VPXOR        448(BX), Y3, Y0
+	PREFETCHT0   5344(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    512(AX), Y0
+	VCVTPH2PS    512(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y7
 	VMOVUPS      Y7, 64(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPXOR        32(AX), Y3, Y0
+back4:
+	VPXOR        32(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        96(AX), Y3, Y0
+	VPXOR        96(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        160(AX), Y3, Y0
+	VPXOR        160(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        224(AX), Y3, Y0
+	VPXOR        224(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        288(AX), Y3, Y0
+	VPXOR        288(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        352(AX), Y3, Y0
+	VPXOR        352(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        416(AX), Y3, Y0
+	VPXOR        416(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPXOR        480(AX), Y3, Y0
+	VPXOR        480(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    528(AX), Y0
+	VCVTPH2PS    528(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y5
 	VMOVUPS      Y5, 96(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y6
 	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y7
 	VMOVUPS      Y7, 160(DI)
-	ADDQ         $0x00000220, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000220, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x00000008, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	VPXOR        Y3, Y0, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -1248,15 +1230,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000007, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	VPXOR        Y3, Y0, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -1270,14 +1252,49 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ80x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ80x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ80x4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ80x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -1296,576 +1313,543 @@ TEXT ·productQ80x4AVX2(SB), $288-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPXOR        (AX), Y3, Y0
-	PREFETCHT0   4896(AX)
+back3:
+	VPXOR        (BX), Y3, Y0
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        64(AX), Y3, Y0
-	PREFETCHT0   4960(AX)
+	VPXOR        64(BX), Y3, Y0
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        128(AX), Y3, Y0
-	PREFETCHT0   5024(AX)
+	VPXOR        128(BX), Y3, Y0
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        192(AX), Y3, Y0
-	PREFETCHT0   5088(AX)
+	VPXOR        192(BX), Y3, Y0
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        256(AX), Y3, Y0
-	PREFETCHT0   5152(AX)
+	VPXOR        256(BX), Y3, Y0
+	PREFETCHT0   5152(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        320(AX), Y3, Y0
-	PREFETCHT0   5216(AX)
+	VPXOR        320(BX), Y3, Y0
+	PREFETCHT0   5216(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        384(AX), Y3, Y0
-	PREFETCHT0   5280(AX)
+	VPXOR        384(BX), Y3, Y0
+	PREFETCHT0   5280(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        448(AX), Y3, Y0
-	PREFETCHT0   5344(AX)
+	VPXOR        448(BX), Y3, Y0
+	PREFETCHT0   5344(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    512(AX), Y0
+	VCVTPH2PS    512(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y7
 	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y8
 	VMOVUPS      Y8, 96(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPXOR        32(AX), Y3, Y0
+back4:
+	VPXOR        32(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        96(AX), Y3, Y0
+	VPXOR        96(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        160(AX), Y3, Y0
+	VPXOR        160(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        224(AX), Y3, Y0
+	VPXOR        224(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        288(AX), Y3, Y0
+	VPXOR        288(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        352(AX), Y3, Y0
+	VPXOR        352(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        416(AX), Y3, Y0
+	VPXOR        416(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPXOR        480(AX), Y3, Y0
+	VPXOR        480(BX), Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y4, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    528(AX), Y0
+	VCVTPH2PS    528(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y5
 	VMOVUPS      Y5, 128(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y6
 	VMOVUPS      Y6, 160(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y7
 	VMOVUPS      Y7, 192(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y8
 	VMOVUPS      Y8, 224(DI)
-	ADDQ         $0x00000220, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000220, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x00000008, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000007, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	VPXOR        Y3, Y0, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -1875,15 +1859,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000007, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	VPXOR        Y3, Y0, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -1900,14 +1884,52 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ40x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x00000008, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000007, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	VPXOR        Y3, Y0, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ40x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ40x1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
@@ -1920,181 +1942,160 @@ TEXT ·productQ40x1AVX2(SB), $96-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
-	VPBROADCASTD 32(CX), Y5
+loop2:
+	VPBROADCASTD 32(AX), Y5
 	VPSRAD       $0x04, Y5, Y5
-	CMPW         (SI), $+0
-	JNE          large2
-
-back2:
-	VPAND        (AX), Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
-	VPMADDUBSW   Y1, Y0, Y4
-	VPAND        64(AX), Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 4(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPAND        128(AX), Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 8(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPAND        192(AX), Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 12(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      (AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      64(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      128(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VMOVDQU      192(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y4, Y4
-	VPMADDWD     Y3, Y4, Y4
-	VPADDD       Y4, Y5, Y5
-	VCVTPH2PS    256(AX), Y0
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (DI), Y1, Y5
-	VMOVUPS      Y5, (DI)
-	VPBROADCASTD 32(CX), Y5
-	VPSRAD       $0x04, Y5, Y5
-	CMPW         (SI), $+0
+	CMPW         (DX), $+0
 	JNE          large3
 
 back3:
-	VPAND        32(AX), Y2, Y0
-	VPBROADCASTD (CX), Y1
+	VPAND        (BX), Y2, Y0
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPAND        96(AX), Y2, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPAND        64(BX), Y2, Y0
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPAND        160(AX), Y2, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPAND        128(BX), Y2, Y0
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPAND        224(AX), Y2, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPAND        192(BX), Y2, Y0
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y5, Y5
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
+	VFMADD213PS  (DI), Y1, Y5
+	VMOVUPS      Y5, (DI)
+	VPBROADCASTD 32(AX), Y5
+	VPSRAD       $0x04, Y5, Y5
+	CMPW         (DX), $+0
+	JNE          large4
+
+back4:
+	VPAND        32(BX), Y2, Y0
+	VPBROADCASTD (AX), Y1
+	VPMADDUBSW   Y1, Y0, Y4
+	VPAND        96(BX), Y2, Y0
+	VPBROADCASTD 4(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        160(BX), Y2, Y0
+	VPBROADCASTD 8(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPAND        224(BX), Y2, Y0
+	VPBROADCASTD 12(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      32(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VPBROADCASTD 16(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      96(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VPBROADCASTD 20(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      160(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VPBROADCASTD 24(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VMOVDQU      224(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VPBROADCASTD 28(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y4, Y4
+	VPMADDWD     Y3, Y4, Y4
+	VPADDD       Y4, Y5, Y5
+	VCVTPH2PS    272(BX), Y0
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y5
 	VMOVUPS      Y5, 32(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y0
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (R8), Y0, Y0
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 32(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -2104,12 +2105,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -2117,14 +2118,40 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ40x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ40x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ40x2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
@@ -2139,273 +2166,249 @@ TEXT ·productQ40x2AVX2(SB), $160-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
-	VPBROADCASTD 64(CX), Y6
+loop2:
+	VPBROADCASTD 64(AX), Y6
 	VPSRAD       $0x04, Y6, Y6
-	VPBROADCASTD 68(CX), Y7
+	VPBROADCASTD 68(AX), Y7
 	VPSRAD       $0x04, Y7, Y7
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y2, Y0
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(AX), Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 8(CX), Y1
+	VPAND        64(BX), Y2, Y0
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPAND        128(AX), Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 16(CX), Y1
+	VPAND        128(BX), Y2, Y0
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPAND        192(AX), Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 24(CX), Y1
+	VPAND        192(BX), Y2, Y0
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y6, Y6
 	VPMADDWD     Y3, Y5, Y5
 	VPADDD       Y5, Y7, Y7
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	VPBROADCASTD 64(CX), Y6
+	VPBROADCASTD 64(AX), Y6
 	VPSRAD       $0x04, Y6, Y6
-	VPBROADCASTD 68(CX), Y7
+	VPBROADCASTD 68(AX), Y7
 	VPSRAD       $0x04, Y7, Y7
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y2, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y2, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        96(AX), Y2, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPAND        96(BX), Y2, Y0
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPAND        160(AX), Y2, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPAND        160(BX), Y2, Y0
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPAND        224(AX), Y2, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPAND        224(BX), Y2, Y0
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMADDWD     Y3, Y4, Y4
 	VPADDD       Y4, Y6, Y6
 	VPMADDWD     Y3, Y5, Y5
 	VPADDD       Y5, Y7, Y7
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y6
 	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y7
 	VMOVUPS      Y7, 96(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y0
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (R8), Y0, Y0
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 64(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (R8), Y0, Y0
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 96(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -2415,12 +2418,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
@@ -2431,14 +2434,43 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ40x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ40x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ40x3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
@@ -2455,104 +2487,104 @@ TEXT ·productQ40x3AVX2(SB), $224-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
-	VPBROADCASTD 96(CX), Y7
+loop2:
+	VPBROADCASTD 96(AX), Y7
 	VPSRAD       $0x04, Y7, Y7
-	VPBROADCASTD 100(CX), Y8
+	VPBROADCASTD 100(AX), Y8
 	VPSRAD       $0x04, Y8, Y8
-	VPBROADCASTD 104(CX), Y9
+	VPBROADCASTD 104(AX), Y9
 	VPSRAD       $0x04, Y9, Y9
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y2, Y0
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(AX), Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 12(CX), Y1
+	VPAND        64(BX), Y2, Y0
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        128(AX), Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 24(CX), Y1
+	VPAND        128(BX), Y2, Y0
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        192(AX), Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 36(CX), Y1
+	VPAND        192(BX), Y2, Y0
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y3, Y4, Y4
@@ -2561,115 +2593,115 @@ back2:
 	VPADDD       Y5, Y8, Y8
 	VPMADDWD     Y3, Y6, Y6
 	VPADDD       Y6, Y9, Y9
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y8
 	VMOVUPS      Y8, 32(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y9
 	VMOVUPS      Y9, 64(DI)
-	VPBROADCASTD 96(CX), Y7
+	VPBROADCASTD 96(AX), Y7
 	VPSRAD       $0x04, Y7, Y7
-	VPBROADCASTD 100(CX), Y8
+	VPBROADCASTD 100(AX), Y8
 	VPSRAD       $0x04, Y8, Y8
-	VPBROADCASTD 104(CX), Y9
+	VPBROADCASTD 104(AX), Y9
 	VPSRAD       $0x04, Y9, Y9
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y2, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y2, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        96(AX), Y2, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPAND        96(BX), Y2, Y0
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        160(AX), Y2, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPAND        160(BX), Y2, Y0
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        224(AX), Y2, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPAND        224(BX), Y2, Y0
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y3, Y4, Y4
@@ -2678,142 +2710,115 @@ back3:
 	VPADDD       Y5, Y8, Y8
 	VPMADDWD     Y3, Y6, Y6
 	VPADDD       Y6, Y9, Y9
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y7
 	VMOVUPS      Y7, 96(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y8
 	VMOVUPS      Y8, 128(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y9
 	VMOVUPS      Y9, 160(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y0
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (R8), Y0, Y0
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 96(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (R8), Y0, Y0
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 128(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (R8), Y0, Y0
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain2_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 160(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -2823,12 +2828,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
@@ -2842,14 +2847,46 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ40x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ40x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ40x4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ40x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y0, Y0, Y0
@@ -2868,129 +2905,129 @@ TEXT ·productQ40x4AVX2(SB), $288-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
-	VPBROADCASTD 128(CX), Y8
+loop2:
+	VPBROADCASTD 128(AX), Y8
 	VPSRAD       $0x04, Y8, Y8
-	VPBROADCASTD 132(CX), Y9
+	VPBROADCASTD 132(AX), Y9
 	VPSRAD       $0x04, Y9, Y9
-	VPBROADCASTD 136(CX), Y10
+	VPBROADCASTD 136(AX), Y10
 	VPSRAD       $0x04, Y10, Y10
-	VPBROADCASTD 140(CX), Y11
+	VPBROADCASTD 140(AX), Y11
 	VPSRAD       $0x04, Y11, Y11
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y2, Y0
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(AX), Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 16(CX), Y1
+	VPAND        64(BX), Y2, Y0
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        128(AX), Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 32(CX), Y1
+	VPAND        128(BX), Y2, Y0
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        192(AX), Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 48(CX), Y1
+	VPAND        192(BX), Y2, Y0
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y3, Y4, Y4
@@ -3001,145 +3038,145 @@ back2:
 	VPADDD       Y6, Y10, Y10
 	VPMADDWD     Y3, Y7, Y7
 	VPADDD       Y7, Y11, Y11
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y10
 	VMOVUPS      Y10, 64(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y11
 	VMOVUPS      Y11, 96(DI)
-	VPBROADCASTD 128(CX), Y8
+	VPBROADCASTD 128(AX), Y8
 	VPSRAD       $0x04, Y8, Y8
-	VPBROADCASTD 132(CX), Y9
+	VPBROADCASTD 132(AX), Y9
 	VPSRAD       $0x04, Y9, Y9
-	VPBROADCASTD 136(CX), Y10
+	VPBROADCASTD 136(AX), Y10
 	VPSRAD       $0x04, Y10, Y10
-	VPBROADCASTD 140(CX), Y11
+	VPBROADCASTD 140(AX), Y11
 	VPSRAD       $0x04, Y11, Y11
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y2, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y2, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        96(AX), Y2, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPAND        96(BX), Y2, Y0
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        160(AX), Y2, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPAND        160(BX), Y2, Y0
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        224(AX), Y2, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPAND        224(BX), Y2, Y0
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y3, Y4, Y4
@@ -3150,175 +3187,145 @@ back3:
 	VPADDD       Y6, Y10, Y10
 	VPMADDWD     Y3, Y7, Y7
 	VPADDD       Y7, Y11, Y11
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y8
 	VMOVUPS      Y8, 128(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y9
 	VMOVUPS      Y9, 160(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y10
 	VMOVUPS      Y10, 192(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y11
 	VMOVUPS      Y11, 224(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y0
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (R8), Y0, Y0
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 128(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (R8), Y0, Y0
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 160(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (R8), Y0, Y0
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain2_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 192(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (R8), Y0, Y0
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (BX), Y0, Y0
 
 plain3_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (BX)
 	VMOVUPS 224(DI), Y0
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(R8), Y0, Y0
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(BX), Y0, Y0
 
 plain3_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -3328,12 +3335,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
@@ -3350,14 +3357,49 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ41x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ41x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ41x1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -3373,190 +3415,169 @@ TEXT ·productQ41x1AVX2(SB), $96-72
 	VMOVD        R8, X6
 	VPBROADCASTD X6, Y6
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	PREFETCHT0   4800(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y3, Y0
+	PREFETCHT0   4800(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPAND        64(AX), Y3, Y0
-	PREFETCHT0   4864(AX)
-	VPBROADCASTD 4(CX), Y1
+	VPAND        64(BX), Y3, Y0
+	PREFETCHT0   4864(BX)
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPAND        128(AX), Y3, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD 8(CX), Y1
+	VPAND        128(BX), Y3, Y0
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPAND        192(AX), Y3, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 12(CX), Y1
+	VPAND        192(BX), Y3, Y0
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
 	VPMADDWD     Y4, Y2, Y2
 	VPADDD       Y2, Y5, Y5
-	VCVTPH2PS    256(AX), Y0
-	VCVTPH2PS    288(AX), Y2
+	VCVTPH2PS    256(BX), Y0
+	VCVTPH2PS    288(BX), Y2
 	VMULPS       Y6, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VPXOR        Y5, Y5, Y5
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y3, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPAND        96(AX), Y3, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPAND        96(BX), Y3, Y0
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPAND        160(AX), Y3, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPAND        160(BX), Y3, Y0
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPAND        224(AX), Y3, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPAND        224(BX), Y3, Y0
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
 	VPMADDWD     Y4, Y2, Y2
 	VPADDD       Y2, Y5, Y5
-	VCVTPH2PS    272(AX), Y0
-	VCVTPH2PS    304(AX), Y2
+	VCVTPH2PS    272(BX), Y0
+	VCVTPH2PS    304(BX), Y2
 	VMULPS       Y6, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y5
 	VMOVUPS      Y5, 32(DI)
-	ADDQ         $0x00000140, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -3566,12 +3587,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -3579,14 +3600,40 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ41x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ41x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ41x2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -3604,286 +3651,262 @@ TEXT ·productQ41x2AVX2(SB), $160-72
 	VMOVD        R8, X7
 	VPBROADCASTD X7, Y7
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	PREFETCHT0   4800(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y3, Y0
+	PREFETCHT0   4800(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(AX), Y3, Y0
-	PREFETCHT0   4864(AX)
-	VPBROADCASTD 8(CX), Y1
+	VPAND        64(BX), Y3, Y0
+	PREFETCHT0   4864(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        128(AX), Y3, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD 16(CX), Y1
+	VPAND        128(BX), Y3, Y0
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        192(AX), Y3, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 24(CX), Y1
+	VPAND        192(BX), Y3, Y0
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y4, Y2, Y2
 	VPADDD       Y2, Y5, Y5
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y6, Y6
-	VCVTPH2PS    256(AX), Y0
-	VCVTPH2PS    288(AX), Y2
+	VCVTPH2PS    256(BX), Y0
+	VCVTPH2PS    288(BX), Y2
 	VMULPS       Y7, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y3, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        96(AX), Y3, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPAND        96(BX), Y3, Y0
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        160(AX), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPAND        160(BX), Y3, Y0
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        224(AX), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPAND        224(BX), Y3, Y0
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y4, Y2, Y2
 	VPADDD       Y2, Y5, Y5
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y6, Y6
-	VCVTPH2PS    272(AX), Y0
-	VCVTPH2PS    304(AX), Y2
+	VCVTPH2PS    272(BX), Y0
+	VCVTPH2PS    304(BX), Y2
 	VMULPS       Y7, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y5
 	VMOVUPS      Y5, 64(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y6
 	VMOVUPS      Y6, 96(DI)
-	ADDQ         $0x00000140, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -3893,12 +3916,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -3909,14 +3932,43 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ41x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ41x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ41x3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -3936,102 +3988,102 @@ TEXT ·productQ41x3AVX2(SB), $224-72
 	VMOVD        R8, X8
 	VPBROADCASTD X8, Y8
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	PREFETCHT0   4800(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y3, Y0
+	PREFETCHT0   4800(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VPAND        64(AX), Y3, Y0
-	PREFETCHT0   4864(AX)
-	VPBROADCASTD 12(CX), Y1
+	VPAND        64(BX), Y3, Y0
+	PREFETCHT0   4864(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        128(AX), Y3, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD 24(CX), Y1
+	VPAND        128(BX), Y3, Y0
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        192(AX), Y3, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 36(CX), Y1
+	VPAND        192(BX), Y3, Y0
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
 	VPMADDWD     Y4, Y2, Y2
@@ -4040,123 +4092,123 @@ back2:
 	VPADDD       Y9, Y6, Y6
 	VPMADDWD     Y4, Y10, Y10
 	VPADDD       Y10, Y7, Y7
-	VCVTPH2PS    256(AX), Y0
-	VCVTPH2PS    288(AX), Y2
+	VCVTPH2PS    256(BX), Y0
+	VCVTPH2PS    288(BX), Y2
 	VMULPS       Y8, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y7
 	VMOVUPS      Y7, 64(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y3, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VPAND        96(AX), Y3, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPAND        96(BX), Y3, Y0
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        160(AX), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPAND        160(BX), Y3, Y0
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        224(AX), Y3, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPAND        224(BX), Y3, Y0
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
 	VPMADDWD     Y4, Y2, Y2
@@ -4165,153 +4217,126 @@ back3:
 	VPADDD       Y9, Y6, Y6
 	VPMADDWD     Y4, Y10, Y10
 	VPADDD       Y10, Y7, Y7
-	VCVTPH2PS    272(AX), Y0
-	VCVTPH2PS    304(AX), Y2
+	VCVTPH2PS    272(BX), Y0
+	VCVTPH2PS    304(BX), Y2
 	VMULPS       Y8, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y5
 	VMOVUPS      Y5, 96(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y6
 	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y7
 	VMOVUPS      Y7, 160(DI)
-	ADDQ         $0x00000140, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -4321,12 +4346,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -4340,14 +4365,46 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ41x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ41x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ41x4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ41x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -4369,126 +4426,126 @@ TEXT ·productQ41x4AVX2(SB), $288-72
 	VMOVD        R8, X9
 	VPBROADCASTD X9, Y9
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	PREFETCHT0   4800(AX)
-	VPBROADCASTD (CX), Y1
+back3:
+	VPAND        (BX), Y3, Y0
+	PREFETCHT0   4800(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y11
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y12
-	VPAND        64(AX), Y3, Y0
-	PREFETCHT0   4864(AX)
-	VPBROADCASTD 16(CX), Y1
+	VPAND        64(BX), Y3, Y0
+	PREFETCHT0   4864(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VPAND        128(AX), Y3, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD 32(CX), Y1
+	VPAND        128(BX), Y3, Y0
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VPAND        192(AX), Y3, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 48(CX), Y1
+	VPAND        192(BX), Y3, Y0
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 64(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
 	VPMADDWD     Y4, Y2, Y2
@@ -4499,155 +4556,155 @@ back2:
 	VPADDD       Y11, Y7, Y7
 	VPMADDWD     Y4, Y12, Y12
 	VPADDD       Y12, Y8, Y8
-	VCVTPH2PS    256(AX), Y0
-	VCVTPH2PS    288(AX), Y2
+	VCVTPH2PS    256(BX), Y0
+	VCVTPH2PS    288(BX), Y2
 	VMULPS       Y9, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y7
 	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y8
 	VMOVUPS      Y8, 96(DI)
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VPBROADCASTD (CX), Y1
+back4:
+	VPAND        32(BX), Y3, Y0
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y11
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y12
-	VPAND        96(AX), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPAND        96(BX), Y3, Y0
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VPAND        160(AX), Y3, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPAND        160(BX), Y3, Y0
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VPAND        224(AX), Y3, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPAND        224(BX), Y3, Y0
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y2, Y2
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y11, Y11
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y12, Y12
 	VPMADDWD     Y4, Y2, Y2
@@ -4658,189 +4715,159 @@ back3:
 	VPADDD       Y11, Y7, Y7
 	VPMADDWD     Y4, Y12, Y12
 	VPADDD       Y12, Y8, Y8
-	VCVTPH2PS    272(AX), Y0
-	VCVTPH2PS    304(AX), Y2
+	VCVTPH2PS    272(BX), Y0
+	VCVTPH2PS    304(BX), Y2
 	VMULPS       Y9, Y2, Y2
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y5, Y5
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y5
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y5
 	VMOVUPS      Y5, 128(DI)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y6
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y6
 	VMOVUPS      Y6, 160(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y7
 	VMOVUPS      Y7, 192(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y8
 	VMOVUPS      Y8, 224(DI)
-	ADDQ         $0x00000140, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -4850,12 +4877,12 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
@@ -4872,14 +4899,49 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ50x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ50x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ50x1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
@@ -4895,254 +4957,225 @@ TEXT ·productQ50x1AVX2(SB), $96-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
-	VPBROADCASTD 32(CX), Y6
+loop2:
+	VPBROADCASTD 32(AX), Y6
 	VPSRAD       $0x03, Y6, Y6
-	CMPW         (SI), $+0
-	JNE          large2
-
-back2:
-	VPAND        (AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD (CX), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
-	VPSLLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 4(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
-	VPSLLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 8(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
-	VPSLLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 12(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VMOVDQU      (AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 16(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
-	VPSRLW       $0x02, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
-	VPSRLW       $0x03, Y1, Y1
-	VPAND        Y3, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMADDWD     Y4, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	VCVTPH2PS    320(AX), Y0
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (DI), Y1, Y6
-	VMOVUPS      Y6, (DI)
-	VPBROADCASTD 32(CX), Y6
-	VPSRAD       $0x03, Y6, Y6
-	CMPW         (SI), $+0
+	CMPW         (DX), $+0
 	JNE          large3
 
 back3:
-	VPAND        32(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        (BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        96(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        64(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 4(CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPAND        160(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        128(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPAND        224(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        192(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y6, Y6
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y6, Y6
-	VCVTPH2PS    336(AX), Y0
+	VCVTPH2PS    320(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
+	VPBROADCASTD 32(AX), Y6
+	VPSRAD       $0x03, Y6, Y6
+	CMPW         (DX), $+0
+	JNE          large4
+
+back4:
+	VPAND        32(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD (AX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPAND        96(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
+	VPSLLW       $0x03, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 4(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        160(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
+	VPSLLW       $0x02, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 8(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        224(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
+	VPSLLW       $0x01, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 12(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMADDWD     Y4, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	VMOVDQU      32(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VMOVDQU      288(BX), Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 16(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      96(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VMOVDQU      288(BX), Y1
+	VPSRLW       $0x01, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 20(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      160(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VMOVDQU      288(BX), Y1
+	VPSRLW       $0x02, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 24(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      224(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y2, Y0, Y0
+	VMOVDQU      288(BX), Y1
+	VPSRLW       $0x03, Y1, Y1
+	VPAND        Y3, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VPBROADCASTD 28(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMADDWD     Y4, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	VCVTPH2PS    336(BX), Y0
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y0, Y6, Y6
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
-	ADDQ         $0x00000160, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000160, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X5
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X5, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X5
-	VMOVDQU      256(AX), Y1
-	VPSRLW       X5, Y1, Y1
-	VPAND        words01<>+0(SB), Y1, Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -5152,20 +5185,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X5, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X5
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       X5, Y1, Y1
 	VPAND        words01<>+0(SB), Y1, Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPOR         Y1, Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
@@ -5173,14 +5206,48 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ50x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(BX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ50x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ50x2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
@@ -5198,348 +5265,316 @@ TEXT ·productQ50x2AVX2(SB), $160-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
-	VPBROADCASTD 64(CX), Y7
+loop2:
+	VPBROADCASTD 64(AX), Y7
 	VPSRAD       $0x03, Y7, Y7
-	VPBROADCASTD 68(CX), Y8
+	VPBROADCASTD 68(AX), Y8
 	VPSRAD       $0x03, Y8, Y8
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+back3:
+	VPAND        (BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        64(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 8(CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        128(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        128(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        192(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        192(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 24(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y4, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y4, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VCVTPH2PS    320(AX), Y0
+	VCVTPH2PS    320(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y8
 	VMOVUPS      Y8, 32(DI)
-	VPBROADCASTD 64(CX), Y7
+	VPBROADCASTD 64(AX), Y7
 	VPSRAD       $0x03, Y7, Y7
-	VPBROADCASTD 68(CX), Y8
+	VPBROADCASTD 68(AX), Y8
 	VPSRAD       $0x03, Y8, Y8
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+back4:
+	VPAND        32(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        96(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        96(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        160(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        160(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        224(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        224(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y4, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y4, Y5, Y5
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y4, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VCVTPH2PS    336(AX), Y0
+	VCVTPH2PS    336(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y7
 	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y8
 	VMOVUPS      Y8, 96(DI)
-	ADDQ         $0x00000160, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000160, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 64(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain1_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 96(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X5
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X5, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X5
-	VMOVDQU      256(AX), Y1
-	VPSRLW       X5, Y1, Y1
-	VPAND        words01<>+0(SB), Y1, Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -5549,20 +5584,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X5, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X5
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       X5, Y1, Y1
 	VPAND        words01<>+0(SB), Y1, Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPOR         Y1, Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
@@ -5573,14 +5608,51 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ50x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(BX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ50x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ50x3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
@@ -5600,72 +5672,72 @@ TEXT ·productQ50x3AVX2(SB), $224-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
-	VPBROADCASTD 96(CX), Y8
+loop2:
+	VPBROADCASTD 96(AX), Y8
 	VPSRAD       $0x03, Y8, Y8
-	VPBROADCASTD 100(CX), Y9
+	VPBROADCASTD 100(AX), Y9
 	VPSRAD       $0x03, Y9, Y9
-	VPBROADCASTD 104(CX), Y10
+	VPBROADCASTD 104(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+back3:
+	VPAND        (BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        64(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 12(CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        128(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        128(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 24(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        192(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        192(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 36(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y4, Y5, Y5
@@ -5674,65 +5746,65 @@ back2:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y4, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y4, Y5, Y5
@@ -5741,83 +5813,83 @@ back2:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y4, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VCVTPH2PS    320(AX), Y0
+	VCVTPH2PS    320(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y10
 	VMOVUPS      Y10, 64(DI)
-	VPBROADCASTD 96(CX), Y8
+	VPBROADCASTD 96(AX), Y8
 	VPSRAD       $0x03, Y8, Y8
-	VPBROADCASTD 100(CX), Y9
+	VPBROADCASTD 100(AX), Y9
 	VPSRAD       $0x03, Y9, Y9
-	VPBROADCASTD 104(CX), Y10
+	VPBROADCASTD 104(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+back4:
+	VPAND        32(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        96(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        96(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        160(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        160(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        224(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        224(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y4, Y5, Y5
@@ -5826,64 +5898,64 @@ back3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y4, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y4, Y5, Y5
@@ -5892,150 +5964,115 @@ back3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y4, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	VCVTPH2PS    336(AX), Y0
+	VCVTPH2PS    336(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y8
 	VMOVUPS      Y8, 96(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y9
 	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y10
 	VMOVUPS      Y10, 160(DI)
-	ADDQ         $0x00000160, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000160, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 96(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain1_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 128(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain2_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 160(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X5
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X5, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X5
-	VMOVDQU      256(AX), Y1
-	VPSRLW       X5, Y1, Y1
-	VPAND        words01<>+0(SB), Y1, Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -6045,20 +6082,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X5, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X5
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       X5, Y1, Y1
 	VPAND        words01<>+0(SB), Y1, Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPOR         Y1, Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
@@ -6072,14 +6109,54 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ50x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(BX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ50x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ50x4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ50x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y1, Y1, Y1
@@ -6101,85 +6178,85 @@ TEXT ·productQ50x4AVX2(SB), $288-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
-	VPBROADCASTD 128(CX), Y9
+loop2:
+	VPBROADCASTD 128(AX), Y9
 	VPSRAD       $0x03, Y9, Y9
-	VPBROADCASTD 132(CX), Y10
+	VPBROADCASTD 132(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	VPBROADCASTD 136(CX), Y11
+	VPBROADCASTD 136(AX), Y11
 	VPSRAD       $0x03, Y11, Y11
-	VPBROADCASTD 140(CX), Y12
+	VPBROADCASTD 140(AX), Y12
 	VPSRAD       $0x03, Y12, Y12
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+back3:
+	VPAND        (BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4928(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4928(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        64(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        128(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        128(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        192(AX), Y2, Y0
-	VMOVDQU      256(AX), Y1
+	VPAND        192(BX), Y2, Y0
+	VMOVDQU      256(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y4, Y5, Y5
@@ -6190,76 +6267,76 @@ back2:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 64(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      256(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y4, Y5, Y5
@@ -6270,101 +6347,101 @@ back2:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VCVTPH2PS    320(AX), Y0
+	VCVTPH2PS    320(BX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y11
 	VMOVUPS      Y11, 64(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y12
 	VMOVUPS      Y12, 96(DI)
-	VPBROADCASTD 128(CX), Y9
+	VPBROADCASTD 128(AX), Y9
 	VPSRAD       $0x03, Y9, Y9
-	VPBROADCASTD 132(CX), Y10
+	VPBROADCASTD 132(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	VPBROADCASTD 136(CX), Y11
+	VPBROADCASTD 136(AX), Y11
 	VPSRAD       $0x03, Y11, Y11
-	VPBROADCASTD 140(CX), Y12
+	VPBROADCASTD 140(AX), Y12
 	VPSRAD       $0x03, Y12, Y12
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+back4:
+	VPAND        32(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        96(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        96(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        160(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        160(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        224(AX), Y2, Y0
-	VMOVDQU      288(AX), Y1
+	VPAND        224(BX), Y2, Y0
+	VMOVDQU      288(BX), Y1
 	VPSLLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y4, Y5, Y5
@@ -6375,75 +6452,75 @@ back3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x01, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x02, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y2, Y0, Y0
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      288(BX), Y1
 	VPSRLW       $0x03, Y1, Y1
 	VPAND        Y3, Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y4, Y5, Y5
@@ -6454,183 +6531,145 @@ back3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	VCVTPH2PS    336(AX), Y0
+	VCVTPH2PS    336(BX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y9
 	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y10
 	VMOVUPS      Y10, 160(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y11
 	VMOVUPS      Y11, 192(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y12
 	VMOVUPS      Y12, 224(DI)
-	ADDQ         $0x00000160, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000160, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 128(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain1_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 160(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain2_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 192(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain3_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 224(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain3_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X5
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X5, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X5
-	VMOVDQU      256(AX), Y1
-	VPSRLW       X5, Y1, Y1
-	VPAND        words01<>+0(SB), Y1, Y1
-	VPSLLW       $0x04, Y1, Y1
-	VPOR         Y1, Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y12, Y12
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -6640,20 +6679,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X5, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X5
-	VMOVDQU      288(AX), Y1
+	VMOVDQU      256(BX), Y1
 	VPSRLW       X5, Y1, Y1
 	VPAND        words01<>+0(SB), Y1, Y1
 	VPSLLW       $0x04, Y1, Y1
 	VPOR         Y1, Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
@@ -6670,14 +6709,57 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ51x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X5
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X5, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X5
+	VMOVDQU      288(BX), Y1
+	VPSRLW       X5, Y1, Y1
+	VPAND        words01<>+0(SB), Y1, Y1
+	VPSLLW       $0x04, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ51x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ51x1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -6696,263 +6778,234 @@ TEXT ·productQ51x1AVX2(SB), $96-72
 	VMOVD        R8, X8
 	VPBROADCASTD X8, Y8
 
-loop1:
+loop2:
 	VPXOR Y7, Y7, Y7
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+back3:
+	VPAND        (BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        64(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        64(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 4(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        128(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        128(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 8(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        192(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        192(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 12(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5248(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5248(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5312(AX)
-	VPBROADCASTD 20(CX), Y1
+	PREFETCHT0   5312(BX)
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VCVTPH2PS    320(AX), Y0
-	VCVTPH2PS    352(AX), Y2
+	VCVTPH2PS    320(BX), Y0
+	VCVTPH2PS    352(BX), Y2
 	VMULPS       Y8, Y2, Y2
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
 	VPXOR        Y7, Y7, Y7
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+back4:
+	VPAND        32(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPAND        96(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        96(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        160(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        160(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPAND        224(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        224(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
-	VCVTPH2PS    336(AX), Y0
-	VCVTPH2PS    368(AX), Y2
+	VCVTPH2PS    336(BX), Y0
+	VCVTPH2PS    368(BX), Y2
 	VMULPS       Y8, Y2, Y2
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y7
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X1
-	VMOVDQU      256(AX), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -6962,20 +7015,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X1
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words01<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
@@ -6983,14 +7036,48 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ51x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(BX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ51x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ51x2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -7011,361 +7098,329 @@ TEXT ·productQ51x2AVX2(SB), $160-72
 	VMOVD        R8, X10
 	VPBROADCASTD X10, Y10
 
-loop1:
+loop2:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+back3:
+	VPAND        (BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        64(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 8(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        128(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        128(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        192(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        192(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 24(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5248(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5248(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5312(AX)
-	VPBROADCASTD 40(CX), Y1
+	PREFETCHT0   5312(BX)
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VCVTPH2PS    320(AX), Y0
-	VCVTPH2PS    352(AX), Y2
+	VCVTPH2PS    320(BX), Y0
+	VCVTPH2PS    352(BX), Y2
 	VMULPS       Y10, Y2, Y2
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+back4:
+	VPAND        32(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        96(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        96(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        160(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        160(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        224(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        224(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y8, Y8
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
-	VCVTPH2PS    336(AX), Y0
-	VCVTPH2PS    368(AX), Y2
+	VCVTPH2PS    336(BX), Y0
+	VCVTPH2PS    368(BX), Y2
 	VMULPS       Y10, Y2, Y2
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y8
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X1
-	VMOVDQU      256(AX), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -7375,20 +7430,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X1
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words01<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
@@ -7399,14 +7454,51 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ51x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(BX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ51x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ51x3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -7429,69 +7521,69 @@ TEXT ·productQ51x3AVX2(SB), $224-72
 	VMOVD        R8, X12
 	VPBROADCASTD X12, Y12
 
-loop1:
+loop2:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+back3:
+	VPAND        (BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        64(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 12(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        128(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        128(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 24(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        192(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        192(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 36(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7500,66 +7592,66 @@ back2:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5248(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5248(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5312(AX)
-	VPBROADCASTD 60(CX), Y1
+	PREFETCHT0   5312(BX)
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7568,91 +7660,91 @@ back2:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VCVTPH2PS    320(AX), Y0
-	VCVTPH2PS    352(AX), Y2
+	VCVTPH2PS    320(BX), Y0
+	VCVTPH2PS    352(BX), Y2
 	VMULPS       Y12, Y2, Y2
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y11
 	VMOVUPS      Y11, 64(DI)
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+back4:
+	VPAND        32(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        96(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        96(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        160(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        160(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        224(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        224(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7661,64 +7753,64 @@ back3:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7727,161 +7819,126 @@ back3:
 	VPADDD       Y7, Y10, Y10
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
-	VCVTPH2PS    336(AX), Y0
-	VCVTPH2PS    368(AX), Y2
+	VCVTPH2PS    336(BX), Y0
+	VCVTPH2PS    368(BX), Y2
 	VMULPS       Y12, Y2, Y2
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y9
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X1
-	VMOVDQU      256(AX), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -7891,20 +7948,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X1
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words01<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
@@ -7918,14 +7975,54 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productQ51x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(BX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productQ51x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ51x4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ51x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -7950,81 +8047,81 @@ TEXT ·productQ51x4AVX2(SB), $288-72
 	VMOVD        R8, X14
 	VPBROADCASTD X14, Y14
 
-loop1:
+loop2:
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
 	VPXOR Y13, Y13, Y13
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+back3:
+	VPAND        (BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   4992(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4992(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        64(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        64(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5056(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5056(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        128(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        128(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5120(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5120(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        192(AX), Y3, Y0
-	VMOVDQU      256(AX), Y2
+	VPAND        192(BX), Y3, Y0
+	VMOVDQU      256(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5184(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5184(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8035,77 +8132,77 @@ back2:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5248(AX)
-	VPBROADCASTD 64(CX), Y1
+	PREFETCHT0   5248(BX)
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	PREFETCHT0   5312(AX)
-	VPBROADCASTD 80(CX), Y1
+	PREFETCHT0   5312(BX)
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      256(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8116,111 +8213,111 @@ back2:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VCVTPH2PS    320(AX), Y0
-	VCVTPH2PS    352(AX), Y2
+	VCVTPH2PS    320(BX), Y0
+	VCVTPH2PS    352(BX), Y2
 	VMULPS       Y14, Y2, Y2
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y10
 	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y11
 	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y12
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y12
 	VMOVUPS      Y12, 64(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y13
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y13
 	VMOVUPS      Y13, 96(DI)
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	VPXOR        Y13, Y13, Y13
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+back4:
+	VPAND        32(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        96(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        96(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        160(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        160(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        224(AX), Y3, Y0
-	VMOVDQU      288(AX), Y2
+	VPAND        224(BX), Y3, Y0
+	VMOVDQU      288(BX), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8231,75 +8328,75 @@ back3:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      288(BX), Y2
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8310,197 +8407,159 @@ back3:
 	VPADDD       Y8, Y12, Y12
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
-	VCVTPH2PS    336(AX), Y0
-	VCVTPH2PS    368(AX), Y2
+	VCVTPH2PS    336(BX), Y0
+	VCVTPH2PS    368(BX), Y2
 	VMULPS       Y14, Y2, Y2
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y10
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y11
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y12
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y12
 	VMOVUPS      Y12, 192(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VCVTDQ2PS    Y1, Y1
 	VFMADD231PS  Y1, Y2, Y13
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y13
 	VMOVUPS      Y13, 224(DI)
-	ADDQ         $0x00000180, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000180, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R9, R10
-	ANDL         $0x0000000f, R10
-	VMOVD        R10, X1
-	VMOVDQU      256(AX), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -8510,20 +8569,20 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	MOVL         R9, R10
 	ANDL         $0x0000000f, R10
 	VMOVD        R10, X1
-	VMOVDQU      288(AX), Y2
+	VMOVDQU      256(BX), Y2
 	VPSRLW       X1, Y2, Y2
 	VPAND        words01<>+0(SB), Y2, Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y10, Y10
@@ -8540,14 +8599,57 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productIQ4NLx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R9, R10
+	ANDL         $0x0000000f, R10
+	VMOVD        R10, X1
+	VMOVDQU      288(BX), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productIQ4NLx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx1AVX2(SB), $96-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4NLx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -8561,244 +8663,220 @@ TEXT ·productIQ4NLx1AVX2(SB), $96-72
 	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y4, Y0
+back3:
+	VPAND        (BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4896(AX)
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        64(AX), Y4, Y0
+	VPAND        64(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4960(AX)
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        128(AX), Y4, Y0
+	VPAND        128(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5024(AX)
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        192(AX), Y4, Y0
+	VPAND        192(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5088(AX)
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VPXOR        Y6, Y6, Y6
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y4, Y0
+back4:
+	VPAND        32(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        96(AX), Y4, Y0
+	VPAND        96(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        160(AX), Y4, Y0
+	VPAND        160(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPAND        224(AX), Y4, Y0
+	VPAND        224(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -8808,15 +8886,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
@@ -8824,14 +8902,43 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productIQ4NLx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productIQ4NLx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx2AVX2(SB), $160-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4NLx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -8847,364 +8954,337 @@ TEXT ·productIQ4NLx2AVX2(SB), $160-72
 	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y4, Y0
+back3:
+	VPAND        (BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4896(AX)
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        64(AX), Y4, Y0
+	VPAND        64(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4960(AX)
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        128(AX), Y4, Y0
+	VPAND        128(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5024(AX)
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        192(AX), Y4, Y0
+	VPAND        192(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5088(AX)
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y4, Y0
+back4:
+	VPAND        32(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        96(AX), Y4, Y0
+	VPAND        96(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        160(AX), Y4, Y0
+	VPAND        160(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPAND        224(AX), Y4, Y0
+	VPAND        224(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y6
 	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y7
 	VMOVUPS      Y7, 96(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -9214,15 +9294,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
@@ -9233,14 +9313,46 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productIQ4NLx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productIQ4NLx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx3AVX2(SB), $224-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4NLx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -9258,484 +9370,454 @@ TEXT ·productIQ4NLx3AVX2(SB), $224-72
 	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y4, Y0
+back3:
+	VPAND        (BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4896(AX)
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        64(AX), Y4, Y0
+	VPAND        64(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4960(AX)
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        128(AX), Y4, Y0
+	VPAND        128(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5024(AX)
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        192(AX), Y4, Y0
+	VPAND        192(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5088(AX)
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y4, Y0
+back4:
+	VPAND        32(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        96(AX), Y4, Y0
+	VPAND        96(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        160(AX), Y4, Y0
+	VPAND        160(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPAND        224(AX), Y4, Y0
+	VPAND        224(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y6
 	VMOVUPS      Y6, 96(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y7
 	VMOVUPS      Y7, 128(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y8
 	VMOVUPS      Y8, 160(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -9745,15 +9827,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
@@ -9767,14 +9849,49 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productIQ4NLx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productIQ4NLx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4NLx4AVX2(SB), $288-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4NLx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -9794,604 +9911,571 @@ TEXT ·productIQ4NLx4AVX2(SB), $288-72
 	VMOVD          R8, X5
 	VPBROADCASTD   X5, Y5
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	CMPW  (SI), $+0
-	JNE   large2
+	CMPW  (DX), $+0
+	JNE   large3
 
-back2:
-	VPAND        (AX), Y4, Y0
+back3:
+	VPAND        (BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4896(AX)
+	PREFETCHT0   4896(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        64(AX), Y4, Y0
+	VPAND        64(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   4960(AX)
+	PREFETCHT0   4960(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        128(AX), Y4, Y0
+	VPAND        128(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5024(AX)
+	PREFETCHT0   5024(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        192(AX), Y4, Y0
+	VPAND        192(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
-	PREFETCHT0   5088(AX)
+	PREFETCHT0   5088(BX)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VCVTPH2PS    256(AX), Y0
+	VCVTPH2PS    256(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y4, Y0
+back4:
+	VPAND        32(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        96(AX), Y4, Y0
+	VPAND        96(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        160(AX), Y4, Y0
+	VPAND        160(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPAND        224(AX), Y4, Y0
+	VPAND        224(BX), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VCVTPH2PS    272(AX), Y0
+	VCVTPH2PS    272(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y6
 	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y7
 	VMOVUPS      Y7, 160(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y8
 	VMOVUPS      Y8, 192(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y9
 	VMOVUPS      Y9, 224(DI)
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000120, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -10401,15 +10485,15 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
@@ -10426,14 +10510,52 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productMXFP4x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productMXFP4x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, FMA3, MMX+
-TEXT ·productMXFP4x1AVX2(SB), $96-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productMXFP4x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
@@ -10453,136 +10575,69 @@ TEXT ·productMXFP4x1AVX2(SB), $96-72
 	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
-loop1:
-	VPBROADCASTD 32(CX), Y8
+loop2:
+	VPBROADCASTD 32(AX), Y8
 	VPSRAD       $0x03, Y8, Y8
-	CMPW         (SI), $+0
-	JNE          large2
-
-back2:
-	VPAND        (AX), Y3, Y0
-	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        64(AX), Y3, Y0
-	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 4(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        128(AX), Y3, Y0
-	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 8(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPAND        192(AX), Y3, Y0
-	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 12(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y6, Y7, Y7
-	VPADDD       Y7, Y8, Y8
-	VMOVDQU      (AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5152(AX)
-	VPBROADCASTD 16(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      64(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 20(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      128(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 24(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VMOVDQU      192(AX), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 28(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y7, Y7
-	VPMADDWD     Y6, Y7, Y7
-	VPADDD       Y7, Y8, Y8
-	VPMOVZXBD    256(AX), Y1
-	VPSLLD       $0x17, Y1, Y0
-	VPSUBD       Y4, Y0, Y0
-	VPSLLD       $0x15, Y1, Y1
-	VPADDD       Y5, Y1, Y1
-	VPMAXSD      Y1, Y0, Y0
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 36(CX), Y1
-	VFMADD213PS  (DI), Y1, Y8
-	VMOVUPS      Y8, (DI)
-	VPBROADCASTD 32(CX), Y8
-	VPSRAD       $0x03, Y8, Y8
-	CMPW         (SI), $+0
+	CMPW         (DX), $+0
 	JNE          large3
 
 back3:
-	VPAND        32(AX), Y3, Y0
+	VPAND        (BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPAND        96(AX), Y3, Y0
+	VPAND        64(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 4(CX), Y1
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        160(AX), Y3, Y0
+	VPAND        128(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 8(CX), Y1
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPAND        224(AX), Y3, Y0
+	VPAND        192(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 12(CX), Y1
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y8, Y8
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5152(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y8, Y8
-	VPMOVZXBD    264(AX), Y1
+	VPMOVZXBD    256(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -10590,75 +10645,119 @@ back3:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 36(CX), Y1
+	VBROADCASTSS 36(AX), Y1
+	VFMADD213PS  (DI), Y1, Y8
+	VMOVUPS      Y8, (DI)
+	VPBROADCASTD 32(AX), Y8
+	VPSRAD       $0x03, Y8, Y8
+	CMPW         (DX), $+0
+	JNE          large4
+
+back4:
+	VPAND        32(BX), Y3, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD (AX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VPAND        96(BX), Y3, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 4(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        160(BX), Y3, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 8(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPAND        224(BX), Y3, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 12(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y6, Y7, Y7
+	VPADDD       Y7, Y8, Y8
+	VMOVDQU      32(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 16(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y7
+	VMOVDQU      96(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 20(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      160(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 24(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VMOVDQU      224(BX), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPBROADCASTD 28(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y7, Y7
+	VPMADDWD     Y6, Y7, Y7
+	VPADDD       Y7, Y8, Y8
+	VPMOVZXBD    264(BX), Y1
+	VPSLLD       $0x17, Y1, Y0
+	VPSUBD       Y4, Y0, Y0
+	VPSLLD       $0x15, Y1, Y1
+	VPADDD       Y5, Y1, Y1
+	VPMAXSD      Y1, Y0, Y0
+	VCVTDQ2PS    Y8, Y8
+	VMULPS       Y0, Y8, Y8
+	VBROADCASTSS 36(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y8
 	VMOVUPS      Y8, 32(DI)
-	ADDQ         $0x00000110, AX
-	ADDQ         $0x00000028, CX
-	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000110, BX
+	ADDQ         $0x00000028, AX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -10668,14 +10767,14 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
@@ -10683,14 +10782,42 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productMXFP4x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productMXFP4x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, FMA3, MMX+
-TEXT ·productMXFP4x2AVX2(SB), $160-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productMXFP4x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
@@ -10712,97 +10839,97 @@ TEXT ·productMXFP4x2AVX2(SB), $160-72
 	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
-loop1:
-	VPBROADCASTD 64(CX), Y9
+loop2:
+	VPBROADCASTD 64(AX), Y9
 	VPSRAD       $0x03, Y9, Y9
-	VPBROADCASTD 68(CX), Y10
+	VPBROADCASTD 68(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y3, Y0
+back3:
+	VPAND        (BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        64(AX), Y3, Y0
+	VPAND        64(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 8(CX), Y1
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        128(AX), Y3, Y0
+	VPAND        128(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        192(AX), Y3, Y0
+	VPAND        192(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 24(CX), Y1
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPMADDWD     Y6, Y8, Y8
 	VPADDD       Y8, Y10, Y10
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5152(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5152(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPMADDWD     Y6, Y8, Y8
 	VPADDD       Y8, Y10, Y10
-	VPMOVZXBD    256(AX), Y1
+	VPMOVZXBD    256(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -10810,99 +10937,99 @@ back2:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
-	VPBROADCASTD 64(CX), Y9
+	VPBROADCASTD 64(AX), Y9
 	VPSRAD       $0x03, Y9, Y9
-	VPBROADCASTD 68(CX), Y10
+	VPBROADCASTD 68(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
+back4:
+	VPAND        32(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPAND        96(AX), Y3, Y0
+	VPAND        96(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        160(AX), Y3, Y0
+	VPAND        160(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPAND        224(AX), Y3, Y0
+	VPAND        224(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPMADDWD     Y6, Y8, Y8
 	VPADDD       Y8, Y10, Y10
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y6, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPMADDWD     Y6, Y8, Y8
 	VPADDD       Y8, Y10, Y10
-	VPMOVZXBD    264(AX), Y1
+	VPMOVZXBD    264(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -10910,108 +11037,82 @@ back3:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 72(CX), Y1
+	VBROADCASTSS 72(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y9
 	VMOVUPS      Y9, 64(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 76(CX), Y1
+	VBROADCASTSS 76(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y10
 	VMOVUPS      Y10, 96(DI)
-	ADDQ         $0x00000110, AX
-	ADDQ         $0x00000050, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000110, BX
+	ADDQ         $0x00000050, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 64(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain1_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 96(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -11021,14 +11122,14 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
@@ -11039,14 +11140,45 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productMXFP4x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productMXFP4x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, FMA3, MMX+
-TEXT ·productMXFP4x3AVX2(SB), $224-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productMXFP4x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
@@ -11070,60 +11202,60 @@ TEXT ·productMXFP4x3AVX2(SB), $224-72
 	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
-loop1:
-	VPBROADCASTD 96(CX), Y10
+loop2:
+	VPBROADCASTD 96(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	VPBROADCASTD 100(CX), Y11
+	VPBROADCASTD 100(AX), Y11
 	VPSRAD       $0x03, Y11, Y11
-	VPBROADCASTD 104(CX), Y12
+	VPBROADCASTD 104(AX), Y12
 	VPSRAD       $0x03, Y12, Y12
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y3, Y0
+back3:
+	VPAND        (BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        64(AX), Y3, Y0
+	VPAND        64(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 12(CX), Y1
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        128(AX), Y3, Y0
+	VPAND        128(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 24(CX), Y1
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        192(AX), Y3, Y0
+	VPAND        192(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 36(CX), Y1
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y6, Y7, Y7
@@ -11132,54 +11264,54 @@ back2:
 	VPADDD       Y8, Y11, Y11
 	VPMADDWD     Y6, Y9, Y9
 	VPADDD       Y9, Y12, Y12
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5152(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5152(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y6, Y7, Y7
@@ -11188,7 +11320,7 @@ back2:
 	VPADDD       Y8, Y11, Y11
 	VPMADDWD     Y6, Y9, Y9
 	VPADDD       Y9, Y12, Y12
-	VPMOVZXBD    256(AX), Y1
+	VPMOVZXBD    256(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -11196,68 +11328,68 @@ back2:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  (DI), Y1, Y10
 	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y11
 	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y12
 	VMOVUPS      Y12, 64(DI)
-	VPBROADCASTD 96(CX), Y10
+	VPBROADCASTD 96(AX), Y10
 	VPSRAD       $0x03, Y10, Y10
-	VPBROADCASTD 100(CX), Y11
+	VPBROADCASTD 100(AX), Y11
 	VPSRAD       $0x03, Y11, Y11
-	VPBROADCASTD 104(CX), Y12
+	VPBROADCASTD 104(AX), Y12
 	VPSRAD       $0x03, Y12, Y12
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
+back4:
+	VPAND        32(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPAND        96(AX), Y3, Y0
+	VPAND        96(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        160(AX), Y3, Y0
+	VPAND        160(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPAND        224(AX), Y3, Y0
+	VPAND        224(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y6, Y7, Y7
@@ -11266,53 +11398,53 @@ back3:
 	VPADDD       Y8, Y11, Y11
 	VPMADDWD     Y6, Y9, Y9
 	VPADDD       Y9, Y12, Y12
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y6, Y7, Y7
@@ -11321,7 +11453,7 @@ back3:
 	VPADDD       Y8, Y11, Y11
 	VPMADDWD     Y6, Y9, Y9
 	VPADDD       Y9, Y12, Y12
-	VPMOVZXBD    264(AX), Y1
+	VPMOVZXBD    264(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -11329,141 +11461,112 @@ back3:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 108(CX), Y1
+	VBROADCASTSS 108(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y10
 	VMOVUPS      Y10, 96(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 112(CX), Y1
+	VBROADCASTSS 112(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y11
 	VMOVUPS      Y11, 128(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 116(CX), Y1
+	VBROADCASTSS 116(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y12
 	VMOVUPS      Y12, 160(DI)
-	ADDQ         $0x00000110, AX
-	ADDQ         $0x00000078, CX
-	ADDQ         $0x000000c0, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000110, BX
+	ADDQ         $0x00000078, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 96(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain1_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 128(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain2_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 160(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y12, Y12
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -11473,14 +11576,14 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y10, Y10
@@ -11494,14 +11597,48 @@ next3:
 	JNZ          next3
 	JMP          back3
 
-// func productMXFP4x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4
+
+// func productMXFP4x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, FMA3, MMX+
-TEXT ·productMXFP4x4AVX2(SB), $288-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productMXFP4x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y1, Y1, Y1
@@ -11527,73 +11664,73 @@ TEXT ·productMXFP4x4AVX2(SB), $288-72
 	VMOVD          R8, X6
 	VPBROADCASTD   X6, Y6
 
-loop1:
-	VPBROADCASTD 128(CX), Y11
+loop2:
+	VPBROADCASTD 128(AX), Y11
 	VPSRAD       $0x03, Y11, Y11
-	VPBROADCASTD 132(CX), Y12
+	VPBROADCASTD 132(AX), Y12
 	VPSRAD       $0x03, Y12, Y12
-	VPBROADCASTD 136(CX), Y13
+	VPBROADCASTD 136(AX), Y13
 	VPSRAD       $0x03, Y13, Y13
-	VPBROADCASTD 140(CX), Y14
+	VPBROADCASTD 140(AX), Y14
 	VPSRAD       $0x03, Y14, Y14
-	CMPW         (SI), $+0
-	JNE          large2
+	CMPW         (DX), $+0
+	JNE          large3
 
-back2:
-	VPAND        (AX), Y3, Y0
+back3:
+	VPAND        (BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4896(AX)
-	VPBROADCASTD (CX), Y1
+	PREFETCHT0   4896(BX)
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VPAND        64(AX), Y3, Y0
+	VPAND        64(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   4960(AX)
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   4960(BX)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        128(AX), Y3, Y0
+	VPAND        128(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5024(AX)
-	VPBROADCASTD 32(CX), Y1
+	PREFETCHT0   5024(BX)
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        192(AX), Y3, Y0
+	VPAND        192(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5088(AX)
-	VPBROADCASTD 48(CX), Y1
+	PREFETCHT0   5088(BX)
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
 	VPMADDWD     Y6, Y7, Y7
@@ -11604,65 +11741,65 @@ back2:
 	VPADDD       Y9, Y13, Y13
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y14, Y14
-	VMOVDQU      (AX), Y0
+	VMOVDQU      (BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	PREFETCHT0   5152(AX)
-	VPBROADCASTD 64(CX), Y1
+	PREFETCHT0   5152(BX)
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VMOVDQU      64(AX), Y0
+	VMOVDQU      64(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      128(AX), Y0
+	VMOVDQU      128(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      192(AX), Y0
+	VMOVDQU      192(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
 	VPMADDWD     Y6, Y7, Y7
@@ -11673,7 +11810,7 @@ back2:
 	VPADDD       Y9, Y13, Y13
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y14, Y14
-	VPMOVZXBD    256(AX), Y1
+	VPMOVZXBD    256(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -11681,86 +11818,86 @@ back2:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  (DI), Y1, Y11
 	VMOVUPS      Y11, (DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y12
 	VMOVUPS      Y12, 32(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y13
 	VMOVUPS      Y13, 64(DI)
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y0, Y14, Y14
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y14
 	VMOVUPS      Y14, 96(DI)
-	VPBROADCASTD 128(CX), Y11
+	VPBROADCASTD 128(AX), Y11
 	VPSRAD       $0x03, Y11, Y11
-	VPBROADCASTD 132(CX), Y12
+	VPBROADCASTD 132(AX), Y12
 	VPSRAD       $0x03, Y12, Y12
-	VPBROADCASTD 136(CX), Y13
+	VPBROADCASTD 136(AX), Y13
 	VPSRAD       $0x03, Y13, Y13
-	VPBROADCASTD 140(CX), Y14
+	VPBROADCASTD 140(AX), Y14
 	VPSRAD       $0x03, Y14, Y14
-	CMPW         (SI), $+0
-	JNE          large3
+	CMPW         (DX), $+0
+	JNE          large4
 
-back3:
-	VPAND        32(AX), Y3, Y0
+back4:
+	VPAND        32(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VPAND        96(AX), Y3, Y0
+	VPAND        96(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        160(AX), Y3, Y0
+	VPAND        160(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VPAND        224(AX), Y3, Y0
+	VPAND        224(BX), Y3, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
 	VPMADDWD     Y6, Y7, Y7
@@ -11771,64 +11908,64 @@ back3:
 	VPADDD       Y9, Y13, Y13
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y14, Y14
-	VMOVDQU      32(AX), Y0
+	VMOVDQU      32(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y10
-	VMOVDQU      96(AX), Y0
+	VMOVDQU      96(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      160(AX), Y0
+	VMOVDQU      160(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
-	VMOVDQU      224(AX), Y0
+	VMOVDQU      224(BX), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y10, Y10
 	VPMADDWD     Y6, Y7, Y7
@@ -11839,7 +11976,7 @@ back3:
 	VPADDD       Y9, Y13, Y13
 	VPMADDWD     Y6, Y10, Y10
 	VPADDD       Y10, Y14, Y14
-	VPMOVZXBD    264(AX), Y1
+	VPMOVZXBD    264(BX), Y1
 	VPSLLD       $0x17, Y1, Y0
 	VPSUBD       Y4, Y0, Y0
 	VPSLLD       $0x15, Y1, Y1
@@ -11847,174 +11984,142 @@ back3:
 	VPMAXSD      Y1, Y0, Y0
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 144(CX), Y1
+	VBROADCASTSS 144(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y11
 	VMOVUPS      Y11, 128(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 148(CX), Y1
+	VBROADCASTSS 148(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y12
 	VMOVUPS      Y12, 160(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VBROADCASTSS 152(CX), Y1
+	VBROADCASTSS 152(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y13
 	VMOVUPS      Y13, 192(DI)
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       Y0, Y14, Y14
-	VBROADCASTSS 156(CX), Y1
+	VBROADCASTSS 156(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y14
 	VMOVUPS      Y14, 224(DI)
-	ADDQ         $0x00000110, AX
-	ADDQ         $0x000000a0, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000002, SI
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000110, BX
+	ADDQ         $0x000000a0, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000002, DX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y1
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y1, Y1
+	VADDPS       (R8), Y1, Y1
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain0_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 128(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain0_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain1_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 160(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain1_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain2_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 192(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain2_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y1, Y1
+	VADDPS  (R8), Y1, Y1
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y1, Y1
+	VADDPS (BX), Y1, Y1
 
 plain3_0:
-	VMOVUPS Y1, (AX)
+	VMOVUPS Y1, (BX)
 	VMOVUPS 224(DI), Y1
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y1, Y1
+	VADDPS  32(R8), Y1, Y1
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y1, Y1
+	VADDPS 32(BX), Y1, Y1
 
 plain3_1:
-	VMOVUPS Y1, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large2:
-	MOVWLZX (SI), R8
-
-next2:
-	TZCNTL       R8, R9
-	MOVL         R9, R10
-	ANDL         $0x0000000c, R10
-	VMOVD        R10, X1
-	MOVL         R9, R10
-	ANDL         $0x00000003, R10
-	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      (R10), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y2, Y0
-	VPAND        wordsff<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
-	VPBROADCASTD (R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 4(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 8(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y13, Y13
-	VPBROADCASTD 12(R9), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y14, Y14
-	BLSRL        R8, R8
-	JNZ          next2
-	JMP          back2
-
 large3:
-	MOVWLZX (SI), R8
+	MOVWLZX (DX), R8
 
 next3:
 	TZCNTL       R8, R9
@@ -12024,14 +12129,14 @@ next3:
 	MOVL         R9, R10
 	ANDL         $0x00000003, R10
 	SHLL         $0x06, R10
-	ADDQ         AX, R10
-	VMOVDQU      32(R10), Y0
+	ADDQ         BX, R10
+	VMOVDQU      (R10), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y2, Y0
 	VPAND        wordsff<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R9, R9
-	ADDQ         BX, R9
+	ADDQ         CX, R9
 	VPBROADCASTD (R9), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y11, Y11
@@ -12047,3 +12152,38 @@ next3:
 	BLSRL        R8, R8
 	JNZ          next3
 	JMP          back3
+
+large4:
+	MOVWLZX (DX), R8
+
+next4:
+	TZCNTL       R8, R9
+	MOVL         R9, R10
+	ANDL         $0x0000000c, R10
+	VMOVD        R10, X1
+	MOVL         R9, R10
+	ANDL         $0x00000003, R10
+	SHLL         $0x06, R10
+	ADDQ         BX, R10
+	VMOVDQU      32(R10), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y2, Y0
+	VPAND        wordsff<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R9, R9
+	ADDQ         CX, R9
+	VPBROADCASTD (R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 4(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 8(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y13, Y13
+	VPBROADCASTD 12(R9), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y14, Y14
+	BLSRL        R8, R8
+	JNZ          next4
+	JMP          back4

@@ -5,127 +5,127 @@
 package weight
 
 //go:noescape
-func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)

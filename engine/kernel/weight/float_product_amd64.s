@@ -2,267 +2,294 @@
 
 //go:build !purego && !noasm
 
-// func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x1AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	VPXORD Z1, Z1, Z1
+TEXT ·productF32x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
 
 loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000004, CX
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000004, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (BX), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x2AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000008, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000008, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x3AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x0000000c, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x0000000c, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000010, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000010, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000014, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000014, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -270,71 +297,76 @@ TEXT ·productF32x6AVX512(SB), $0-72
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000018, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000018, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x7AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -343,77 +375,82 @@ TEXT ·productF32x7AVX512(SB), $0-72
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	VFMADD231PS.BCST 24(CX), Z0, Z7
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x0000001c, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	VFMADD231PS.BCST 24(AX), Z0, Z7
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x0000001c, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
+	VADDPS           (BX), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x8AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -423,85 +460,90 @@ TEXT ·productF32x8AVX512(SB), $0-72
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VMOVUPS          (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	VFMADD231PS.BCST 24(CX), Z0, Z7
-	VFMADD231PS.BCST 28(CX), Z0, Z8
-	ADDQ             $0x00000040, AX
-	ADDQ             $0x00000020, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VMOVUPS          (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	VFMADD231PS.BCST 24(AX), Z0, Z7
+	VFMADD231PS.BCST 28(AX), Z0, Z8
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000020, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
+	VADDPS           (BX), Z7, Z7
+	VADDPS           (BX), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -512,84 +554,89 @@ TEXT ·productF32x4PairAVX512(SB), $0-72
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z7
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z8
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z10
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       64(DX), Z7, Z7
-	VADDPS       64(DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       64(BX), Z7, Z7
+	VADDPS       64(BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x4QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x4QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -608,120 +655,125 @@ TEXT ·productF32x4QuadAVX512(SB), $0-72
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	PREFETCHT1   128(SI)
 	PREFETCHT1   192(SI)
 	ADDQ         $0x00000100, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VMOVUPS      (AX)(BX*2), Z2
-	VMOVUPS      (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VMOVUPS      (CX)(BX*2), Z2
+	VMOVUPS      (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z9
 	VFMADD231PS  Z4, Z2, Z13
 	VFMADD231PS  Z4, Z3, Z17
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z10
 	VFMADD231PS  Z4, Z2, Z14
 	VFMADD231PS  Z4, Z3, Z18
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z15
 	VFMADD231PS  Z4, Z3, Z19
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z16
 	VFMADD231PS  Z4, Z3, Z20
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       128(DX), Z13, Z13
-	VADDPS       128(DX), Z14, Z14
-	VADDPS       128(DX), Z15, Z15
-	VADDPS       128(DX), Z16, Z16
-	VADDPS       192(DX), Z17, Z17
-	VADDPS       192(DX), Z18, Z18
-	VADDPS       192(DX), Z19, Z19
-	VADDPS       192(DX), Z20, Z20
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       128(BX), Z13, Z13
+	VADDPS       128(BX), Z14, Z14
+	VADDPS       128(BX), Z15, Z15
+	VADDPS       128(BX), Z16, Z16
+	VADDPS       192(BX), Z17, Z17
+	VADDPS       192(BX), Z18, Z18
+	VADDPS       192(BX), Z19, Z19
+	VADDPS       192(BX), Z20, Z20
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 128(DX), Z13, Z13
-	VADDPS 192(DX), Z17, Z17
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z14, Z14
-	VADDPS 192(DX), Z18, Z18
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z19, Z19
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 128(BX), Z13, Z13
+	VADDPS 192(BX), Z17, Z17
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z14, Z14
+	VADDPS 192(BX), Z18, Z18
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z19, Z19
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	VMOVUPS Z13, 128(AX)
-	VMOVUPS Z17, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z14, 128(AX)
-	VMOVUPS Z18, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z19, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z13, 128(CX)
+	VMOVUPS Z17, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z18, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -734,95 +786,100 @@ TEXT ·productF32x5PairAVX512(SB), $0-72
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z8
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z10
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z11
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VFMADD231PS  Z2, Z0, Z7
 	VFMADD231PS  Z2, Z1, Z12
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000014, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       64(DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       64(BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x5QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x5QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -845,139 +902,144 @@ TEXT ·productF32x5QuadAVX512(SB), $0-72
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	PREFETCHT1   128(SI)
 	PREFETCHT1   192(SI)
 	ADDQ         $0x00000100, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VMOVUPS      (AX)(BX*2), Z2
-	VMOVUPS      (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VMOVUPS      (CX)(BX*2), Z2
+	VMOVUPS      (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z10
 	VFMADD231PS  Z4, Z2, Z15
 	VFMADD231PS  Z4, Z3, Z20
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z16
 	VFMADD231PS  Z4, Z3, Z21
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z17
 	VFMADD231PS  Z4, Z3, Z22
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z13
 	VFMADD231PS  Z4, Z2, Z18
 	VFMADD231PS  Z4, Z3, Z23
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 	VFMADD231PS  Z4, Z0, Z9
 	VFMADD231PS  Z4, Z1, Z14
 	VFMADD231PS  Z4, Z2, Z19
 	VFMADD231PS  Z4, Z3, Z24
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000014, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       (DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
-	VADDPS       128(DX), Z15, Z15
-	VADDPS       128(DX), Z16, Z16
-	VADDPS       128(DX), Z17, Z17
-	VADDPS       128(DX), Z18, Z18
-	VADDPS       128(DX), Z19, Z19
-	VADDPS       192(DX), Z20, Z20
-	VADDPS       192(DX), Z21, Z21
-	VADDPS       192(DX), Z22, Z22
-	VADDPS       192(DX), Z23, Z23
-	VADDPS       192(DX), Z24, Z24
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       (BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
+	VADDPS       128(BX), Z15, Z15
+	VADDPS       128(BX), Z16, Z16
+	VADDPS       128(BX), Z17, Z17
+	VADDPS       128(BX), Z18, Z18
+	VADDPS       128(BX), Z19, Z19
+	VADDPS       192(BX), Z20, Z20
+	VADDPS       192(BX), Z21, Z21
+	VADDPS       192(BX), Z22, Z22
+	VADDPS       192(BX), Z23, Z23
+	VADDPS       192(BX), Z24, Z24
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z21, Z21
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z22, Z22
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z21, Z21
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z22, Z22
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z21, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z22, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z21, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z22, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -992,106 +1054,111 @@ TEXT ·productF32x6PairAVX512(SB), $0-72
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z10
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z11
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z12
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VFMADD231PS  Z2, Z0, Z7
 	VFMADD231PS  Z2, Z1, Z13
-	VBROADCASTSS 20(CX), Z2
+	VBROADCASTSS 20(AX), Z2
 	VFMADD231PS  Z2, Z0, Z8
 	VFMADD231PS  Z2, Z1, Z14
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000018, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF32x6QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF32x6QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1118,411 +1185,441 @@ TEXT ·productF32x6QuadAVX512(SB), $0-72
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	PREFETCHT1   128(SI)
 	PREFETCHT1   192(SI)
 	ADDQ         $0x00000100, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VMOVUPS      (AX)(BX*2), Z2
-	VMOVUPS      (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VMOVUPS      (CX)(BX*2), Z2
+	VMOVUPS      (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z17
 	VFMADD231PS  Z4, Z3, Z23
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z18
 	VFMADD231PS  Z4, Z3, Z24
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z13
 	VFMADD231PS  Z4, Z2, Z19
 	VFMADD231PS  Z4, Z3, Z25
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z14
 	VFMADD231PS  Z4, Z2, Z20
 	VFMADD231PS  Z4, Z3, Z26
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 	VFMADD231PS  Z4, Z0, Z9
 	VFMADD231PS  Z4, Z1, Z15
 	VFMADD231PS  Z4, Z2, Z21
 	VFMADD231PS  Z4, Z3, Z27
-	VBROADCASTSS 20(CX), Z4
+	VBROADCASTSS 20(AX), Z4
 	VFMADD231PS  Z4, Z0, Z10
 	VFMADD231PS  Z4, Z1, Z16
 	VFMADD231PS  Z4, Z2, Z22
 	VFMADD231PS  Z4, Z3, Z28
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000018, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       (DX), Z9, Z9
-	VADDPS       (DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
-	VADDPS       64(DX), Z15, Z15
-	VADDPS       64(DX), Z16, Z16
-	VADDPS       128(DX), Z17, Z17
-	VADDPS       128(DX), Z18, Z18
-	VADDPS       128(DX), Z19, Z19
-	VADDPS       128(DX), Z20, Z20
-	VADDPS       128(DX), Z21, Z21
-	VADDPS       128(DX), Z22, Z22
-	VADDPS       192(DX), Z23, Z23
-	VADDPS       192(DX), Z24, Z24
-	VADDPS       192(DX), Z25, Z25
-	VADDPS       192(DX), Z26, Z26
-	VADDPS       192(DX), Z27, Z27
-	VADDPS       192(DX), Z28, Z28
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       (BX), Z9, Z9
+	VADDPS       (BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
+	VADDPS       64(BX), Z15, Z15
+	VADDPS       64(BX), Z16, Z16
+	VADDPS       128(BX), Z17, Z17
+	VADDPS       128(BX), Z18, Z18
+	VADDPS       128(BX), Z19, Z19
+	VADDPS       128(BX), Z20, Z20
+	VADDPS       128(BX), Z21, Z21
+	VADDPS       128(BX), Z22, Z22
+	VADDPS       192(BX), Z23, Z23
+	VADDPS       192(BX), Z24, Z24
+	VADDPS       192(BX), Z25, Z25
+	VADDPS       192(BX), Z26, Z26
+	VADDPS       192(BX), Z27, Z27
+	VADDPS       192(BX), Z28, Z28
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z25, Z25
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z20, Z20
-	VADDPS 192(DX), Z26, Z26
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z15, Z15
-	VADDPS 128(DX), Z21, Z21
-	VADDPS 192(DX), Z27, Z27
-	ADDQ   CX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z16, Z16
-	VADDPS 128(DX), Z22, Z22
-	VADDPS 192(DX), Z28, Z28
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z25, Z25
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z20, Z20
+	VADDPS 192(BX), Z26, Z26
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z15, Z15
+	VADDPS 128(BX), Z21, Z21
+	VADDPS 192(BX), Z27, Z27
+	ADDQ   DX, BX
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z16, Z16
+	VADDPS 128(BX), Z22, Z22
+	VADDPS 192(BX), Z28, Z28
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z25, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z20, 128(AX)
-	VMOVUPS Z26, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z15, 64(AX)
-	VMOVUPS Z21, 128(AX)
-	VMOVUPS Z27, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z16, 64(AX)
-	VMOVUPS Z22, 128(AX)
-	VMOVUPS Z28, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z25, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z20, 128(CX)
+	VMOVUPS Z26, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z21, 128(CX)
+	VMOVUPS Z27, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z16, 64(CX)
+	VMOVUPS Z22, 128(CX)
+	VMOVUPS Z28, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x1AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	VPXORD Z1, Z1, Z1
+TEXT ·productF16x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
 
 loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000004, CX
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000004, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (BX), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x2AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000008, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000008, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x3AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000000c, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x0000000c, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000010, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000010, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000014, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000014, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1530,71 +1627,76 @@ TEXT ·productF16x6AVX512(SB), $0-72
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000018, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000018, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x7AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1603,77 +1705,82 @@ TEXT ·productF16x7AVX512(SB), $0-72
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	VFMADD231PS.BCST 24(CX), Z0, Z7
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000001c, CX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	VFMADD231PS.BCST 24(AX), Z0, Z7
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x0000001c, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
+	VADDPS           (BX), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x8AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1683,85 +1790,90 @@ TEXT ·productF16x8AVX512(SB), $0-72
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VCVTPH2PS        (AX), Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	VFMADD231PS.BCST 24(CX), Z0, Z7
-	VFMADD231PS.BCST 28(CX), Z0, Z8
-	ADDQ             $0x00000020, AX
+loop2:
+	PREFETCHT0       4736(CX)
+	VCVTPH2PS        (CX), Z0
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	VFMADD231PS.BCST 24(AX), Z0, Z7
+	VFMADD231PS.BCST 28(AX), Z0, Z8
 	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000020, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
+	VADDPS           (BX), Z7, Z7
+	VADDPS           (BX), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -1772,83 +1884,88 @@ TEXT ·productF16x4PairAVX512(SB), $0-72
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	ADDQ         $0x00000040, SI
-	VCVTPH2PS    (AX), Z0
-	VCVTPH2PS    (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VCVTPH2PS    (CX), Z0
+	VCVTPH2PS    (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z7
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z8
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z10
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       64(DX), Z7, Z7
-	VADDPS       64(DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       64(BX), Z7, Z7
+	VADDPS       64(BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x4QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x4QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1867,118 +1984,123 @@ TEXT ·productF16x4QuadAVX512(SB), $0-72
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VCVTPH2PS    (AX), Z0
-	VCVTPH2PS    (AX)(BX*1), Z1
-	VCVTPH2PS    (AX)(BX*2), Z2
-	VCVTPH2PS    (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VCVTPH2PS    (CX), Z0
+	VCVTPH2PS    (CX)(BX*1), Z1
+	VCVTPH2PS    (CX)(BX*2), Z2
+	VCVTPH2PS    (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z9
 	VFMADD231PS  Z4, Z2, Z13
 	VFMADD231PS  Z4, Z3, Z17
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z10
 	VFMADD231PS  Z4, Z2, Z14
 	VFMADD231PS  Z4, Z3, Z18
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z15
 	VFMADD231PS  Z4, Z3, Z19
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z16
 	VFMADD231PS  Z4, Z3, Z20
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       128(DX), Z13, Z13
-	VADDPS       128(DX), Z14, Z14
-	VADDPS       128(DX), Z15, Z15
-	VADDPS       128(DX), Z16, Z16
-	VADDPS       192(DX), Z17, Z17
-	VADDPS       192(DX), Z18, Z18
-	VADDPS       192(DX), Z19, Z19
-	VADDPS       192(DX), Z20, Z20
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       128(BX), Z13, Z13
+	VADDPS       128(BX), Z14, Z14
+	VADDPS       128(BX), Z15, Z15
+	VADDPS       128(BX), Z16, Z16
+	VADDPS       192(BX), Z17, Z17
+	VADDPS       192(BX), Z18, Z18
+	VADDPS       192(BX), Z19, Z19
+	VADDPS       192(BX), Z20, Z20
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 128(DX), Z13, Z13
-	VADDPS 192(DX), Z17, Z17
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z14, Z14
-	VADDPS 192(DX), Z18, Z18
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z19, Z19
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 128(BX), Z13, Z13
+	VADDPS 192(BX), Z17, Z17
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z14, Z14
+	VADDPS 192(BX), Z18, Z18
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z19, Z19
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	VMOVUPS Z13, 128(AX)
-	VMOVUPS Z17, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z14, 128(AX)
-	VMOVUPS Z18, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z19, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z13, 128(CX)
+	VMOVUPS Z17, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z18, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -1991,94 +2113,99 @@ TEXT ·productF16x5PairAVX512(SB), $0-72
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	ADDQ         $0x00000040, SI
-	VCVTPH2PS    (AX), Z0
-	VCVTPH2PS    (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VCVTPH2PS    (CX), Z0
+	VCVTPH2PS    (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z8
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z10
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z11
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VFMADD231PS  Z2, Z0, Z7
 	VFMADD231PS  Z2, Z1, Z12
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000014, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       64(DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       64(BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x5QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x5QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -2101,137 +2228,142 @@ TEXT ·productF16x5QuadAVX512(SB), $0-72
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VCVTPH2PS    (AX), Z0
-	VCVTPH2PS    (AX)(BX*1), Z1
-	VCVTPH2PS    (AX)(BX*2), Z2
-	VCVTPH2PS    (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VCVTPH2PS    (CX), Z0
+	VCVTPH2PS    (CX)(BX*1), Z1
+	VCVTPH2PS    (CX)(BX*2), Z2
+	VCVTPH2PS    (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z10
 	VFMADD231PS  Z4, Z2, Z15
 	VFMADD231PS  Z4, Z3, Z20
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z16
 	VFMADD231PS  Z4, Z3, Z21
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z17
 	VFMADD231PS  Z4, Z3, Z22
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z13
 	VFMADD231PS  Z4, Z2, Z18
 	VFMADD231PS  Z4, Z3, Z23
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 	VFMADD231PS  Z4, Z0, Z9
 	VFMADD231PS  Z4, Z1, Z14
 	VFMADD231PS  Z4, Z2, Z19
 	VFMADD231PS  Z4, Z3, Z24
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000014, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       (DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
-	VADDPS       128(DX), Z15, Z15
-	VADDPS       128(DX), Z16, Z16
-	VADDPS       128(DX), Z17, Z17
-	VADDPS       128(DX), Z18, Z18
-	VADDPS       128(DX), Z19, Z19
-	VADDPS       192(DX), Z20, Z20
-	VADDPS       192(DX), Z21, Z21
-	VADDPS       192(DX), Z22, Z22
-	VADDPS       192(DX), Z23, Z23
-	VADDPS       192(DX), Z24, Z24
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       (BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
+	VADDPS       128(BX), Z15, Z15
+	VADDPS       128(BX), Z16, Z16
+	VADDPS       128(BX), Z17, Z17
+	VADDPS       128(BX), Z18, Z18
+	VADDPS       128(BX), Z19, Z19
+	VADDPS       192(BX), Z20, Z20
+	VADDPS       192(BX), Z21, Z21
+	VADDPS       192(BX), Z22, Z22
+	VADDPS       192(BX), Z23, Z23
+	VADDPS       192(BX), Z24, Z24
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z21, Z21
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z22, Z22
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z21, Z21
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z22, Z22
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z21, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z22, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z21, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z22, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -2246,105 +2378,110 @@ TEXT ·productF16x6PairAVX512(SB), $0-72
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	ADDQ         $0x00000040, SI
-	VCVTPH2PS    (AX), Z0
-	VCVTPH2PS    (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VCVTPH2PS    (CX), Z0
+	VCVTPH2PS    (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z10
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z11
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z12
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VFMADD231PS  Z2, Z0, Z7
 	VFMADD231PS  Z2, Z1, Z13
-	VBROADCASTSS 20(CX), Z2
+	VBROADCASTSS 20(AX), Z2
 	VFMADD231PS  Z2, Z0, Z8
 	VFMADD231PS  Z2, Z1, Z14
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000018, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productF16x6QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productF16x6QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -2371,414 +2508,444 @@ TEXT ·productF16x6QuadAVX512(SB), $0-72
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VCVTPH2PS    (AX), Z0
-	VCVTPH2PS    (AX)(BX*1), Z1
-	VCVTPH2PS    (AX)(BX*2), Z2
-	VCVTPH2PS    (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VCVTPH2PS    (CX), Z0
+	VCVTPH2PS    (CX)(BX*1), Z1
+	VCVTPH2PS    (CX)(BX*2), Z2
+	VCVTPH2PS    (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z17
 	VFMADD231PS  Z4, Z3, Z23
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z18
 	VFMADD231PS  Z4, Z3, Z24
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z13
 	VFMADD231PS  Z4, Z2, Z19
 	VFMADD231PS  Z4, Z3, Z25
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z14
 	VFMADD231PS  Z4, Z2, Z20
 	VFMADD231PS  Z4, Z3, Z26
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 	VFMADD231PS  Z4, Z0, Z9
 	VFMADD231PS  Z4, Z1, Z15
 	VFMADD231PS  Z4, Z2, Z21
 	VFMADD231PS  Z4, Z3, Z27
-	VBROADCASTSS 20(CX), Z4
+	VBROADCASTSS 20(AX), Z4
 	VFMADD231PS  Z4, Z0, Z10
 	VFMADD231PS  Z4, Z1, Z16
 	VFMADD231PS  Z4, Z2, Z22
 	VFMADD231PS  Z4, Z3, Z28
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000018, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       (DX), Z9, Z9
-	VADDPS       (DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
-	VADDPS       64(DX), Z15, Z15
-	VADDPS       64(DX), Z16, Z16
-	VADDPS       128(DX), Z17, Z17
-	VADDPS       128(DX), Z18, Z18
-	VADDPS       128(DX), Z19, Z19
-	VADDPS       128(DX), Z20, Z20
-	VADDPS       128(DX), Z21, Z21
-	VADDPS       128(DX), Z22, Z22
-	VADDPS       192(DX), Z23, Z23
-	VADDPS       192(DX), Z24, Z24
-	VADDPS       192(DX), Z25, Z25
-	VADDPS       192(DX), Z26, Z26
-	VADDPS       192(DX), Z27, Z27
-	VADDPS       192(DX), Z28, Z28
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       (BX), Z9, Z9
+	VADDPS       (BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
+	VADDPS       64(BX), Z15, Z15
+	VADDPS       64(BX), Z16, Z16
+	VADDPS       128(BX), Z17, Z17
+	VADDPS       128(BX), Z18, Z18
+	VADDPS       128(BX), Z19, Z19
+	VADDPS       128(BX), Z20, Z20
+	VADDPS       128(BX), Z21, Z21
+	VADDPS       128(BX), Z22, Z22
+	VADDPS       192(BX), Z23, Z23
+	VADDPS       192(BX), Z24, Z24
+	VADDPS       192(BX), Z25, Z25
+	VADDPS       192(BX), Z26, Z26
+	VADDPS       192(BX), Z27, Z27
+	VADDPS       192(BX), Z28, Z28
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z25, Z25
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z20, Z20
-	VADDPS 192(DX), Z26, Z26
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z15, Z15
-	VADDPS 128(DX), Z21, Z21
-	VADDPS 192(DX), Z27, Z27
-	ADDQ   CX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z16, Z16
-	VADDPS 128(DX), Z22, Z22
-	VADDPS 192(DX), Z28, Z28
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z25, Z25
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z20, Z20
+	VADDPS 192(BX), Z26, Z26
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z15, Z15
+	VADDPS 128(BX), Z21, Z21
+	VADDPS 192(BX), Z27, Z27
+	ADDQ   DX, BX
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z16, Z16
+	VADDPS 128(BX), Z22, Z22
+	VADDPS 192(BX), Z28, Z28
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z25, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z20, 128(AX)
-	VMOVUPS Z26, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z15, 64(AX)
-	VMOVUPS Z21, 128(AX)
-	VMOVUPS Z27, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z16, 64(AX)
-	VMOVUPS Z22, 128(AX)
-	VMOVUPS Z28, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z25, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z20, 128(CX)
+	VMOVUPS Z26, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z21, 128(CX)
+	VMOVUPS Z27, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z16, 64(CX)
+	VMOVUPS Z22, 128(CX)
+	VMOVUPS Z28, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x1AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	VPXORD Z1, Z1, Z1
+TEXT ·productBF16x1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
 
 loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000004, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000004, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
+	VADDPS           (BX), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x2AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000008, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000008, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x3AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000000c, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x0000000c, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000010, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000010, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000014, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000014, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2786,72 +2953,77 @@ TEXT ·productBF16x6AVX512(SB), $0-72
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x00000018, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000018, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x7AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2860,78 +3032,83 @@ TEXT ·productBF16x7AVX512(SB), $0-72
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	VFMADD231PS.BCST 24(CX), Z0, Z7
-	ADDQ             $0x00000020, AX
-	ADDQ             $0x0000001c, CX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	VFMADD231PS.BCST 24(AX), Z0, Z7
+	ADDQ             $0x00000020, CX
+	ADDQ             $0x0000001c, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
+	VADDPS           (BX), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x8AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -2941,86 +3118,91 @@ TEXT ·productBF16x8AVX512(SB), $0-72
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-loop1:
-	PREFETCHT0       4736(AX)
-	VPMOVZXWD        (AX), Z0
+loop2:
+	PREFETCHT0       4736(CX)
+	VPMOVZXWD        (CX), Z0
 	VPSLLD           $0x10, Z0, Z0
-	VFMADD231PS.BCST (CX), Z0, Z1
-	VFMADD231PS.BCST 4(CX), Z0, Z2
-	VFMADD231PS.BCST 8(CX), Z0, Z3
-	VFMADD231PS.BCST 12(CX), Z0, Z4
-	VFMADD231PS.BCST 16(CX), Z0, Z5
-	VFMADD231PS.BCST 20(CX), Z0, Z6
-	VFMADD231PS.BCST 24(CX), Z0, Z7
-	VFMADD231PS.BCST 28(CX), Z0, Z8
-	ADDQ             $0x00000020, AX
+	VFMADD231PS.BCST (AX), Z0, Z1
+	VFMADD231PS.BCST 4(AX), Z0, Z2
+	VFMADD231PS.BCST 8(AX), Z0, Z3
+	VFMADD231PS.BCST 12(AX), Z0, Z4
+	VFMADD231PS.BCST 16(AX), Z0, Z5
+	VFMADD231PS.BCST 20(AX), Z0, Z6
+	VFMADD231PS.BCST 24(AX), Z0, Z7
+	VFMADD231PS.BCST 28(AX), Z0, Z8
 	ADDQ             $0x00000020, CX
+	ADDQ             $0x00000020, AX
 	DECQ             DX
-	JNZ              loop1
-	MOVQ             dst+0(FP), AX
-	MOVQ             stride+8(FP), CX
-	MOVQ             bias+56(FP), DX
-	MOVQ             add+64(FP), BX
-	TESTQ            DX, DX
+	JNZ              loop2
+	MOVQ             dst+0(FP), CX
+	MOVQ             stride+8(FP), DX
+	MOVQ             bias+64(FP), BX
+	MOVQ             add+72(FP), SI
+	TESTQ            BX, BX
 	JZ               unbiased
-	VADDPS           (DX), Z1, Z1
-	VADDPS           (DX), Z2, Z2
-	VADDPS           (DX), Z3, Z3
-	VADDPS           (DX), Z4, Z4
-	VADDPS           (DX), Z5, Z5
-	VADDPS           (DX), Z6, Z6
-	VADDPS           (DX), Z7, Z7
-	VADDPS           (DX), Z8, Z8
+	VADDPS           (BX), Z1, Z1
+	VADDPS           (BX), Z2, Z2
+	VADDPS           (BX), Z3, Z3
+	VADDPS           (BX), Z4, Z4
+	VADDPS           (BX), Z5, Z5
+	VADDPS           (BX), Z6, Z6
+	VADDPS           (BX), Z7, Z7
+	VADDPS           (BX), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -3031,85 +3213,90 @@ TEXT ·productBF16x4PairAVX512(SB), $0-72
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	ADDQ         $0x00000040, SI
-	VPMOVZXWD    (AX), Z0
+	VPMOVZXWD    (CX), Z0
 	VPSLLD       $0x10, Z0, Z0
-	VPMOVZXWD    (AX)(BX*1), Z1
+	VPMOVZXWD    (CX)(BX*1), Z1
 	VPSLLD       $0x10, Z1, Z1
-	VBROADCASTSS (CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z7
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z8
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z10
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       64(DX), Z7, Z7
-	VADDPS       64(DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       64(BX), Z7, Z7
+	VADDPS       64(BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x4QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x4QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -3128,122 +3315,127 @@ TEXT ·productBF16x4QuadAVX512(SB), $0-72
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VPMOVZXWD    (AX), Z0
+	VPMOVZXWD    (CX), Z0
 	VPSLLD       $0x10, Z0, Z0
-	VPMOVZXWD    (AX)(BX*1), Z1
+	VPMOVZXWD    (CX)(BX*1), Z1
 	VPSLLD       $0x10, Z1, Z1
-	VPMOVZXWD    (AX)(BX*2), Z2
+	VPMOVZXWD    (CX)(BX*2), Z2
 	VPSLLD       $0x10, Z2, Z2
-	VPMOVZXWD    (AX)(DI*1), Z3
+	VPMOVZXWD    (CX)(DI*1), Z3
 	VPSLLD       $0x10, Z3, Z3
-	VBROADCASTSS (CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z9
 	VFMADD231PS  Z4, Z2, Z13
 	VFMADD231PS  Z4, Z3, Z17
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z10
 	VFMADD231PS  Z4, Z2, Z14
 	VFMADD231PS  Z4, Z3, Z18
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z15
 	VFMADD231PS  Z4, Z3, Z19
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z16
 	VFMADD231PS  Z4, Z3, Z20
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       128(DX), Z13, Z13
-	VADDPS       128(DX), Z14, Z14
-	VADDPS       128(DX), Z15, Z15
-	VADDPS       128(DX), Z16, Z16
-	VADDPS       192(DX), Z17, Z17
-	VADDPS       192(DX), Z18, Z18
-	VADDPS       192(DX), Z19, Z19
-	VADDPS       192(DX), Z20, Z20
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       128(BX), Z13, Z13
+	VADDPS       128(BX), Z14, Z14
+	VADDPS       128(BX), Z15, Z15
+	VADDPS       128(BX), Z16, Z16
+	VADDPS       192(BX), Z17, Z17
+	VADDPS       192(BX), Z18, Z18
+	VADDPS       192(BX), Z19, Z19
+	VADDPS       192(BX), Z20, Z20
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 128(DX), Z13, Z13
-	VADDPS 192(DX), Z17, Z17
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z14, Z14
-	VADDPS 192(DX), Z18, Z18
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z19, Z19
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 128(BX), Z13, Z13
+	VADDPS 192(BX), Z17, Z17
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z14, Z14
+	VADDPS 192(BX), Z18, Z18
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z19, Z19
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	VMOVUPS Z13, 128(AX)
-	VMOVUPS Z17, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z14, 128(AX)
-	VMOVUPS Z18, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z19, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z13, 128(CX)
+	VMOVUPS Z17, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z18, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -3256,96 +3448,101 @@ TEXT ·productBF16x5PairAVX512(SB), $0-72
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	ADDQ         $0x00000040, SI
-	VPMOVZXWD    (AX), Z0
+	VPMOVZXWD    (CX), Z0
 	VPSLLD       $0x10, Z0, Z0
-	VPMOVZXWD    (AX)(BX*1), Z1
+	VPMOVZXWD    (CX)(BX*1), Z1
 	VPSLLD       $0x10, Z1, Z1
-	VBROADCASTSS (CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z8
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z10
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z11
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VFMADD231PS  Z2, Z0, Z7
 	VFMADD231PS  Z2, Z1, Z12
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000014, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       64(DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       64(BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x5QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x5QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -3368,141 +3565,146 @@ TEXT ·productBF16x5QuadAVX512(SB), $0-72
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VPMOVZXWD    (AX), Z0
+	VPMOVZXWD    (CX), Z0
 	VPSLLD       $0x10, Z0, Z0
-	VPMOVZXWD    (AX)(BX*1), Z1
+	VPMOVZXWD    (CX)(BX*1), Z1
 	VPSLLD       $0x10, Z1, Z1
-	VPMOVZXWD    (AX)(BX*2), Z2
+	VPMOVZXWD    (CX)(BX*2), Z2
 	VPSLLD       $0x10, Z2, Z2
-	VPMOVZXWD    (AX)(DI*1), Z3
+	VPMOVZXWD    (CX)(DI*1), Z3
 	VPSLLD       $0x10, Z3, Z3
-	VBROADCASTSS (CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z10
 	VFMADD231PS  Z4, Z2, Z15
 	VFMADD231PS  Z4, Z3, Z20
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z16
 	VFMADD231PS  Z4, Z3, Z21
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z17
 	VFMADD231PS  Z4, Z3, Z22
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z13
 	VFMADD231PS  Z4, Z2, Z18
 	VFMADD231PS  Z4, Z3, Z23
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 	VFMADD231PS  Z4, Z0, Z9
 	VFMADD231PS  Z4, Z1, Z14
 	VFMADD231PS  Z4, Z2, Z19
 	VFMADD231PS  Z4, Z3, Z24
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000014, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000014, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       (DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
-	VADDPS       128(DX), Z15, Z15
-	VADDPS       128(DX), Z16, Z16
-	VADDPS       128(DX), Z17, Z17
-	VADDPS       128(DX), Z18, Z18
-	VADDPS       128(DX), Z19, Z19
-	VADDPS       192(DX), Z20, Z20
-	VADDPS       192(DX), Z21, Z21
-	VADDPS       192(DX), Z22, Z22
-	VADDPS       192(DX), Z23, Z23
-	VADDPS       192(DX), Z24, Z24
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       (BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
+	VADDPS       128(BX), Z15, Z15
+	VADDPS       128(BX), Z16, Z16
+	VADDPS       128(BX), Z17, Z17
+	VADDPS       128(BX), Z18, Z18
+	VADDPS       128(BX), Z19, Z19
+	VADDPS       192(BX), Z20, Z20
+	VADDPS       192(BX), Z21, Z21
+	VADDPS       192(BX), Z22, Z22
+	VADDPS       192(BX), Z23, Z23
+	VADDPS       192(BX), Z24, Z24
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z21, Z21
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z22, Z22
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z21, Z21
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z22, Z22
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z21, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z22, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z21, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z22, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -3517,107 +3719,112 @@ TEXT ·productBF16x6PairAVX512(SB), $0-72
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	ADDQ         $0x00000040, SI
-	VPMOVZXWD    (AX), Z0
+	VPMOVZXWD    (CX), Z0
 	VPSLLD       $0x10, Z0, Z0
-	VPMOVZXWD    (AX)(BX*1), Z1
+	VPMOVZXWD    (CX)(BX*1), Z1
 	VPSLLD       $0x10, Z1, Z1
-	VBROADCASTSS (CX), Z2
+	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z2, Z0, Z3
 	VFMADD231PS  Z2, Z1, Z9
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 	VFMADD231PS  Z2, Z0, Z4
 	VFMADD231PS  Z2, Z1, Z10
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 	VFMADD231PS  Z2, Z0, Z5
 	VFMADD231PS  Z2, Z1, Z11
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 	VFMADD231PS  Z2, Z0, Z6
 	VFMADD231PS  Z2, Z1, Z12
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VFMADD231PS  Z2, Z0, Z7
 	VFMADD231PS  Z2, Z1, Z13
-	VBROADCASTSS 20(CX), Z2
+	VBROADCASTSS 20(AX), Z2
 	VFMADD231PS  Z2, Z0, Z8
 	VFMADD231PS  Z2, Z1, Z14
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000018, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z3, Z3
-	VADDPS       (DX), Z4, Z4
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       64(DX), Z9, Z9
-	VADDPS       64(DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
+	VADDPS       (BX), Z3, Z3
+	VADDPS       (BX), Z4, Z4
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       64(BX), Z9, Z9
+	VADDPS       64(BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productBF16x6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·productBF16x6QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productBF16x6QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000020, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -3644,148 +3851,151 @@ TEXT ·productBF16x6QuadAVX512(SB), $0-72
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VPMOVZXWD    (AX), Z0
+	VPMOVZXWD    (CX), Z0
 	VPSLLD       $0x10, Z0, Z0
-	VPMOVZXWD    (AX)(BX*1), Z1
+	VPMOVZXWD    (CX)(BX*1), Z1
 	VPSLLD       $0x10, Z1, Z1
-	VPMOVZXWD    (AX)(BX*2), Z2
+	VPMOVZXWD    (CX)(BX*2), Z2
 	VPSLLD       $0x10, Z2, Z2
-	VPMOVZXWD    (AX)(DI*1), Z3
+	VPMOVZXWD    (CX)(DI*1), Z3
 	VPSLLD       $0x10, Z3, Z3
-	VBROADCASTSS (CX), Z4
+	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z0, Z5
 	VFMADD231PS  Z4, Z1, Z11
 	VFMADD231PS  Z4, Z2, Z17
 	VFMADD231PS  Z4, Z3, Z23
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 	VFMADD231PS  Z4, Z0, Z6
 	VFMADD231PS  Z4, Z1, Z12
 	VFMADD231PS  Z4, Z2, Z18
 	VFMADD231PS  Z4, Z3, Z24
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 	VFMADD231PS  Z4, Z0, Z7
 	VFMADD231PS  Z4, Z1, Z13
 	VFMADD231PS  Z4, Z2, Z19
 	VFMADD231PS  Z4, Z3, Z25
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 	VFMADD231PS  Z4, Z0, Z8
 	VFMADD231PS  Z4, Z1, Z14
 	VFMADD231PS  Z4, Z2, Z20
 	VFMADD231PS  Z4, Z3, Z26
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 	VFMADD231PS  Z4, Z0, Z9
 	VFMADD231PS  Z4, Z1, Z15
 	VFMADD231PS  Z4, Z2, Z21
 	VFMADD231PS  Z4, Z3, Z27
-	VBROADCASTSS 20(CX), Z4
+	VBROADCASTSS 20(AX), Z4
 	VFMADD231PS  Z4, Z0, Z10
 	VFMADD231PS  Z4, Z1, Z16
 	VFMADD231PS  Z4, Z2, Z22
 	VFMADD231PS  Z4, Z3, Z28
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000018, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000018, AX
 	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
-	TESTQ        DX, DX
+	JNZ          loop2
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), BX
+	MOVQ         add+72(FP), SI
+	TESTQ        BX, BX
 	JZ           unbiased
-	VADDPS       (DX), Z5, Z5
-	VADDPS       (DX), Z6, Z6
-	VADDPS       (DX), Z7, Z7
-	VADDPS       (DX), Z8, Z8
-	VADDPS       (DX), Z9, Z9
-	VADDPS       (DX), Z10, Z10
-	VADDPS       64(DX), Z11, Z11
-	VADDPS       64(DX), Z12, Z12
-	VADDPS       64(DX), Z13, Z13
-	VADDPS       64(DX), Z14, Z14
-	VADDPS       64(DX), Z15, Z15
-	VADDPS       64(DX), Z16, Z16
-	VADDPS       128(DX), Z17, Z17
-	VADDPS       128(DX), Z18, Z18
-	VADDPS       128(DX), Z19, Z19
-	VADDPS       128(DX), Z20, Z20
-	VADDPS       128(DX), Z21, Z21
-	VADDPS       128(DX), Z22, Z22
-	VADDPS       192(DX), Z23, Z23
-	VADDPS       192(DX), Z24, Z24
-	VADDPS       192(DX), Z25, Z25
-	VADDPS       192(DX), Z26, Z26
-	VADDPS       192(DX), Z27, Z27
-	VADDPS       192(DX), Z28, Z28
+	VADDPS       (BX), Z5, Z5
+	VADDPS       (BX), Z6, Z6
+	VADDPS       (BX), Z7, Z7
+	VADDPS       (BX), Z8, Z8
+	VADDPS       (BX), Z9, Z9
+	VADDPS       (BX), Z10, Z10
+	VADDPS       64(BX), Z11, Z11
+	VADDPS       64(BX), Z12, Z12
+	VADDPS       64(BX), Z13, Z13
+	VADDPS       64(BX), Z14, Z14
+	VADDPS       64(BX), Z15, Z15
+	VADDPS       64(BX), Z16, Z16
+	VADDPS       128(BX), Z17, Z17
+	VADDPS       128(BX), Z18, Z18
+	VADDPS       128(BX), Z19, Z19
+	VADDPS       128(BX), Z20, Z20
+	VADDPS       128(BX), Z21, Z21
+	VADDPS       128(BX), Z22, Z22
+	VADDPS       192(BX), Z23, Z23
+	VADDPS       192(BX), Z24, Z24
+	VADDPS       192(BX), Z25, Z25
+	VADDPS       192(BX), Z26, Z26
+	VADDPS       192(BX), Z27, Z27
+	VADDPS       192(BX), Z28, Z28
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z25, Z25
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z20, Z20
-	VADDPS 192(DX), Z26, Z26
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z15, Z15
-	VADDPS 128(DX), Z21, Z21
-	VADDPS 192(DX), Z27, Z27
-	ADDQ   CX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z16, Z16
-	VADDPS 128(DX), Z22, Z22
-	VADDPS 192(DX), Z28, Z28
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z25, Z25
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z20, Z20
+	VADDPS 192(BX), Z26, Z26
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z15, Z15
+	VADDPS 128(BX), Z21, Z21
+	VADDPS 192(BX), Z27, Z27
+	ADDQ   DX, BX
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z16, Z16
+	VADDPS 128(BX), Z22, Z22
+	VADDPS 192(BX), Z28, Z28
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z25, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z20, 128(AX)
-	VMOVUPS Z26, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z15, 64(AX)
-	VMOVUPS Z21, 128(AX)
-	VMOVUPS Z27, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z16, 64(AX)
-	VMOVUPS Z22, 128(AX)
-	VMOVUPS Z28, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z25, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z20, 128(CX)
+	VMOVUPS Z26, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z21, 128(CX)
+	VMOVUPS Z27, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z16, 64(CX)
+	VMOVUPS Z22, 128(CX)
+	VMOVUPS Z28, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET

@@ -2,12 +2,14 @@
 
 //go:build !purego && !noasm
 
-// func productF32x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x1AVX2(SB), $96-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+TEXT ·productF32x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -16,58 +18,63 @@ TEXT ·productF32x1AVX2(SB), $96-72
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VMOVUPS      32(AX), Y0
-	VBROADCASTSS (CX), Y1
+	VMOVUPS      32(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000004, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000004, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x2AVX2(SB), $160-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+TEXT ·productF32x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -80,89 +87,94 @@ TEXT ·productF32x2AVX2(SB), $160-72
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	VMOVUPS      32(AX), Y0
-	VBROADCASTSS (CX), Y1
+	VMOVUPS      32(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y4
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y5
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000008, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000008, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x3AVX2(SB), $224-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+TEXT ·productF32x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -179,570 +191,125 @@ TEXT ·productF32x3AVX2(SB), $224-72
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y4
-	VMOVUPS      32(AX), Y0
-	VBROADCASTSS (CX), Y1
+	VMOVUPS      32(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y5
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y6
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y7
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x0000000c, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x0000000c, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
 	VMOVUPS      Y6, 128(BX)
 	VMOVUPS      Y7, 160(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 128(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain2_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 160(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productF32x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productF32x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productF32x4AVX2(SB), $288-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
-	LEAQ    31(SP), BX
-	ANDQ    $-32, BX
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y0, 32(BX)
-	VMOVUPS Y0, 64(BX)
-	VMOVUPS Y0, 96(BX)
-	VMOVUPS Y0, 128(BX)
-	VMOVUPS Y0, 160(BX)
-	VMOVUPS Y0, 192(BX)
-	VMOVUPS Y0, 224(BX)
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y8, Y8, Y8
-	VPXOR   Y9, Y9, Y9
+TEXT ·productF32x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
 
 loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
-	VFMADD231PS  Y1, Y0, Y3
-	VBROADCASTSS 8(CX), Y1
-	VFMADD231PS  Y1, Y0, Y4
-	VBROADCASTSS 12(CX), Y1
-	VFMADD231PS  Y1, Y0, Y5
-	VMOVUPS      32(AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y6
-	VBROADCASTSS 4(CX), Y1
-	VFMADD231PS  Y1, Y0, Y7
-	VBROADCASTSS 8(CX), Y1
-	VFMADD231PS  Y1, Y0, Y8
-	VBROADCASTSS 12(CX), Y1
-	VFMADD231PS  Y1, Y0, Y9
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000010, CX
-	DECQ         DX
-	JNZ          loop1
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y3, 32(BX)
-	VMOVUPS      Y4, 64(BX)
-	VMOVUPS      Y5, 96(BX)
-	VMOVUPS      Y6, 128(BX)
-	VMOVUPS      Y7, 160(BX)
-	VMOVUPS      Y8, 192(BX)
-	VMOVUPS      Y9, 224(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
-	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
-
-plain0_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 128(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
-
-plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
-
-plain1_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 160(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
-
-plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
-
-plain2_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 192(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
-
-plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased3_0
-	VADDPS  (DX), Y0, Y0
-
-unbiased3_0:
-	TESTQ  SI, SI
-	JZ     plain3_0
-	VADDPS (AX), Y0, Y0
-
-plain3_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 224(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased3_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased3_1:
-	TESTQ  SI, SI
-	JZ     plain3_1
-	VADDPS 32(AX), Y0, Y0
-
-plain3_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x1AVX2(SB), $96-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
-	LEAQ    31(SP), BX
-	ANDQ    $-32, BX
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y0, 32(BX)
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-
-loop1:
-	PREFETCHT0   4736(AX)
-	VCVTPH2PS    (AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y2
-	VCVTPH2PS    16(AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y3
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000004, CX
-	DECQ         DX
-	JNZ          loop1
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y3, 32(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
-	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
-
-plain0_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
-
-plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x2AVX2(SB), $160-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
-	LEAQ    31(SP), BX
-	ANDQ    $-32, BX
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y0, 32(BX)
-	VMOVUPS Y0, 64(BX)
-	VMOVUPS Y0, 96(BX)
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-
-loop1:
-	PREFETCHT0   4736(AX)
-	VCVTPH2PS    (AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
-	VFMADD231PS  Y1, Y0, Y3
-	VCVTPH2PS    16(AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y4
-	VBROADCASTSS 4(CX), Y1
-	VFMADD231PS  Y1, Y0, Y5
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000008, CX
-	DECQ         DX
-	JNZ          loop1
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y3, 32(BX)
-	VMOVUPS      Y4, 64(BX)
-	VMOVUPS      Y5, 96(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
-	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
-
-plain0_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
-
-plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
-
-plain1_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
-
-plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x3AVX2(SB), $224-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
-	LEAQ    31(SP), BX
-	ANDQ    $-32, BX
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y0, 32(BX)
-	VMOVUPS Y0, 64(BX)
-	VMOVUPS Y0, 96(BX)
-	VMOVUPS Y0, 128(BX)
-	VMOVUPS Y0, 160(BX)
-	VPXOR   Y2, Y2, Y2
-	VPXOR   Y3, Y3, Y3
-	VPXOR   Y4, Y4, Y4
-	VPXOR   Y5, Y5, Y5
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-
-loop1:
-	PREFETCHT0   4736(AX)
-	VCVTPH2PS    (AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
-	VFMADD231PS  Y1, Y0, Y3
-	VBROADCASTSS 8(CX), Y1
-	VFMADD231PS  Y1, Y0, Y4
-	VCVTPH2PS    16(AX), Y0
-	VBROADCASTSS (CX), Y1
-	VFMADD231PS  Y1, Y0, Y5
-	VBROADCASTSS 4(CX), Y1
-	VFMADD231PS  Y1, Y0, Y6
-	VBROADCASTSS 8(CX), Y1
-	VFMADD231PS  Y1, Y0, Y7
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x0000000c, CX
-	DECQ         DX
-	JNZ          loop1
-	VMOVUPS      Y2, (BX)
-	VMOVUPS      Y3, 32(BX)
-	VMOVUPS      Y4, 64(BX)
-	VMOVUPS      Y5, 96(BX)
-	VMOVUPS      Y6, 128(BX)
-	VMOVUPS      Y7, 160(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
-	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
-	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
-
-unbiased0_0:
-	TESTQ  SI, SI
-	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
-
-plain0_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased0_1:
-	TESTQ  SI, SI
-	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
-
-plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
-
-unbiased1_0:
-	TESTQ  SI, SI
-	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
-
-plain1_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 128(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased1_1:
-	TESTQ  SI, SI
-	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
-
-plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
-
-unbiased2_0:
-	TESTQ  SI, SI
-	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
-
-plain2_0:
-	VMOVUPS Y0, (AX)
-	VMOVUPS 160(BX), Y0
-	TESTQ   DX, DX
-	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
-
-unbiased2_1:
-	TESTQ  SI, SI
-	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
-
-plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
-	VZEROUPPER
-	RET
-
-// func productF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·productF16x4AVX2(SB), $288-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -763,30 +330,30 @@ TEXT ·productF16x4AVX2(SB), $288-72
 	VPXOR   Y8, Y8, Y8
 	VPXOR   Y9, Y9, Y9
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VCVTPH2PS    (AX), Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y4
-	VBROADCASTSS 12(CX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VFMADD231PS  Y1, Y0, Y5
-	VCVTPH2PS    16(AX), Y0
-	VBROADCASTSS (CX), Y1
+	VMOVUPS      32(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y6
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y7
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y8
-	VBROADCASTSS 12(CX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VFMADD231PS  Y1, Y0, Y9
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      Y4, 64(BX)
@@ -795,119 +362,124 @@ loop1:
 	VMOVUPS      Y7, 160(BX)
 	VMOVUPS      Y8, 192(BX)
 	VMOVUPS      Y9, 224(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 128(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 160(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain2_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 192(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased3_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain3_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain3_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 224(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain3_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain3_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x1AVX2(SB), $96-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+// func productF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·productF16x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -916,60 +488,63 @@ TEXT ·productBF16x1AVX2(SB), $96-72
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VPMOVZXWD    (AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VCVTPH2PS    (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VPMOVZXWD    16(AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+	VCVTPH2PS    16(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000004, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x2AVX2(SB), $160-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+// func productF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·productF16x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -982,91 +557,94 @@ TEXT ·productBF16x2AVX2(SB), $160-72
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VPMOVZXWD    (AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VCVTPH2PS    (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	VPMOVZXWD    16(AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+	VCVTPH2PS    16(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y4
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y5
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000008, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000008, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x3AVX2(SB), $224-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+// func productF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·productF16x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -1083,122 +661,125 @@ TEXT ·productBF16x3AVX2(SB), $224-72
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VPMOVZXWD    (AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VCVTPH2PS    (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y4
-	VPMOVZXWD    16(AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+	VCVTPH2PS    16(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y5
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y6
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y7
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x0000000c, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x0000000c, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      Y4, 64(BX)
 	VMOVUPS      Y5, 96(BX)
 	VMOVUPS      Y6, 128(BX)
 	VMOVUPS      Y7, 160(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 128(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain2_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 160(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productBF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·productBF16x4AVX2(SB), $288-72
-	MOVQ    tile+16(FP), AX
-	MOVQ    panel+24(FP), CX
-	MOVQ    blocks+48(FP), DX
+// func productF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·productF16x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
 	LEAQ    31(SP), BX
 	ANDQ    $-32, BX
 	VPXOR   Y0, Y0, Y0
@@ -1219,32 +800,30 @@ TEXT ·productBF16x4AVX2(SB), $288-72
 	VPXOR   Y8, Y8, Y8
 	VPXOR   Y9, Y9, Y9
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VPMOVZXWD    (AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+loop2:
+	PREFETCHT0   4736(CX)
+	VCVTPH2PS    (CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y2
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y3
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y4
-	VBROADCASTSS 12(CX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VFMADD231PS  Y1, Y0, Y5
-	VPMOVZXWD    16(AX), Y0
-	VPSLLD       $0x10, Y0, Y0
-	VBROADCASTSS (CX), Y1
+	VCVTPH2PS    16(CX), Y0
+	VBROADCASTSS (AX), Y1
 	VFMADD231PS  Y1, Y0, Y6
-	VBROADCASTSS 4(CX), Y1
+	VBROADCASTSS 4(AX), Y1
 	VFMADD231PS  Y1, Y0, Y7
-	VBROADCASTSS 8(CX), Y1
+	VBROADCASTSS 8(AX), Y1
 	VFMADD231PS  Y1, Y0, Y8
-	VBROADCASTSS 12(CX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VFMADD231PS  Y1, Y0, Y9
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, CX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000010, AX
 	DECQ         DX
-	JNZ          loop1
+	JNZ          loop2
 	VMOVUPS      Y2, (BX)
 	VMOVUPS      Y3, 32(BX)
 	VMOVUPS      Y4, 64(BX)
@@ -1253,109 +832,590 @@ loop1:
 	VMOVUPS      Y7, 160(BX)
 	VMOVUPS      Y8, 192(BX)
 	VMOVUPS      Y9, 224(BX)
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), SI
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
 	VMOVUPS      (BX), Y0
-	TESTQ        DX, DX
+	TESTQ        SI, SI
 	JZ           unbiased0_0
-	VADDPS       (DX), Y0, Y0
+	VADDPS       (SI), Y0, Y0
 
 unbiased0_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain0_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 128(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased0_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain0_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain0_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 32(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased1_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain1_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 160(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased1_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain1_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain1_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 64(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased2_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain2_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 192(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased2_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain2_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain2_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
 	VMOVUPS 96(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased3_0
-	VADDPS  (DX), Y0, Y0
+	VADDPS  (SI), Y0, Y0
 
 unbiased3_0:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain3_0
-	VADDPS (AX), Y0, Y0
+	VADDPS (CX), Y0, Y0
 
 plain3_0:
-	VMOVUPS Y0, (AX)
+	VMOVUPS Y0, (CX)
 	VMOVUPS 224(BX), Y0
-	TESTQ   DX, DX
+	TESTQ   SI, SI
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y0, Y0
+	VADDPS  32(SI), Y0, Y0
 
 unbiased3_1:
-	TESTQ  SI, SI
+	TESTQ  DI, DI
 	JZ     plain3_1
-	VADDPS 32(AX), Y0, Y0
+	VADDPS 32(CX), Y0, Y0
 
 plain3_1:
-	VMOVUPS Y0, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
+	VZEROUPPER
+	RET
+
+// func productBF16x1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productBF16x1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	LEAQ    31(SP), BX
+	ANDQ    $-32, BX
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y0, 32(BX)
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+
+loop2:
+	PREFETCHT0   4736(CX)
+	VPMOVZXWD    (CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y2
+	VPMOVZXWD    16(CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y3
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000004, AX
+	DECQ         DX
+	JNZ          loop2
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
+	VMOVUPS      (BX), Y0
+	TESTQ        SI, SI
+	JZ           unbiased0_0
+	VADDPS       (SI), Y0, Y0
+
+unbiased0_0:
+	TESTQ  DI, DI
+	JZ     plain0_0
+	VADDPS (CX), Y0, Y0
+
+plain0_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 32(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased0_1:
+	TESTQ  DI, DI
+	JZ     plain0_1
+	VADDPS 32(CX), Y0, Y0
+
+plain0_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
+	VZEROUPPER
+	RET
+
+// func productBF16x2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productBF16x2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	LEAQ    31(SP), BX
+	ANDQ    $-32, BX
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y0, 32(BX)
+	VMOVUPS Y0, 64(BX)
+	VMOVUPS Y0, 96(BX)
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+
+loop2:
+	PREFETCHT0   4736(CX)
+	VPMOVZXWD    (CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y2
+	VBROADCASTSS 4(AX), Y1
+	VFMADD231PS  Y1, Y0, Y3
+	VPMOVZXWD    16(CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y4
+	VBROADCASTSS 4(AX), Y1
+	VFMADD231PS  Y1, Y0, Y5
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000008, AX
+	DECQ         DX
+	JNZ          loop2
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
+	VMOVUPS      Y4, 64(BX)
+	VMOVUPS      Y5, 96(BX)
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
+	VMOVUPS      (BX), Y0
+	TESTQ        SI, SI
+	JZ           unbiased0_0
+	VADDPS       (SI), Y0, Y0
+
+unbiased0_0:
+	TESTQ  DI, DI
+	JZ     plain0_0
+	VADDPS (CX), Y0, Y0
+
+plain0_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 64(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased0_1:
+	TESTQ  DI, DI
+	JZ     plain0_1
+	VADDPS 32(CX), Y0, Y0
+
+plain0_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	VMOVUPS 32(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased1_0
+	VADDPS  (SI), Y0, Y0
+
+unbiased1_0:
+	TESTQ  DI, DI
+	JZ     plain1_0
+	VADDPS (CX), Y0, Y0
+
+plain1_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 96(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased1_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased1_1:
+	TESTQ  DI, DI
+	JZ     plain1_1
+	VADDPS 32(CX), Y0, Y0
+
+plain1_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
+	VZEROUPPER
+	RET
+
+// func productBF16x3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productBF16x3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	LEAQ    31(SP), BX
+	ANDQ    $-32, BX
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y0, 32(BX)
+	VMOVUPS Y0, 64(BX)
+	VMOVUPS Y0, 96(BX)
+	VMOVUPS Y0, 128(BX)
+	VMOVUPS Y0, 160(BX)
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+
+loop2:
+	PREFETCHT0   4736(CX)
+	VPMOVZXWD    (CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y2
+	VBROADCASTSS 4(AX), Y1
+	VFMADD231PS  Y1, Y0, Y3
+	VBROADCASTSS 8(AX), Y1
+	VFMADD231PS  Y1, Y0, Y4
+	VPMOVZXWD    16(CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y5
+	VBROADCASTSS 4(AX), Y1
+	VFMADD231PS  Y1, Y0, Y6
+	VBROADCASTSS 8(AX), Y1
+	VFMADD231PS  Y1, Y0, Y7
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x0000000c, AX
+	DECQ         DX
+	JNZ          loop2
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
+	VMOVUPS      Y4, 64(BX)
+	VMOVUPS      Y5, 96(BX)
+	VMOVUPS      Y6, 128(BX)
+	VMOVUPS      Y7, 160(BX)
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
+	VMOVUPS      (BX), Y0
+	TESTQ        SI, SI
+	JZ           unbiased0_0
+	VADDPS       (SI), Y0, Y0
+
+unbiased0_0:
+	TESTQ  DI, DI
+	JZ     plain0_0
+	VADDPS (CX), Y0, Y0
+
+plain0_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 96(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased0_1:
+	TESTQ  DI, DI
+	JZ     plain0_1
+	VADDPS 32(CX), Y0, Y0
+
+plain0_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	VMOVUPS 32(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased1_0
+	VADDPS  (SI), Y0, Y0
+
+unbiased1_0:
+	TESTQ  DI, DI
+	JZ     plain1_0
+	VADDPS (CX), Y0, Y0
+
+plain1_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 128(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased1_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased1_1:
+	TESTQ  DI, DI
+	JZ     plain1_1
+	VADDPS 32(CX), Y0, Y0
+
+plain1_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	VMOVUPS 64(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased2_0
+	VADDPS  (SI), Y0, Y0
+
+unbiased2_0:
+	TESTQ  DI, DI
+	JZ     plain2_0
+	VADDPS (CX), Y0, Y0
+
+plain2_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 160(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased2_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased2_1:
+	TESTQ  DI, DI
+	JZ     plain2_1
+	VADDPS 32(CX), Y0, Y0
+
+plain2_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
+	VZEROUPPER
+	RET
+
+// func productBF16x4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·productBF16x4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ    tile+16(FP), CX
+	MOVQ    blocks+56(FP), DX
+	LEAQ    31(SP), BX
+	ANDQ    $-32, BX
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y0, 32(BX)
+	VMOVUPS Y0, 64(BX)
+	VMOVUPS Y0, 96(BX)
+	VMOVUPS Y0, 128(BX)
+	VMOVUPS Y0, 160(BX)
+	VMOVUPS Y0, 192(BX)
+	VMOVUPS Y0, 224(BX)
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VPXOR   Y9, Y9, Y9
+
+loop2:
+	PREFETCHT0   4736(CX)
+	VPMOVZXWD    (CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y2
+	VBROADCASTSS 4(AX), Y1
+	VFMADD231PS  Y1, Y0, Y3
+	VBROADCASTSS 8(AX), Y1
+	VFMADD231PS  Y1, Y0, Y4
+	VBROADCASTSS 12(AX), Y1
+	VFMADD231PS  Y1, Y0, Y5
+	VPMOVZXWD    16(CX), Y0
+	VPSLLD       $0x10, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VFMADD231PS  Y1, Y0, Y6
+	VBROADCASTSS 4(AX), Y1
+	VFMADD231PS  Y1, Y0, Y7
+	VBROADCASTSS 8(AX), Y1
+	VFMADD231PS  Y1, Y0, Y8
+	VBROADCASTSS 12(AX), Y1
+	VFMADD231PS  Y1, Y0, Y9
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000010, AX
+	DECQ         DX
+	JNZ          loop2
+	VMOVUPS      Y2, (BX)
+	VMOVUPS      Y3, 32(BX)
+	VMOVUPS      Y4, 64(BX)
+	VMOVUPS      Y5, 96(BX)
+	VMOVUPS      Y6, 128(BX)
+	VMOVUPS      Y7, 160(BX)
+	VMOVUPS      Y8, 192(BX)
+	VMOVUPS      Y9, 224(BX)
+	MOVQ         dst+0(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         bias+64(FP), SI
+	MOVQ         add+72(FP), DI
+	VMOVUPS      (BX), Y0
+	TESTQ        SI, SI
+	JZ           unbiased0_0
+	VADDPS       (SI), Y0, Y0
+
+unbiased0_0:
+	TESTQ  DI, DI
+	JZ     plain0_0
+	VADDPS (CX), Y0, Y0
+
+plain0_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 128(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased0_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased0_1:
+	TESTQ  DI, DI
+	JZ     plain0_1
+	VADDPS 32(CX), Y0, Y0
+
+plain0_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	VMOVUPS 32(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased1_0
+	VADDPS  (SI), Y0, Y0
+
+unbiased1_0:
+	TESTQ  DI, DI
+	JZ     plain1_0
+	VADDPS (CX), Y0, Y0
+
+plain1_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 160(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased1_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased1_1:
+	TESTQ  DI, DI
+	JZ     plain1_1
+	VADDPS 32(CX), Y0, Y0
+
+plain1_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	VMOVUPS 64(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased2_0
+	VADDPS  (SI), Y0, Y0
+
+unbiased2_0:
+	TESTQ  DI, DI
+	JZ     plain2_0
+	VADDPS (CX), Y0, Y0
+
+plain2_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 192(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased2_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased2_1:
+	TESTQ  DI, DI
+	JZ     plain2_1
+	VADDPS 32(CX), Y0, Y0
+
+plain2_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	VMOVUPS 96(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased3_0
+	VADDPS  (SI), Y0, Y0
+
+unbiased3_0:
+	TESTQ  DI, DI
+	JZ     plain3_0
+	VADDPS (CX), Y0, Y0
+
+plain3_0:
+	VMOVUPS Y0, (CX)
+	VMOVUPS 224(BX), Y0
+	TESTQ   SI, SI
+	JZ      unbiased3_1
+	VADDPS  32(SI), Y0, Y0
+
+unbiased3_1:
+	TESTQ  DI, DI
+	JZ     plain3_1
+	VADDPS 32(CX), Y0, Y0
+
+plain3_1:
+	VMOVUPS Y0, 32(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET

@@ -242,6 +242,13 @@ func (s *panelSet) reserve(k kind, rows, cols, panels int) {
 // it goes on: it stays in the second-level cache meanwhile.
 const groupBytes = 256 << 10
 
+// runBytes is how much of the activations one call of a product takes: they stay in the
+// second-level cache beside a group.
+const runBytes = 256 << 10
+
+// gatedPanels is the same for gated products, of which one of two results has to wait for the other.
+const gatedPanels = 8
+
 // productJob multiplies groups of tiles by all panels.
 type productJob struct {
 	owner    *Multiplier
@@ -269,7 +276,7 @@ func (u *Multiplier) multiply(x []float32, rows int, norm Norm) {
 	}
 	if j.up.W != nil {
 		j.fastUp = j.up.W.funcs(u.level)
-		u.reserve(panelRows * j.group[0] * tileLanes)
+		u.reserve(gatedPanels * panelRows * j.group[0] * tileLanes)
 	}
 	u.member.Run(j, total, 1)
 }
@@ -281,7 +288,10 @@ func (j *productJob) split(p *Product, rows int) (n, size int) {
 	m := p.W
 	n = m.tiles()
 	one, macs := len(m.data)/n, m.Cols*rows*tileLanes
-	even := n / (8 * j.owner.member.Workers())
+	even := n
+	if w := j.owner.member.Workers(); w > 1 {
+		even = n / (8 * w)
+	}
 	size = max(1, pool.GrainMACs/macs, min(even, groupBytes/one))
 	if f := m.funcs(j.owner.level); f != nil && f.four[pairRows] != nil {
 		return n, (size + 3) &^ 3 // four tiles stay together
@@ -312,15 +322,14 @@ func (j *productJob) Do(worker, item int) {
 
 // tiled multiplies tiles lo to hi.
 func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi int) {
-	in, m := &j.owner.input, p.W
+	m := p.W
 	full := min(hi, m.Rows/tileLanes)
-	for n := range in.cut.panels {
-		first, rows := in.cut.panel(n)
-		s := span{
-			w: m, funcs: fast, lo: lo, hi: full, rows: rows, several: in.cut.panels > 1,
-			dst: p.Dst[first*m.Rows+lo*tileLanes:], stride: m.Rows, bias: p.Bias, add: p.Add,
-		}
-		j.multiplyPanel(s, n, first)
+	s := span{w: m, funcs: fast, lo: lo, hi: full, stride: m.Rows, bias: p.Bias, add: p.Add}
+	for n := 0; n < j.owner.input.cut.panels; n += s.panels {
+		first := j.choose(&s, n)
+		rows := s.panels * s.rows
+		s.dst = p.Dst[first*m.Rows+lo*tileLanes:]
+		j.multiplyPanels(&s, n, first)
 		if full < hi {
 			j.ragged(p, s, n, first, j.owner.scratch[worker][:panelRows*tileLanes])
 		}
@@ -332,31 +341,52 @@ func (j *productJob) tiled(worker int, p *Product, fast *productFuncs, lo, hi in
 	}
 }
 
-// multiplyPanel multiplies a span by panel n, which begins with row first, of each set.
-func (j *productJob) multiplyPanel(s span, n, first int) {
-	in := &j.owner.input
+// choose makes a span one of panel n and of those behind it that have as many rows, and returns the first row.
+func (j *productJob) choose(s *span, n int) (first int) {
+	c, most := &j.owner.input.cut, 1
+	s.several = c.panels > 1
+	first, s.rows = c.panel(n)
+	if s.several && s.funcs != nil {
+		most = max(1, runBytes/(s.rows*s.w.format.kind.rowBytes(s.w.Cols)))
+	}
+	s.panels = c.run(n, most)
+	return first
+}
+
+// multiplyPanels multiplies a span, whose panels begin with panel n and row first, by those of each set.
+func (j *productJob) multiplyPanels(s *span, n, first int) {
+	in, bias, add := &j.owner.input, s.bias, s.add
 	sets := in.setsOf(s.w.format.kind)
 	for i := range sets {
 		s.panel = in.panel(&sets[i], s.w, n, first)
 		s.multiply()
 		s.bias, s.add = nil, true
 	}
+	s.bias, s.add = bias, add
 }
 
 // ragged multiplies the last tile of a matrix whose rows do not fill it, the one
-// after the full tiles of s, by panel n.
+// after the full tiles of s, by the panels of s, which begin with panel n.
 func (j *productJob) ragged(p *Product, s span, n, first int, sums []float32) {
-	m, t := p.W, s.hi
-	s.lo, s.hi, s.several = t, t+1, false
+	panels := s.panels
+	s.lo, s.hi, s.several, s.panels = s.hi, s.hi+1, false, 1
 	s.dst, s.stride, s.bias, s.add = sums, tileLanes, nil, false
-	j.multiplyPanel(s, n, first)
-	for r := range s.rows {
-		for o := t * tileLanes; o < m.Rows; o++ {
+	for i := range panels {
+		j.multiplyPanels(&s, n+i, first)
+		p.take(s.lo, first, s.rows, sums)
+		first += s.rows
+	}
+}
+
+// take puts the sums of a tile that its matrix does not fill where they belong, [rows][tileLanes] from row first on.
+func (p *Product) take(tile, first, rows int, sums []float32) {
+	for r := range rows {
+		for o := tile * tileLanes; o < p.W.Rows; o++ {
 			v := sums[r*tileLanes+o%tileLanes]
 			if p.Bias != nil {
 				v += p.Bias[o]
 			}
-			dst := &p.Dst[(first+r)*m.Rows+o]
+			dst := &p.Dst[(first+r)*p.W.Rows+o]
 			if p.Add {
 				v += *dst
 			}
@@ -369,17 +399,17 @@ func (j *productJob) ragged(p *Product, s span, n, first int, sums []float32) {
 func (j *productJob) gated(worker int, p *Product, lo, hi int) {
 	in, up, width := &j.owner.input, &j.up, (hi-lo)*tileLanes
 	ups := j.owner.scratch[worker]
-	for n := range in.cut.panels {
-		first, rows := in.cut.panel(n)
-		s := span{
-			w: p.W, funcs: j.fast[0], lo: lo, hi: hi, rows: rows, several: in.cut.panels > 1,
-			dst: p.Dst[first*p.W.Rows+lo*tileLanes:], stride: p.W.Rows, bias: p.Bias,
-		}
-		j.multiplyPanel(s, n, first)
+	s := span{lo: lo, hi: hi}
+	for n := 0; n < in.cut.panels; n += s.panels {
+		s.w, s.funcs = p.W, j.fast[0]
+		first := j.choose(&s, n)
+		s.panels = min(s.panels, gatedPanels)
+		s.dst, s.stride, s.bias = p.Dst[first*p.W.Rows+lo*tileLanes:], p.W.Rows, p.Bias
+		j.multiplyPanels(&s, n, first)
 		s.w, s.funcs = up.W, j.fastUp
 		s.dst, s.stride, s.bias = ups, width, up.Bias
-		j.multiplyPanel(s, n, first)
-		for r := range rows {
+		j.multiplyPanels(&s, n, first)
+		for r := range s.panels * s.rows {
 			gate := p.Dst[(first+r)*p.W.Rows+lo*tileLanes:][:width]
 			p.Act.Gate(j.owner.level, gate, gate, ups[r*width:(r+1)*width])
 		}

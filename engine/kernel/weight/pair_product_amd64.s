@@ -2,327 +2,354 @@
 
 //go:build !purego && !noasm
 
-// func productPairx1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx1AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx1AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
-	VPXORD Z1, Z1, Z1
+TEXT ·productPairx1AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
 
 loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z2
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
+	VPXORD Z1, Z1, Z1
+
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z1
 	LONG   $0x487ef262
 	WORD   $0xca52
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000004, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000004, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
+	VADDPS (BX), Z1, Z1
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx2AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx2AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx2AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z3
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z3
 
 	// VDPBF16PS Z3, Z0, Z1
 	LONG         $0x487ef262
 	WORD         $0xcb52
-	VBROADCASTSS 4(CX), Z3
+	VBROADCASTSS 4(AX), Z3
 
 	// VDPBF16PS Z3, Z0, Z2
 	LONG   $0x487ef262
 	WORD   $0xd352
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000008, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000008, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx3AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx3AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx3AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z4
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z1
 	LONG         $0x487ef262
 	WORD         $0xcc52
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z2
 	LONG         $0x487ef262
 	WORD         $0xd452
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z3
 	LONG   $0x487ef262
 	WORD   $0xdc52
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x0000000c, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x0000000c, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
-	VADDPS (DX), Z3, Z3
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
+	VADDPS (BX), Z3, Z3
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx4AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx4AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx4AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z5
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z5
 
 	// VDPBF16PS Z5, Z0, Z1
 	LONG         $0x487ef262
 	WORD         $0xcd52
-	VBROADCASTSS 4(CX), Z5
+	VBROADCASTSS 4(AX), Z5
 
 	// VDPBF16PS Z5, Z0, Z2
 	LONG         $0x487ef262
 	WORD         $0xd552
-	VBROADCASTSS 8(CX), Z5
+	VBROADCASTSS 8(AX), Z5
 
 	// VDPBF16PS Z5, Z0, Z3
 	LONG         $0x487ef262
 	WORD         $0xdd52
-	VBROADCASTSS 12(CX), Z5
+	VBROADCASTSS 12(AX), Z5
 
 	// VDPBF16PS Z5, Z0, Z4
 	LONG   $0x487ef262
 	WORD   $0xe552
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000010, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000010, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx5AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx5AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx5AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z6
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z6
 
 	// VDPBF16PS Z6, Z0, Z1
 	LONG         $0x487ef262
 	WORD         $0xce52
-	VBROADCASTSS 4(CX), Z6
+	VBROADCASTSS 4(AX), Z6
 
 	// VDPBF16PS Z6, Z0, Z2
 	LONG         $0x487ef262
 	WORD         $0xd652
-	VBROADCASTSS 8(CX), Z6
+	VBROADCASTSS 8(AX), Z6
 
 	// VDPBF16PS Z6, Z0, Z3
 	LONG         $0x487ef262
 	WORD         $0xde52
-	VBROADCASTSS 12(CX), Z6
+	VBROADCASTSS 12(AX), Z6
 
 	// VDPBF16PS Z6, Z0, Z4
 	LONG         $0x487ef262
 	WORD         $0xe652
-	VBROADCASTSS 16(CX), Z6
+	VBROADCASTSS 16(AX), Z6
 
 	// VDPBF16PS Z6, Z0, Z5
 	LONG   $0x487ef262
 	WORD   $0xee52
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000014, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000014, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx6AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx6AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx6AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -330,95 +357,100 @@ TEXT ·productPairx6AVX512(SB), $0-72
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z7
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z7
 
 	// VDPBF16PS Z7, Z0, Z1
 	LONG         $0x487ef262
 	WORD         $0xcf52
-	VBROADCASTSS 4(CX), Z7
+	VBROADCASTSS 4(AX), Z7
 
 	// VDPBF16PS Z7, Z0, Z2
 	LONG         $0x487ef262
 	WORD         $0xd752
-	VBROADCASTSS 8(CX), Z7
+	VBROADCASTSS 8(AX), Z7
 
 	// VDPBF16PS Z7, Z0, Z3
 	LONG         $0x487ef262
 	WORD         $0xdf52
-	VBROADCASTSS 12(CX), Z7
+	VBROADCASTSS 12(AX), Z7
 
 	// VDPBF16PS Z7, Z0, Z4
 	LONG         $0x487ef262
 	WORD         $0xe752
-	VBROADCASTSS 16(CX), Z7
+	VBROADCASTSS 16(AX), Z7
 
 	// VDPBF16PS Z7, Z0, Z5
 	LONG         $0x487ef262
 	WORD         $0xef52
-	VBROADCASTSS 20(CX), Z7
+	VBROADCASTSS 20(AX), Z7
 
 	// VDPBF16PS Z7, Z0, Z6
 	LONG   $0x487ef262
 	WORD   $0xf752
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000018, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000018, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx7AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx7AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx7AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -427,105 +459,110 @@ TEXT ·productPairx7AVX512(SB), $0-72
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z8
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z1
 	LONG         $0x487ed262
 	WORD         $0xc852
-	VBROADCASTSS 4(CX), Z8
+	VBROADCASTSS 4(AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z2
 	LONG         $0x487ed262
 	WORD         $0xd052
-	VBROADCASTSS 8(CX), Z8
+	VBROADCASTSS 8(AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z3
 	LONG         $0x487ed262
 	WORD         $0xd852
-	VBROADCASTSS 12(CX), Z8
+	VBROADCASTSS 12(AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z4
 	LONG         $0x487ed262
 	WORD         $0xe052
-	VBROADCASTSS 16(CX), Z8
+	VBROADCASTSS 16(AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z5
 	LONG         $0x487ed262
 	WORD         $0xe852
-	VBROADCASTSS 20(CX), Z8
+	VBROADCASTSS 20(AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z6
 	LONG         $0x487ed262
 	WORD         $0xf052
-	VBROADCASTSS 24(CX), Z8
+	VBROADCASTSS 24(AX), Z8
 
 	// VDPBF16PS Z8, Z0, Z7
 	LONG   $0x487ed262
 	WORD   $0xf852
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x0000001c, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x0000001c, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx8AVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx8AVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx8AVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -535,117 +572,122 @@ TEXT ·productPairx8AVX512(SB), $0-72
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-loop1:
-	PREFETCHT0   4736(AX)
-	VMOVUPS      (AX), Z0
-	VBROADCASTSS (CX), Z9
+loop2:
+	PREFETCHT0   4736(CX)
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS (AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z1
 	LONG         $0x487ed262
 	WORD         $0xc952
-	VBROADCASTSS 4(CX), Z9
+	VBROADCASTSS 4(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z2
 	LONG         $0x487ed262
 	WORD         $0xd152
-	VBROADCASTSS 8(CX), Z9
+	VBROADCASTSS 8(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z3
 	LONG         $0x487ed262
 	WORD         $0xd952
-	VBROADCASTSS 12(CX), Z9
+	VBROADCASTSS 12(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z4
 	LONG         $0x487ed262
 	WORD         $0xe152
-	VBROADCASTSS 16(CX), Z9
+	VBROADCASTSS 16(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z5
 	LONG         $0x487ed262
 	WORD         $0xe952
-	VBROADCASTSS 20(CX), Z9
+	VBROADCASTSS 20(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z6
 	LONG         $0x487ed262
 	WORD         $0xf152
-	VBROADCASTSS 24(CX), Z9
+	VBROADCASTSS 24(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z7
 	LONG         $0x487ed262
 	WORD         $0xf952
-	VBROADCASTSS 28(CX), Z9
+	VBROADCASTSS 28(AX), Z9
 
 	// VDPBF16PS Z9, Z0, Z8
 	LONG   $0x487e5262
 	WORD   $0xc152
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000020, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000020, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z1, Z1
-	VADDPS (DX), Z2, Z2
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
-	VADDPS (DX), Z8, Z8
+	VADDPS (BX), Z1, Z1
+	VADDPS (BX), Z2, Z2
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
+	VADDPS (BX), Z8, Z8
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z1, Z1
-	ADDQ   CX, DX
-	VADDPS (DX), Z2, Z2
-	ADDQ   CX, DX
-	VADDPS (DX), Z3, Z3
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z1, Z1
+	ADDQ   DX, BX
+	VADDPS (BX), Z2, Z2
+	ADDQ   DX, BX
+	VADDPS (BX), Z3, Z3
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z1, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    CX, AX
+	VMOVUPS Z1, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx4PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx4PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx4PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -656,13 +698,13 @@ TEXT ·productPairx4PairAVX512(SB), $0-72
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z3
 	LONG $0x487ef262
@@ -671,7 +713,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z7
 	LONG         $0x4876f262
 	WORD         $0xfa52
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z4
 	LONG $0x487ef262
@@ -680,7 +722,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z8
 	LONG         $0x48767262
 	WORD         $0xc252
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z5
 	LONG $0x487ef262
@@ -689,7 +731,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z9
 	LONG         $0x48767262
 	WORD         $0xca52
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z6
 	LONG $0x487ef262
@@ -698,66 +740,71 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z10
 	LONG   $0x48767262
 	WORD   $0xd252
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000010, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000010, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z7, Z7
-	VADDPS 64(DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 64(DX), Z10, Z10
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z7, Z7
+	VADDPS 64(BX), Z8, Z8
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 64(BX), Z10, Z10
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z7, Z7
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z7, Z7
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx4QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx4QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx4QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -776,17 +823,17 @@ TEXT ·productPairx4QuadAVX512(SB), $0-72
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	PREFETCHT1   128(SI)
 	PREFETCHT1   192(SI)
 	ADDQ         $0x00000100, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VMOVUPS      (AX)(BX*2), Z2
-	VMOVUPS      (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VMOVUPS      (CX)(BX*2), Z2
+	VMOVUPS      (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z5
 	LONG $0x487ef262
@@ -803,7 +850,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z17
 	LONG         $0x4866e262
 	WORD         $0xcc52
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z6
 	LONG $0x487ef262
@@ -820,7 +867,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z18
 	LONG         $0x4866e262
 	WORD         $0xd452
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z7
 	LONG $0x487ef262
@@ -837,7 +884,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z19
 	LONG         $0x4866e262
 	WORD         $0xdc52
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z8
 	LONG $0x487e7262
@@ -854,90 +901,95 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z20
 	LONG   $0x4866e262
 	WORD   $0xe452
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000010, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000010, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z13, Z13
-	VADDPS 128(DX), Z14, Z14
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z17, Z17
-	VADDPS 192(DX), Z18, Z18
-	VADDPS 192(DX), Z19, Z19
-	VADDPS 192(DX), Z20, Z20
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z13, Z13
+	VADDPS 128(BX), Z14, Z14
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z17, Z17
+	VADDPS 192(BX), Z18, Z18
+	VADDPS 192(BX), Z19, Z19
+	VADDPS 192(BX), Z20, Z20
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 128(DX), Z13, Z13
-	VADDPS 192(DX), Z17, Z17
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z14, Z14
-	VADDPS 192(DX), Z18, Z18
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z19, Z19
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 128(BX), Z13, Z13
+	VADDPS 192(BX), Z17, Z17
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z14, Z14
+	VADDPS 192(BX), Z18, Z18
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z19, Z19
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z9, 64(AX)
-	VMOVUPS Z13, 128(AX)
-	VMOVUPS Z17, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z14, 128(AX)
-	VMOVUPS Z18, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z19, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z13, 128(CX)
+	VMOVUPS Z17, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z18, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx5PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx5PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx5PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -950,13 +1002,13 @@ TEXT ·productPairx5PairAVX512(SB), $0-72
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z3
 	LONG $0x487ef262
@@ -965,7 +1017,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z8
 	LONG         $0x48767262
 	WORD         $0xc252
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z4
 	LONG $0x487ef262
@@ -974,7 +1026,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z9
 	LONG         $0x48767262
 	WORD         $0xca52
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z5
 	LONG $0x487ef262
@@ -983,7 +1035,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z10
 	LONG         $0x48767262
 	WORD         $0xd252
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z6
 	LONG $0x487ef262
@@ -992,7 +1044,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z11
 	LONG         $0x48767262
 	WORD         $0xda52
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z7
 	LONG $0x487ef262
@@ -1001,74 +1053,79 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z12
 	LONG   $0x48767262
 	WORD   $0xe252
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000014, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000014, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 64(DX), Z12, Z12
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z8, Z8
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 64(BX), Z12, Z12
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z8, Z8
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z8, Z8
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z8, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z8, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx5QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx5QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx5QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1091,17 +1148,17 @@ TEXT ·productPairx5QuadAVX512(SB), $0-72
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	PREFETCHT1   128(SI)
 	PREFETCHT1   192(SI)
 	ADDQ         $0x00000100, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VMOVUPS      (AX)(BX*2), Z2
-	VMOVUPS      (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VMOVUPS      (CX)(BX*2), Z2
+	VMOVUPS      (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z5
 	LONG $0x487ef262
@@ -1118,7 +1175,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z20
 	LONG         $0x4866e262
 	WORD         $0xe452
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z6
 	LONG $0x487ef262
@@ -1135,7 +1192,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z21
 	LONG         $0x4866e262
 	WORD         $0xec52
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z7
 	LONG $0x487ef262
@@ -1152,7 +1209,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z22
 	LONG         $0x4866e262
 	WORD         $0xf452
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z8
 	LONG $0x487e7262
@@ -1169,7 +1226,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z23
 	LONG         $0x4866e262
 	WORD         $0xfc52
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z9
 	LONG $0x487e7262
@@ -1186,104 +1243,109 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z24
 	LONG   $0x48666262
 	WORD   $0xc452
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000014, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000014, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
-	VADDPS (DX), Z8, Z8
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z20, Z20
-	VADDPS 192(DX), Z21, Z21
-	VADDPS 192(DX), Z22, Z22
-	VADDPS 192(DX), Z23, Z23
-	VADDPS 192(DX), Z24, Z24
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
+	VADDPS (BX), Z8, Z8
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z20, Z20
+	VADDPS 192(BX), Z21, Z21
+	VADDPS 192(BX), Z22, Z22
+	VADDPS 192(BX), Z23, Z23
+	VADDPS 192(BX), Z24, Z24
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 128(DX), Z15, Z15
-	VADDPS 192(DX), Z20, Z20
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z16, Z16
-	VADDPS 192(DX), Z21, Z21
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z22, Z22
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 128(BX), Z15, Z15
+	VADDPS 192(BX), Z20, Z20
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z16, Z16
+	VADDPS 192(BX), Z21, Z21
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z22, Z22
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z10, 64(AX)
-	VMOVUPS Z15, 128(AX)
-	VMOVUPS Z20, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z16, 128(AX)
-	VMOVUPS Z21, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z22, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z10, 64(CX)
+	VMOVUPS Z15, 128(CX)
+	VMOVUPS Z20, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z16, 128(CX)
+	VMOVUPS Z21, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z22, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx6PairAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx6PairAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx6PairAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*2), SI
+	LEAQ   (CX)(BX*2), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
@@ -1298,13 +1360,13 @@ TEXT ·productPairx6PairAVX512(SB), $0-72
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	ADDQ         $0x00000080, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VBROADCASTSS (CX), Z2
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VBROADCASTSS (AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z3
 	LONG $0x487ef262
@@ -1313,7 +1375,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z9
 	LONG         $0x48767262
 	WORD         $0xca52
-	VBROADCASTSS 4(CX), Z2
+	VBROADCASTSS 4(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z4
 	LONG $0x487ef262
@@ -1322,7 +1384,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z10
 	LONG         $0x48767262
 	WORD         $0xd252
-	VBROADCASTSS 8(CX), Z2
+	VBROADCASTSS 8(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z5
 	LONG $0x487ef262
@@ -1331,7 +1393,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z11
 	LONG         $0x48767262
 	WORD         $0xda52
-	VBROADCASTSS 12(CX), Z2
+	VBROADCASTSS 12(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z6
 	LONG $0x487ef262
@@ -1340,7 +1402,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z12
 	LONG         $0x48767262
 	WORD         $0xe252
-	VBROADCASTSS 16(CX), Z2
+	VBROADCASTSS 16(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z7
 	LONG $0x487ef262
@@ -1349,7 +1411,7 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z13
 	LONG         $0x48767262
 	WORD         $0xea52
-	VBROADCASTSS 20(CX), Z2
+	VBROADCASTSS 20(AX), Z2
 
 	// VDPBF16PS Z2, Z0, Z8
 	LONG $0x487e7262
@@ -1358,82 +1420,87 @@ loop1:
 	// VDPBF16PS Z2, Z1, Z14
 	LONG   $0x48767262
 	WORD   $0xf252
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000018, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000018, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z3, Z3
-	VADDPS (DX), Z4, Z4
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z9, Z9
-	VADDPS 64(DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 64(DX), Z14, Z14
+	VADDPS (BX), Z3, Z3
+	VADDPS (BX), Z4, Z4
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z9, Z9
+	VADDPS 64(BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 64(BX), Z14, Z14
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z3, Z3
-	VADDPS 64(DX), Z9, Z9
-	ADDQ   CX, DX
-	VADDPS (DX), Z4, Z4
-	VADDPS 64(DX), Z10, Z10
-	ADDQ   CX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z3, Z3
+	VADDPS 64(BX), Z9, Z9
+	ADDQ   DX, BX
+	VADDPS (BX), Z4, Z4
+	VADDPS 64(BX), Z10, Z10
+	ADDQ   DX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z3, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z10, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z3, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z10, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-// func productPairx6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productPairx6QuadAVX512(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+
-TEXT ·productPairx6QuadAVX512(SB), $0-72
-	MOVQ   tile+16(FP), AX
-	MOVQ   panel+24(FP), CX
-	MOVQ   blocks+48(FP), DX
+TEXT ·productPairx6QuadAVX512(SB), $0-80
+	MOVQ panel+24(FP), AX
+
+loop1:
+	MOVQ   tile+16(FP), CX
+	MOVQ   blocks+56(FP), DX
 	IMUL3Q $0x00000040, DX, BX
-	LEAQ   (AX)(BX*4), SI
+	LEAQ   (CX)(BX*4), SI
 	LEAQ   (BX)(BX*2), DI
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1460,17 +1527,17 @@ TEXT ·productPairx6QuadAVX512(SB), $0-72
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 
-loop1:
+loop2:
 	PREFETCHT1   (SI)
 	PREFETCHT1   64(SI)
 	PREFETCHT1   128(SI)
 	PREFETCHT1   192(SI)
 	ADDQ         $0x00000100, SI
-	VMOVUPS      (AX), Z0
-	VMOVUPS      (AX)(BX*1), Z1
-	VMOVUPS      (AX)(BX*2), Z2
-	VMOVUPS      (AX)(DI*1), Z3
-	VBROADCASTSS (CX), Z4
+	VMOVUPS      (CX), Z0
+	VMOVUPS      (CX)(BX*1), Z1
+	VMOVUPS      (CX)(BX*2), Z2
+	VMOVUPS      (CX)(DI*1), Z3
+	VBROADCASTSS (AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z5
 	LONG $0x487ef262
@@ -1487,7 +1554,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z23
 	LONG         $0x4866e262
 	WORD         $0xfc52
-	VBROADCASTSS 4(CX), Z4
+	VBROADCASTSS 4(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z6
 	LONG $0x487ef262
@@ -1504,7 +1571,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z24
 	LONG         $0x48666262
 	WORD         $0xc452
-	VBROADCASTSS 8(CX), Z4
+	VBROADCASTSS 8(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z7
 	LONG $0x487ef262
@@ -1521,7 +1588,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z25
 	LONG         $0x48666262
 	WORD         $0xcc52
-	VBROADCASTSS 12(CX), Z4
+	VBROADCASTSS 12(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z8
 	LONG $0x487e7262
@@ -1538,7 +1605,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z26
 	LONG         $0x48666262
 	WORD         $0xd452
-	VBROADCASTSS 16(CX), Z4
+	VBROADCASTSS 16(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z9
 	LONG $0x487e7262
@@ -1555,7 +1622,7 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z27
 	LONG         $0x48666262
 	WORD         $0xdc52
-	VBROADCASTSS 20(CX), Z4
+	VBROADCASTSS 20(AX), Z4
 
 	// VDPBF16PS Z4, Z0, Z10
 	LONG $0x487e7262
@@ -1572,107 +1639,110 @@ loop1:
 	// VDPBF16PS Z4, Z3, Z28
 	LONG   $0x48666262
 	WORD   $0xe452
-	ADDQ   $0x00000040, AX
-	ADDQ   $0x00000018, CX
+	ADDQ   $0x00000040, CX
+	ADDQ   $0x00000018, AX
 	DECQ   DX
-	JNZ    loop1
-	MOVQ   dst+0(FP), AX
-	MOVQ   stride+8(FP), CX
-	MOVQ   bias+56(FP), DX
-	MOVQ   add+64(FP), BX
-	TESTQ  DX, DX
+	JNZ    loop2
+	MOVQ   dst+0(FP), CX
+	MOVQ   stride+8(FP), DX
+	MOVQ   bias+64(FP), BX
+	MOVQ   add+72(FP), SI
+	TESTQ  BX, BX
 	JZ     unbiased
-	VADDPS (DX), Z5, Z5
-	VADDPS (DX), Z6, Z6
-	VADDPS (DX), Z7, Z7
-	VADDPS (DX), Z8, Z8
-	VADDPS (DX), Z9, Z9
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 64(DX), Z15, Z15
-	VADDPS 64(DX), Z16, Z16
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 128(DX), Z20, Z20
-	VADDPS 128(DX), Z21, Z21
-	VADDPS 128(DX), Z22, Z22
-	VADDPS 192(DX), Z23, Z23
-	VADDPS 192(DX), Z24, Z24
-	VADDPS 192(DX), Z25, Z25
-	VADDPS 192(DX), Z26, Z26
-	VADDPS 192(DX), Z27, Z27
-	VADDPS 192(DX), Z28, Z28
+	VADDPS (BX), Z5, Z5
+	VADDPS (BX), Z6, Z6
+	VADDPS (BX), Z7, Z7
+	VADDPS (BX), Z8, Z8
+	VADDPS (BX), Z9, Z9
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 64(BX), Z15, Z15
+	VADDPS 64(BX), Z16, Z16
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 128(BX), Z20, Z20
+	VADDPS 128(BX), Z21, Z21
+	VADDPS 128(BX), Z22, Z22
+	VADDPS 192(BX), Z23, Z23
+	VADDPS 192(BX), Z24, Z24
+	VADDPS 192(BX), Z25, Z25
+	VADDPS 192(BX), Z26, Z26
+	VADDPS 192(BX), Z27, Z27
+	VADDPS 192(BX), Z28, Z28
 
 unbiased:
-	TESTQ  BX, BX
+	TESTQ  SI, SI
 	JZ     plain
-	MOVQ   AX, DX
-	VADDPS (DX), Z5, Z5
-	VADDPS 64(DX), Z11, Z11
-	VADDPS 128(DX), Z17, Z17
-	VADDPS 192(DX), Z23, Z23
-	ADDQ   CX, DX
-	VADDPS (DX), Z6, Z6
-	VADDPS 64(DX), Z12, Z12
-	VADDPS 128(DX), Z18, Z18
-	VADDPS 192(DX), Z24, Z24
-	ADDQ   CX, DX
-	VADDPS (DX), Z7, Z7
-	VADDPS 64(DX), Z13, Z13
-	VADDPS 128(DX), Z19, Z19
-	VADDPS 192(DX), Z25, Z25
-	ADDQ   CX, DX
-	VADDPS (DX), Z8, Z8
-	VADDPS 64(DX), Z14, Z14
-	VADDPS 128(DX), Z20, Z20
-	VADDPS 192(DX), Z26, Z26
-	ADDQ   CX, DX
-	VADDPS (DX), Z9, Z9
-	VADDPS 64(DX), Z15, Z15
-	VADDPS 128(DX), Z21, Z21
-	VADDPS 192(DX), Z27, Z27
-	ADDQ   CX, DX
-	VADDPS (DX), Z10, Z10
-	VADDPS 64(DX), Z16, Z16
-	VADDPS 128(DX), Z22, Z22
-	VADDPS 192(DX), Z28, Z28
-	ADDQ   CX, DX
+	MOVQ   CX, BX
+	VADDPS (BX), Z5, Z5
+	VADDPS 64(BX), Z11, Z11
+	VADDPS 128(BX), Z17, Z17
+	VADDPS 192(BX), Z23, Z23
+	ADDQ   DX, BX
+	VADDPS (BX), Z6, Z6
+	VADDPS 64(BX), Z12, Z12
+	VADDPS 128(BX), Z18, Z18
+	VADDPS 192(BX), Z24, Z24
+	ADDQ   DX, BX
+	VADDPS (BX), Z7, Z7
+	VADDPS 64(BX), Z13, Z13
+	VADDPS 128(BX), Z19, Z19
+	VADDPS 192(BX), Z25, Z25
+	ADDQ   DX, BX
+	VADDPS (BX), Z8, Z8
+	VADDPS 64(BX), Z14, Z14
+	VADDPS 128(BX), Z20, Z20
+	VADDPS 192(BX), Z26, Z26
+	ADDQ   DX, BX
+	VADDPS (BX), Z9, Z9
+	VADDPS 64(BX), Z15, Z15
+	VADDPS 128(BX), Z21, Z21
+	VADDPS 192(BX), Z27, Z27
+	ADDQ   DX, BX
+	VADDPS (BX), Z10, Z10
+	VADDPS 64(BX), Z16, Z16
+	VADDPS 128(BX), Z22, Z22
+	VADDPS 192(BX), Z28, Z28
+	ADDQ   DX, BX
 
 plain:
-	VMOVUPS Z5, (AX)
-	VMOVUPS Z11, 64(AX)
-	VMOVUPS Z17, 128(AX)
-	VMOVUPS Z23, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z12, 64(AX)
-	VMOVUPS Z18, 128(AX)
-	VMOVUPS Z24, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z7, (AX)
-	VMOVUPS Z13, 64(AX)
-	VMOVUPS Z19, 128(AX)
-	VMOVUPS Z25, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z14, 64(AX)
-	VMOVUPS Z20, 128(AX)
-	VMOVUPS Z26, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z9, (AX)
-	VMOVUPS Z15, 64(AX)
-	VMOVUPS Z21, 128(AX)
-	VMOVUPS Z27, 192(AX)
-	ADDQ    CX, AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z16, 64(AX)
-	VMOVUPS Z22, 128(AX)
-	VMOVUPS Z28, 192(AX)
-	ADDQ    CX, AX
+	VMOVUPS Z5, (CX)
+	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z17, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z12, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z24, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z7, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z19, 128(CX)
+	VMOVUPS Z25, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z14, 64(CX)
+	VMOVUPS Z20, 128(CX)
+	VMOVUPS Z26, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z9, (CX)
+	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z21, 128(CX)
+	VMOVUPS Z27, 192(CX)
+	ADDQ    DX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z16, 64(CX)
+	VMOVUPS Z22, 128(CX)
+	VMOVUPS Z28, 192(CX)
+	ADDQ    DX, CX
+	MOVQ    CX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 

@@ -90,6 +90,14 @@ func (c cut) panel(p int) (first, rows int) {
 	return p*c.size + c.extra, c.size
 }
 
+// run returns how many panels from panel p on have as many rows as it has; at most most.
+func (c cut) run(p, most int) int {
+	if p < c.extra {
+		return min(most, c.extra-p)
+	}
+	return min(most, c.panels-p)
+}
+
 // locate returns the panel that row r is in.
 func (c cut) locate(r int) int {
 	if wide := c.extra * (c.size + 1); r >= wide {

@@ -10,7 +10,7 @@ import (
 
 // productFunc is a generated product; see asm/product.go.
 type productFunc func(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16,
-	blocks int, bias *float32, add int)
+	panels int, blocks int, bias *float32, add int)
 
 // productFuncs are the products of one type and level by the panel's rows: of
 // one tile, and of two or four that are neighbours in memory, nil where there is none.
@@ -26,18 +26,19 @@ func (m *Matrix) funcs(level isa.Level) *productFuncs {
 	return productsFor(level, m.Type)
 }
 
-// span is full tiles of a matrix that are multiplied by one panel.
+// span is full tiles of a matrix that are multiplied by one or several panels.
 type span struct {
 	w       *Matrix
 	funcs   *productFuncs // of the matrix' type; nil at the portable level
 	lo, hi  int           // tiles lo to hi-1
-	panel   panelView
-	rows    int       // of the panel
-	several bool      // the step has other panels, too
-	dst     []float32 // output o of tile t for row r is at r*stride + (t-lo)*tileLanes + o
-	stride  int       // floats
-	bias    []float32 // of tile 0 on, or nil
-	add     bool      // to what dst holds
+	panel   panelView     // the first panel; the others follow it
+	panels  int           // 1 at the portable level
+	rows    int           // of each panel
+	several bool          // the step has further panels than one
+	dst     []float32     // output o of tile t for row r is at r*stride + (t-lo)*tileLanes + o
+	stride  int           // floats
+	bias    []float32     // of tile 0 on, or nil
+	add     bool          // to what dst holds
 }
 
 // multiply does the span's tiles, where it can several at a time. Several are faster
@@ -77,7 +78,7 @@ func (s *span) blocks() int { return s.w.Cols / s.w.format.values }
 // assembly multiplies n tiles from tile t on with run, which is for so many.
 func (s *span) assembly(t, n int, run productFunc) {
 	dst, bias := s.outputs(t)
-	_ = dst[(s.rows-1)*s.stride+n*tileLanes-1]
+	_ = dst[(s.panels*s.rows-1)*s.stride+n*tileLanes-1]
 	var b *float32
 	if bias != nil {
 		b = &bias[:n*tileLanes][0]
@@ -91,7 +92,7 @@ func (s *span) assembly(t, n int, run productFunc) {
 	if len(s.panel.masks) > 0 {
 		large, masks = &s.panel.large[0], &s.panel.masks[0]
 	}
-	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel.codes[0], large, masks, s.blocks(), b, add)
+	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel.codes[0], large, masks, s.panels, s.blocks(), b, add)
 }
 
 // portable multiplies tile t in plain Go.

@@ -5,73 +5,73 @@
 package weight
 
 //go:noescape
-func productQ2Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ2Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ2Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ2Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ2Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ2Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ2Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ2Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ3Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ3Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ3Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ3Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ3Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ3Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ3Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ3Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productIQ4XSx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productIQ4XSx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productIQ4XSx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productIQ4XSx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productIQ4XSx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productIQ4XSx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 
 //go:noescape
-func productIQ4XSx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+func productIQ4XSx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)

@@ -112,14 +112,16 @@ DATA wordsff<>+28(SB)/2, $0x00ff
 DATA wordsff<>+30(SB)/2, $0x00ff
 GLOBL wordsff<>(SB), RODATA|NOPTR, $32
 
-// func productQ2Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ2Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ2Kx1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ2Kx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -132,34 +134,34 @@ TEXT ·productQ2Kx1AVX2(SB), $96-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  1024(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  1024(BX), R10
 
-loop2:
-	TESTL $0x00000f0f, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x00000f0f, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   5376(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   5440(R9)
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   5504(R9)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   5568(R9)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    (R10), Y0
@@ -168,278 +170,32 @@ back3:
 	VPBLENDW     $0xaa, Y1, Y0, Y0
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y6, Y6
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
-
-back4:
-	VMOVDQU      (R9), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	PREFETCHT0   5376(R10)
-	VPBROADCASTD 16(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R9), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R9), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R9), Y0
-	VPSRLW       $0x02, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    16(R10), Y0
-	VPAND        Y4, Y0, Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	TESTL        $0x0f0f0000, (SI)
+	TESTL        $0x0000f0f0, (DX)
 	JNE          large5
 
 back5:
 	VMOVDQU      (R9), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R9), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R9), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R9), Y0
-	VPSRLW       $0x04, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    32(R10), Y0
-	VPAND        Y4, Y0, Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
-
-back6:
-	VMOVDQU      (R9), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VMOVDQU      64(R9), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      128(R9), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VMOVDQU      192(R9), Y0
-	VPSRLW       $0x06, Y0, Y0
-	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    48(R10), Y0
-	VPAND        Y4, Y0, Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
-	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000100, CX
-	VPXOR        Y5, Y5, Y5
-	VPMOVZXBD    1024(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 256(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1040(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 260(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1056(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 264(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1072(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 268(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1088(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 272(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1104(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 276(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1120(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 280(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1136(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 284(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1152(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 288(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1168(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 292(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1184(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 296(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1200(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 300(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1216(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 304(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1232(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 308(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1248(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 312(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1264(AX), Y0
-	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 316(CX), Y1
-	VPSRAD       $0x05, Y1, Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    1280(AX), Y0
-	VCVTPH2PS    1312(AX), Y2
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y0, Y6, Y6
-	VFMADD231PS  Y5, Y2, Y6
-	VBROADCASTSS 336(CX), Y1
-	VFMADD213PS  (DI), Y1, Y6
-	VMOVUPS      Y6, (DI)
-	SUBQ         $0x00000200, BX
-	SUBQ         $0x00000010, SI
-	VPXOR        Y6, Y6, Y6
-	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         1032(AX), R10
-
-loop7:
-	TESTL $0x00000f0f, (SI)
-	JNE   large8
-
-back8:
-	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
-	VPMADDUBSW   Y1, Y0, Y5
-	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 4(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 8(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 12(CX), Y1
-	VPMADDUBSW   Y1, Y0, Y1
-	VPADDW       Y1, Y5, Y5
-	VPMOVZXBD    (R10), Y0
-	VPAND        Y4, Y0, Y0
-	VPSLLD       $0x10, Y0, Y1
-	VPBLENDW     $0xaa, Y1, Y0, Y0
-	VPMADDWD     Y0, Y5, Y5
-	VPADDD       Y5, Y6, Y6
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
-
-back9:
-	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	PREFETCHT0   5376(R10)
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    16(R10), Y0
@@ -448,31 +204,31 @@ back9:
 	VPBLENDW     $0xaa, Y1, Y0, Y0
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y6, Y6
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back10:
+back6:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    32(R10), Y0
@@ -481,31 +237,31 @@ back10:
 	VPBLENDW     $0xaa, Y1, Y0, Y0
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y6, Y6
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back11:
+back7:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    48(R10), Y0
@@ -516,191 +272,411 @@ back11:
 	VPADDD       Y5, Y6, Y6
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop7
-	SUBQ         $0x00000100, CX
+	JNZ          loop3
+	SUBQ         $0x00000100, AX
 	VPXOR        Y5, Y5, Y5
-	VPMOVZXBD    1032(AX), Y0
+	VPMOVZXBD    1024(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 256(CX), Y1
+	VPBROADCASTD 256(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1048(AX), Y0
+	VPMOVZXBD    1040(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 260(CX), Y1
+	VPBROADCASTD 260(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1064(AX), Y0
+	VPMOVZXBD    1056(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 264(CX), Y1
+	VPBROADCASTD 264(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1080(AX), Y0
+	VPMOVZXBD    1072(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 268(CX), Y1
+	VPBROADCASTD 268(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1096(AX), Y0
+	VPMOVZXBD    1088(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 272(CX), Y1
+	VPBROADCASTD 272(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1112(AX), Y0
+	VPMOVZXBD    1104(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 276(CX), Y1
+	VPBROADCASTD 276(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1128(AX), Y0
+	VPMOVZXBD    1120(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 280(CX), Y1
+	VPBROADCASTD 280(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1144(AX), Y0
+	VPMOVZXBD    1136(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 284(CX), Y1
+	VPBROADCASTD 284(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1160(AX), Y0
+	VPMOVZXBD    1152(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 288(CX), Y1
+	VPBROADCASTD 288(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1176(AX), Y0
+	VPMOVZXBD    1168(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 292(CX), Y1
+	VPBROADCASTD 292(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1192(AX), Y0
+	VPMOVZXBD    1184(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 296(CX), Y1
+	VPBROADCASTD 296(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1208(AX), Y0
+	VPMOVZXBD    1200(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 300(CX), Y1
+	VPBROADCASTD 300(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1224(AX), Y0
+	VPMOVZXBD    1216(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 304(CX), Y1
+	VPBROADCASTD 304(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1240(AX), Y0
+	VPMOVZXBD    1232(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 308(CX), Y1
+	VPBROADCASTD 308(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1256(AX), Y0
+	VPMOVZXBD    1248(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 312(CX), Y1
+	VPBROADCASTD 312(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBD    1272(AX), Y0
+	VPMOVZXBD    1264(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 316(CX), Y1
+	VPBROADCASTD 316(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    1296(AX), Y0
-	VCVTPH2PS    1328(AX), Y2
+	VCVTPH2PS    1280(BX), Y0
+	VCVTPH2PS    1312(BX), Y2
 	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y6, Y6
 	VFMADD231PS  Y5, Y2, Y6
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
+	VFMADD213PS  (DI), Y1, Y6
+	VMOVUPS      Y6, (DI)
+	SUBQ         $0x00000200, CX
+	SUBQ         $0x00000010, DX
+	VPXOR        Y6, Y6, Y6
+	MOVQ         $0x00000004, R8
+	LEAQ         32(BX), R9
+	LEAQ         1032(BX), R10
+
+loop8:
+	TESTL $0x00000f0f, (DX)
+	JNE   large9
+
+back9:
+	VPAND        (R9), Y3, Y0
+	VPBROADCASTD (AX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VPAND        64(R9), Y3, Y0
+	VPBROADCASTD 4(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        128(R9), Y3, Y0
+	VPBROADCASTD 8(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPAND        192(R9), Y3, Y0
+	VPBROADCASTD 12(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    (R10), Y0
+	VPAND        Y4, Y0, Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
+
+back10:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 16(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 20(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 24(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x02, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 28(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    16(R10), Y0
+	VPAND        Y4, Y0, Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
+
+back11:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 32(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 36(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 40(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x04, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 44(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    32(R10), Y0
+	VPAND        Y4, Y0, Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
+
+back12:
+	VMOVDQU      (R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 48(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y5
+	VMOVDQU      64(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 52(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      128(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 56(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VMOVDQU      192(R9), Y0
+	VPSRLW       $0x06, Y0, Y0
+	VPAND        Y3, Y0, Y0
+	VPBROADCASTD 60(AX), Y1
+	VPMADDUBSW   Y1, Y0, Y1
+	VPADDW       Y1, Y5, Y5
+	VPMOVZXBD    48(R10), Y0
+	VPAND        Y4, Y0, Y0
+	VPSLLD       $0x10, Y0, Y1
+	VPBLENDW     $0xaa, Y1, Y0, Y0
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
+	DECQ         R8
+	JNZ          loop8
+	SUBQ         $0x00000100, AX
+	VPXOR        Y5, Y5, Y5
+	VPMOVZXBD    1032(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 256(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1048(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 260(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1064(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 264(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1080(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 268(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1096(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 272(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1112(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 276(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1128(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 280(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1144(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 284(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1160(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 288(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1176(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 292(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1192(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 296(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1208(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 300(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1224(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 304(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1240(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 308(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1256(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 312(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VPMOVZXBD    1272(BX), Y0
+	VPSRLD       $0x04, Y0, Y0
+	VPBROADCASTD 316(AX), Y1
+	VPSRAD       $0x05, Y1, Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPADDD       Y1, Y5, Y5
+	VCVTPH2PS    1296(BX), Y0
+	VCVTPH2PS    1328(BX), Y2
+	VCVTDQ2PS    Y6, Y6
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VFMADD231PS  Y5, Y2, Y6
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
-	ADDQ         $0x00000540, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000540, BX
+	ADDQ         $0x00000154, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x02, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -710,8 +686,8 @@ next4:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -722,96 +698,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x04, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 64(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R11, R11
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 64(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
-
-next8:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R11, R11
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next9:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -825,7 +715,7 @@ next9:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    16(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
@@ -833,14 +723,14 @@ next9:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	BLSRL        R11, R11
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R11
+large6:
+	MOVWLZX 2(DX), R11
 	ANDL    $0x00000f0f, R11
 
-next10:
+next6:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -854,7 +744,7 @@ next10:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    32(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 64(R12), Y1
@@ -862,14 +752,14 @@ next10:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	BLSRL        R11, R11
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R11
+large7:
+	MOVWLZX 2(DX), R11
 	ANDL    $0x0000f0f0, R11
 
-next11:
+next7:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -883,8 +773,94 @@ next11:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
+
+next9:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
+
+next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next11:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    32(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 64(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -894,14 +870,45 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ2Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
+
+next12:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next12
+	JMP          back12
+
+// func productQ2Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ2Kx2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ2Kx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -916,46 +923,46 @@ TEXT ·productQ2Kx2AVX2(SB), $160-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  1024(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  1024(BX), R10
 
-loop2:
-	TESTL $0x00000f0f, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x00000f0f, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   5376(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   5440(R9)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   5504(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   5568(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    (R10), Y0
@@ -966,43 +973,43 @@ back3:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   5376(R10)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    16(R10), Y0
@@ -1013,42 +1020,42 @@ back4:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    32(R10), Y0
@@ -1059,42 +1066,42 @@ back5:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    48(R10), Y0
@@ -1107,227 +1114,227 @@ back6:
 	VPADDD       Y6, Y8, Y8
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000200, CX
+	JNZ          loop3
+	SUBQ         $0x00000200, AX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
-	VPMOVZXBD    1024(AX), Y0
+	VPMOVZXBD    1024(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 512(CX), Y1
+	VPBROADCASTD 512(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 516(CX), Y1
+	VPBROADCASTD 516(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1040(AX), Y0
+	VPMOVZXBD    1040(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 520(CX), Y1
+	VPBROADCASTD 520(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 524(CX), Y1
+	VPBROADCASTD 524(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1056(AX), Y0
+	VPMOVZXBD    1056(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 528(CX), Y1
+	VPBROADCASTD 528(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 532(CX), Y1
+	VPBROADCASTD 532(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1072(AX), Y0
+	VPMOVZXBD    1072(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 536(CX), Y1
+	VPBROADCASTD 536(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 540(CX), Y1
+	VPBROADCASTD 540(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1088(AX), Y0
+	VPMOVZXBD    1088(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 544(CX), Y1
+	VPBROADCASTD 544(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 548(CX), Y1
+	VPBROADCASTD 548(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1104(AX), Y0
+	VPMOVZXBD    1104(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 552(CX), Y1
+	VPBROADCASTD 552(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 556(CX), Y1
+	VPBROADCASTD 556(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1120(AX), Y0
+	VPMOVZXBD    1120(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 560(CX), Y1
+	VPBROADCASTD 560(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 564(CX), Y1
+	VPBROADCASTD 564(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1136(AX), Y0
+	VPMOVZXBD    1136(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 568(CX), Y1
+	VPBROADCASTD 568(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 572(CX), Y1
+	VPBROADCASTD 572(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1152(AX), Y0
+	VPMOVZXBD    1152(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 576(CX), Y1
+	VPBROADCASTD 576(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 580(CX), Y1
+	VPBROADCASTD 580(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1168(AX), Y0
+	VPMOVZXBD    1168(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 584(CX), Y1
+	VPBROADCASTD 584(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 588(CX), Y1
+	VPBROADCASTD 588(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1184(AX), Y0
+	VPMOVZXBD    1184(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 592(CX), Y1
+	VPBROADCASTD 592(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 596(CX), Y1
+	VPBROADCASTD 596(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1200(AX), Y0
+	VPMOVZXBD    1200(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 600(CX), Y1
+	VPBROADCASTD 600(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 604(CX), Y1
+	VPBROADCASTD 604(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1216(AX), Y0
+	VPMOVZXBD    1216(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 608(CX), Y1
+	VPBROADCASTD 608(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 612(CX), Y1
+	VPBROADCASTD 612(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1232(AX), Y0
+	VPMOVZXBD    1232(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 616(CX), Y1
+	VPBROADCASTD 616(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 620(CX), Y1
+	VPBROADCASTD 620(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1248(AX), Y0
+	VPMOVZXBD    1248(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 624(CX), Y1
+	VPBROADCASTD 624(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 628(CX), Y1
+	VPBROADCASTD 628(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1264(AX), Y0
+	VPMOVZXBD    1264(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 632(CX), Y1
+	VPBROADCASTD 632(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 636(CX), Y1
+	VPBROADCASTD 636(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    1280(AX), Y0
-	VCVTPH2PS    1312(AX), Y2
+	VCVTPH2PS    1280(BX), Y0
+	VCVTPH2PS    1312(BX), Y2
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y7, Y7
 	VFMADD231PS  Y5, Y2, Y7
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y6, Y2, Y8
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y8
 	VMOVUPS      Y8, 32(DI)
-	SUBQ         $0x00000400, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000400, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         1032(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         1032(BX), R10
 
-loop7:
-	TESTL $0x00000f0f, (SI)
-	JNE   large8
+loop8:
+	TESTL $0x00000f0f, (DX)
+	JNE   large9
 
-back8:
+back9:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    (R10), Y0
@@ -1338,42 +1345,42 @@ back8:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    16(R10), Y0
@@ -1384,42 +1391,42 @@ back9:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    32(R10), Y0
@@ -1430,42 +1437,42 @@ back10:
 	VPADDD       Y5, Y7, Y7
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    48(R10), Y0
@@ -1478,292 +1485,262 @@ back11:
 	VPADDD       Y6, Y8, Y8
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop7
-	SUBQ         $0x00000200, CX
+	JNZ          loop8
+	SUBQ         $0x00000200, AX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
-	VPMOVZXBD    1032(AX), Y0
+	VPMOVZXBD    1032(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 512(CX), Y1
+	VPBROADCASTD 512(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 516(CX), Y1
+	VPBROADCASTD 516(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1048(AX), Y0
+	VPMOVZXBD    1048(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 520(CX), Y1
+	VPBROADCASTD 520(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 524(CX), Y1
+	VPBROADCASTD 524(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1064(AX), Y0
+	VPMOVZXBD    1064(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 528(CX), Y1
+	VPBROADCASTD 528(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 532(CX), Y1
+	VPBROADCASTD 532(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1080(AX), Y0
+	VPMOVZXBD    1080(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 536(CX), Y1
+	VPBROADCASTD 536(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 540(CX), Y1
+	VPBROADCASTD 540(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1096(AX), Y0
+	VPMOVZXBD    1096(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 544(CX), Y1
+	VPBROADCASTD 544(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 548(CX), Y1
+	VPBROADCASTD 548(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1112(AX), Y0
+	VPMOVZXBD    1112(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 552(CX), Y1
+	VPBROADCASTD 552(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 556(CX), Y1
+	VPBROADCASTD 556(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1128(AX), Y0
+	VPMOVZXBD    1128(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 560(CX), Y1
+	VPBROADCASTD 560(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 564(CX), Y1
+	VPBROADCASTD 564(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1144(AX), Y0
+	VPMOVZXBD    1144(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 568(CX), Y1
+	VPBROADCASTD 568(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 572(CX), Y1
+	VPBROADCASTD 572(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1160(AX), Y0
+	VPMOVZXBD    1160(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 576(CX), Y1
+	VPBROADCASTD 576(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 580(CX), Y1
+	VPBROADCASTD 580(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1176(AX), Y0
+	VPMOVZXBD    1176(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 584(CX), Y1
+	VPBROADCASTD 584(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 588(CX), Y1
+	VPBROADCASTD 588(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1192(AX), Y0
+	VPMOVZXBD    1192(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 592(CX), Y1
+	VPBROADCASTD 592(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 596(CX), Y1
+	VPBROADCASTD 596(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1208(AX), Y0
+	VPMOVZXBD    1208(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 600(CX), Y1
+	VPBROADCASTD 600(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 604(CX), Y1
+	VPBROADCASTD 604(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1224(AX), Y0
+	VPMOVZXBD    1224(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 608(CX), Y1
+	VPBROADCASTD 608(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 612(CX), Y1
+	VPBROADCASTD 612(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1240(AX), Y0
+	VPMOVZXBD    1240(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 616(CX), Y1
+	VPBROADCASTD 616(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 620(CX), Y1
+	VPBROADCASTD 620(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1256(AX), Y0
+	VPMOVZXBD    1256(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 624(CX), Y1
+	VPBROADCASTD 624(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 628(CX), Y1
+	VPBROADCASTD 628(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBD    1272(AX), Y0
+	VPMOVZXBD    1272(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 632(CX), Y1
+	VPBROADCASTD 632(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 636(CX), Y1
+	VPBROADCASTD 636(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    1296(AX), Y0
-	VCVTPH2PS    1328(AX), Y2
+	VCVTPH2PS    1296(BX), Y0
+	VCVTPH2PS    1328(BX), Y2
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y7, Y7
 	VFMADD231PS  Y5, Y2, Y7
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y7
 	VMOVUPS      Y7, 64(DI)
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y6, Y2, Y8
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y8
 	VMOVUPS      Y8, 96(DI)
-	ADDQ         $0x00000540, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000540, BX
+	ADDQ         $0x000002a8, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x02, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -1773,8 +1750,8 @@ next4:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -1789,108 +1766,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x04, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 128(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 132(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R11, R11
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 128(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 132(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
-
-next8:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R11, R11
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next9:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -1904,8 +1783,106 @@ next9:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next6:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    32(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
+
+next9:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -1920,10 +1897,43 @@ next9:
 	JMP          back9
 
 large10:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next11:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -1937,41 +1947,8 @@ next10:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 128(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 132(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R11, R11
-	JNZ          next10
-	JMP          back10
-
-large11:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next11:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -1985,14 +1962,49 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ2Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
+
+next12:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next12
+	JMP          back12
+
+// func productQ2Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ2Kx3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ2Kx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -2009,58 +2021,58 @@ TEXT ·productQ2Kx3AVX2(SB), $224-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  1024(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  1024(BX), R10
 
-loop2:
-	TESTL $0x00000f0f, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x00000f0f, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   5376(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   5440(R9)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   5504(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   5568(R9)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    (R10), Y0
@@ -2073,54 +2085,54 @@ back3:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   5376(R10)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    16(R10), Y0
@@ -2133,53 +2145,53 @@ back4:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    32(R10), Y0
@@ -2192,53 +2204,53 @@ back5:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    48(R10), Y0
@@ -2253,311 +2265,311 @@ back6:
 	VPADDD       Y7, Y10, Y10
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000300, CX
+	JNZ          loop3
+	SUBQ         $0x00000300, AX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	VPMOVZXBD    1024(AX), Y0
+	VPMOVZXBD    1024(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 768(CX), Y1
+	VPBROADCASTD 768(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 772(CX), Y1
+	VPBROADCASTD 772(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 776(CX), Y1
+	VPBROADCASTD 776(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1040(AX), Y0
+	VPMOVZXBD    1040(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 780(CX), Y1
+	VPBROADCASTD 780(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 784(CX), Y1
+	VPBROADCASTD 784(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 788(CX), Y1
+	VPBROADCASTD 788(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1056(AX), Y0
+	VPMOVZXBD    1056(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 792(CX), Y1
+	VPBROADCASTD 792(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 796(CX), Y1
+	VPBROADCASTD 796(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 800(CX), Y1
+	VPBROADCASTD 800(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1072(AX), Y0
+	VPMOVZXBD    1072(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 804(CX), Y1
+	VPBROADCASTD 804(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 808(CX), Y1
+	VPBROADCASTD 808(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 812(CX), Y1
+	VPBROADCASTD 812(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1088(AX), Y0
+	VPMOVZXBD    1088(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 816(CX), Y1
+	VPBROADCASTD 816(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 820(CX), Y1
+	VPBROADCASTD 820(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 824(CX), Y1
+	VPBROADCASTD 824(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1104(AX), Y0
+	VPMOVZXBD    1104(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 828(CX), Y1
+	VPBROADCASTD 828(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 832(CX), Y1
+	VPBROADCASTD 832(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 836(CX), Y1
+	VPBROADCASTD 836(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1120(AX), Y0
+	VPMOVZXBD    1120(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 840(CX), Y1
+	VPBROADCASTD 840(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 844(CX), Y1
+	VPBROADCASTD 844(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 848(CX), Y1
+	VPBROADCASTD 848(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1136(AX), Y0
+	VPMOVZXBD    1136(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 852(CX), Y1
+	VPBROADCASTD 852(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 856(CX), Y1
+	VPBROADCASTD 856(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 860(CX), Y1
+	VPBROADCASTD 860(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1152(AX), Y0
+	VPMOVZXBD    1152(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 864(CX), Y1
+	VPBROADCASTD 864(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 868(CX), Y1
+	VPBROADCASTD 868(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 872(CX), Y1
+	VPBROADCASTD 872(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1168(AX), Y0
+	VPMOVZXBD    1168(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 876(CX), Y1
+	VPBROADCASTD 876(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 880(CX), Y1
+	VPBROADCASTD 880(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 884(CX), Y1
+	VPBROADCASTD 884(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1184(AX), Y0
+	VPMOVZXBD    1184(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 888(CX), Y1
+	VPBROADCASTD 888(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 892(CX), Y1
+	VPBROADCASTD 892(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 896(CX), Y1
+	VPBROADCASTD 896(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1200(AX), Y0
+	VPMOVZXBD    1200(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 900(CX), Y1
+	VPBROADCASTD 900(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 904(CX), Y1
+	VPBROADCASTD 904(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 908(CX), Y1
+	VPBROADCASTD 908(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1216(AX), Y0
+	VPMOVZXBD    1216(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 912(CX), Y1
+	VPBROADCASTD 912(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 916(CX), Y1
+	VPBROADCASTD 916(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 920(CX), Y1
+	VPBROADCASTD 920(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1232(AX), Y0
+	VPMOVZXBD    1232(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 924(CX), Y1
+	VPBROADCASTD 924(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 928(CX), Y1
+	VPBROADCASTD 928(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 932(CX), Y1
+	VPBROADCASTD 932(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1248(AX), Y0
+	VPMOVZXBD    1248(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 936(CX), Y1
+	VPBROADCASTD 936(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 940(CX), Y1
+	VPBROADCASTD 940(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 944(CX), Y1
+	VPBROADCASTD 944(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1264(AX), Y0
+	VPMOVZXBD    1264(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 948(CX), Y1
+	VPBROADCASTD 948(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 952(CX), Y1
+	VPBROADCASTD 952(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 956(CX), Y1
+	VPBROADCASTD 956(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    1280(AX), Y0
-	VCVTPH2PS    1312(AX), Y2
+	VCVTPH2PS    1280(BX), Y0
+	VCVTPH2PS    1312(BX), Y2
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y5, Y2, Y8
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y6, Y2, Y9
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y7, Y2, Y10
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y10
 	VMOVUPS      Y10, 64(DI)
-	SUBQ         $0x00000600, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000600, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         1032(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         1032(BX), R10
 
-loop7:
-	TESTL $0x00000f0f, (SI)
-	JNE   large8
+loop8:
+	TESTL $0x00000f0f, (DX)
+	JNE   large9
 
-back8:
+back9:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    (R10), Y0
@@ -2570,53 +2582,53 @@ back8:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    16(R10), Y0
@@ -2629,53 +2641,53 @@ back9:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    32(R10), Y0
@@ -2688,53 +2700,53 @@ back10:
 	VPADDD       Y6, Y9, Y9
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y10, Y10
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    48(R10), Y0
@@ -2749,393 +2761,359 @@ back11:
 	VPADDD       Y7, Y10, Y10
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop7
-	SUBQ         $0x00000300, CX
+	JNZ          loop8
+	SUBQ         $0x00000300, AX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	VPMOVZXBD    1032(AX), Y0
+	VPMOVZXBD    1032(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 768(CX), Y1
+	VPBROADCASTD 768(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 772(CX), Y1
+	VPBROADCASTD 772(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 776(CX), Y1
+	VPBROADCASTD 776(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1048(AX), Y0
+	VPMOVZXBD    1048(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 780(CX), Y1
+	VPBROADCASTD 780(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 784(CX), Y1
+	VPBROADCASTD 784(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 788(CX), Y1
+	VPBROADCASTD 788(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1064(AX), Y0
+	VPMOVZXBD    1064(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 792(CX), Y1
+	VPBROADCASTD 792(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 796(CX), Y1
+	VPBROADCASTD 796(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 800(CX), Y1
+	VPBROADCASTD 800(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1080(AX), Y0
+	VPMOVZXBD    1080(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 804(CX), Y1
+	VPBROADCASTD 804(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 808(CX), Y1
+	VPBROADCASTD 808(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 812(CX), Y1
+	VPBROADCASTD 812(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1096(AX), Y0
+	VPMOVZXBD    1096(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 816(CX), Y1
+	VPBROADCASTD 816(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 820(CX), Y1
+	VPBROADCASTD 820(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 824(CX), Y1
+	VPBROADCASTD 824(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1112(AX), Y0
+	VPMOVZXBD    1112(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 828(CX), Y1
+	VPBROADCASTD 828(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 832(CX), Y1
+	VPBROADCASTD 832(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 836(CX), Y1
+	VPBROADCASTD 836(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1128(AX), Y0
+	VPMOVZXBD    1128(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 840(CX), Y1
+	VPBROADCASTD 840(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 844(CX), Y1
+	VPBROADCASTD 844(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 848(CX), Y1
+	VPBROADCASTD 848(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1144(AX), Y0
+	VPMOVZXBD    1144(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 852(CX), Y1
+	VPBROADCASTD 852(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 856(CX), Y1
+	VPBROADCASTD 856(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 860(CX), Y1
+	VPBROADCASTD 860(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1160(AX), Y0
+	VPMOVZXBD    1160(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 864(CX), Y1
+	VPBROADCASTD 864(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 868(CX), Y1
+	VPBROADCASTD 868(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 872(CX), Y1
+	VPBROADCASTD 872(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1176(AX), Y0
+	VPMOVZXBD    1176(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 876(CX), Y1
+	VPBROADCASTD 876(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 880(CX), Y1
+	VPBROADCASTD 880(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 884(CX), Y1
+	VPBROADCASTD 884(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1192(AX), Y0
+	VPMOVZXBD    1192(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 888(CX), Y1
+	VPBROADCASTD 888(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 892(CX), Y1
+	VPBROADCASTD 892(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 896(CX), Y1
+	VPBROADCASTD 896(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1208(AX), Y0
+	VPMOVZXBD    1208(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 900(CX), Y1
+	VPBROADCASTD 900(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 904(CX), Y1
+	VPBROADCASTD 904(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 908(CX), Y1
+	VPBROADCASTD 908(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1224(AX), Y0
+	VPMOVZXBD    1224(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 912(CX), Y1
+	VPBROADCASTD 912(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 916(CX), Y1
+	VPBROADCASTD 916(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 920(CX), Y1
+	VPBROADCASTD 920(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1240(AX), Y0
+	VPMOVZXBD    1240(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 924(CX), Y1
+	VPBROADCASTD 924(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 928(CX), Y1
+	VPBROADCASTD 928(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 932(CX), Y1
+	VPBROADCASTD 932(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1256(AX), Y0
+	VPMOVZXBD    1256(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 936(CX), Y1
+	VPBROADCASTD 936(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 940(CX), Y1
+	VPBROADCASTD 940(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 944(CX), Y1
+	VPBROADCASTD 944(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBD    1272(AX), Y0
+	VPMOVZXBD    1272(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 948(CX), Y1
+	VPBROADCASTD 948(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 952(CX), Y1
+	VPBROADCASTD 952(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 956(CX), Y1
+	VPBROADCASTD 956(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    1296(AX), Y0
-	VCVTPH2PS    1328(AX), Y2
+	VCVTPH2PS    1296(BX), Y0
+	VCVTPH2PS    1328(BX), Y2
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y8, Y8
 	VFMADD231PS  Y5, Y2, Y8
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y8
 	VMOVUPS      Y8, 96(DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y6, Y2, Y9
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y9
 	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y7, Y2, Y10
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y10
 	VMOVUPS      Y10, 160(DI)
-	ADDQ         $0x00000540, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000540, BX
+	ADDQ         $0x000003fc, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x02, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -3145,8 +3123,8 @@ next4:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -3165,10 +3143,47 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next6:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -3182,45 +3197,8 @@ next5:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 192(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 196(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 200(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	BLSRL        R11, R11
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -3238,14 +3216,15 @@ next6:
 	JNZ          next6
 	JMP          back6
 
-large8:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
+large7:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
-next8:
+next7:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -3255,34 +3234,33 @@ next8:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
+	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R12), Y1
+	VPBROADCASTD 196(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(R12), Y1
+	VPBROADCASTD 200(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
 	BLSRL        R11, R11
-	JNZ          next8
-	JMP          back8
+	JNZ          next7
+	JMP          back7
 
 large9:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next9:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x02, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -3292,8 +3270,8 @@ next9:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -3312,10 +3290,47 @@ next9:
 	JMP          back9
 
 large10:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next11:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -3329,45 +3344,8 @@ next10:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 192(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 196(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 200(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	BLSRL        R11, R11
-	JNZ          next10
-	JMP          back10
-
-large11:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next11:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -3385,14 +3363,53 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ2Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
+
+next12:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	BLSRL        R11, R11
+	JNZ          next12
+	JMP          back12
+
+// func productQ2Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ2Kx4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ2Kx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -3411,70 +3428,70 @@ TEXT ·productQ2Kx4AVX2(SB), $288-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  1024(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  1024(BX), R10
 
-loop2:
-	TESTL $0x00000f0f, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x00000f0f, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   5376(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   5440(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   5504(R9)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   5568(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    (R10), Y0
@@ -3489,65 +3506,65 @@ back3:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   5376(R10)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    16(R10), Y0
@@ -3562,64 +3579,64 @@ back4:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    32(R10), Y0
@@ -3634,64 +3651,64 @@ back5:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    48(R10), Y0
@@ -3708,395 +3725,395 @@ back6:
 	VPADDD       Y8, Y12, Y12
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000400, CX
+	JNZ          loop3
+	SUBQ         $0x00000400, AX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	VPMOVZXBD    1024(AX), Y0
+	VPMOVZXBD    1024(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1024(CX), Y1
+	VPBROADCASTD 1024(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1028(CX), Y1
+	VPBROADCASTD 1028(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1032(CX), Y1
+	VPBROADCASTD 1032(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1036(CX), Y1
+	VPBROADCASTD 1036(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1040(AX), Y0
+	VPMOVZXBD    1040(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1040(CX), Y1
+	VPBROADCASTD 1040(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1044(CX), Y1
+	VPBROADCASTD 1044(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1048(CX), Y1
+	VPBROADCASTD 1048(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1052(CX), Y1
+	VPBROADCASTD 1052(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1056(AX), Y0
+	VPMOVZXBD    1056(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1056(CX), Y1
+	VPBROADCASTD 1056(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1060(CX), Y1
+	VPBROADCASTD 1060(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1064(CX), Y1
+	VPBROADCASTD 1064(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1068(CX), Y1
+	VPBROADCASTD 1068(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1072(AX), Y0
+	VPMOVZXBD    1072(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1072(CX), Y1
+	VPBROADCASTD 1072(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1076(CX), Y1
+	VPBROADCASTD 1076(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1080(CX), Y1
+	VPBROADCASTD 1080(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1084(CX), Y1
+	VPBROADCASTD 1084(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1088(AX), Y0
+	VPMOVZXBD    1088(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1088(CX), Y1
+	VPBROADCASTD 1088(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1092(CX), Y1
+	VPBROADCASTD 1092(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1096(CX), Y1
+	VPBROADCASTD 1096(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1100(CX), Y1
+	VPBROADCASTD 1100(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1104(AX), Y0
+	VPMOVZXBD    1104(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1104(CX), Y1
+	VPBROADCASTD 1104(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1108(CX), Y1
+	VPBROADCASTD 1108(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1112(CX), Y1
+	VPBROADCASTD 1112(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1116(CX), Y1
+	VPBROADCASTD 1116(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1120(AX), Y0
+	VPMOVZXBD    1120(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1120(CX), Y1
+	VPBROADCASTD 1120(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1124(CX), Y1
+	VPBROADCASTD 1124(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1128(CX), Y1
+	VPBROADCASTD 1128(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1132(CX), Y1
+	VPBROADCASTD 1132(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1136(AX), Y0
+	VPMOVZXBD    1136(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1136(CX), Y1
+	VPBROADCASTD 1136(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1140(CX), Y1
+	VPBROADCASTD 1140(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1144(CX), Y1
+	VPBROADCASTD 1144(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1148(CX), Y1
+	VPBROADCASTD 1148(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1152(AX), Y0
+	VPMOVZXBD    1152(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1152(CX), Y1
+	VPBROADCASTD 1152(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1156(CX), Y1
+	VPBROADCASTD 1156(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1160(CX), Y1
+	VPBROADCASTD 1160(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1164(CX), Y1
+	VPBROADCASTD 1164(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1168(AX), Y0
+	VPMOVZXBD    1168(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1168(CX), Y1
+	VPBROADCASTD 1168(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1172(CX), Y1
+	VPBROADCASTD 1172(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1176(CX), Y1
+	VPBROADCASTD 1176(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1180(CX), Y1
+	VPBROADCASTD 1180(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1184(AX), Y0
+	VPMOVZXBD    1184(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1184(CX), Y1
+	VPBROADCASTD 1184(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1188(CX), Y1
+	VPBROADCASTD 1188(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1192(CX), Y1
+	VPBROADCASTD 1192(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1196(CX), Y1
+	VPBROADCASTD 1196(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1200(AX), Y0
+	VPMOVZXBD    1200(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1200(CX), Y1
+	VPBROADCASTD 1200(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1204(CX), Y1
+	VPBROADCASTD 1204(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1208(CX), Y1
+	VPBROADCASTD 1208(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1212(CX), Y1
+	VPBROADCASTD 1212(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1216(AX), Y0
+	VPMOVZXBD    1216(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1216(CX), Y1
+	VPBROADCASTD 1216(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1220(CX), Y1
+	VPBROADCASTD 1220(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1224(CX), Y1
+	VPBROADCASTD 1224(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1228(CX), Y1
+	VPBROADCASTD 1228(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1232(AX), Y0
+	VPMOVZXBD    1232(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1232(CX), Y1
+	VPBROADCASTD 1232(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1236(CX), Y1
+	VPBROADCASTD 1236(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1240(CX), Y1
+	VPBROADCASTD 1240(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1244(CX), Y1
+	VPBROADCASTD 1244(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1248(AX), Y0
+	VPMOVZXBD    1248(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1248(CX), Y1
+	VPBROADCASTD 1248(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1252(CX), Y1
+	VPBROADCASTD 1252(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1256(CX), Y1
+	VPBROADCASTD 1256(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1260(CX), Y1
+	VPBROADCASTD 1260(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1264(AX), Y0
+	VPMOVZXBD    1264(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1264(CX), Y1
+	VPBROADCASTD 1264(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1268(CX), Y1
+	VPBROADCASTD 1268(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1272(CX), Y1
+	VPBROADCASTD 1272(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1276(CX), Y1
+	VPBROADCASTD 1276(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    1280(AX), Y0
-	VCVTPH2PS    1312(AX), Y2
+	VCVTPH2PS    1280(BX), Y0
+	VCVTPH2PS    1312(BX), Y2
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y5, Y2, Y9
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y6, Y2, Y10
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFMADD231PS  Y7, Y2, Y11
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y11
 	VMOVUPS      Y11, 64(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFMADD231PS  Y8, Y2, Y12
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y12
 	VMOVUPS      Y12, 96(DI)
-	SUBQ         $0x00000800, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000800, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         1032(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         1032(BX), R10
 
-loop7:
-	TESTL $0x00000f0f, (SI)
-	JNE   large8
+loop8:
+	TESTL $0x00000f0f, (DX)
+	JNE   large9
 
-back8:
+back9:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    (R10), Y0
@@ -4111,64 +4128,64 @@ back8:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x02, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    16(R10), Y0
@@ -4183,64 +4200,64 @@ back9:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    32(R10), Y0
@@ -4255,64 +4272,64 @@ back10:
 	VPADDD       Y7, Y11, Y11
 	VPMADDWD     Y0, Y8, Y8
 	VPADDD       Y8, Y12, Y12
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x06, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMOVZXBD    48(R10), Y0
@@ -4329,494 +4346,456 @@ back11:
 	VPADDD       Y8, Y12, Y12
 	ADDQ         $0x00000100, R9
 	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop7
-	SUBQ         $0x00000400, CX
+	JNZ          loop8
+	SUBQ         $0x00000400, AX
 	VPXOR        Y5, Y5, Y5
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
-	VPMOVZXBD    1032(AX), Y0
+	VPMOVZXBD    1032(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1024(CX), Y1
+	VPBROADCASTD 1024(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1028(CX), Y1
+	VPBROADCASTD 1028(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1032(CX), Y1
+	VPBROADCASTD 1032(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1036(CX), Y1
+	VPBROADCASTD 1036(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1048(AX), Y0
+	VPMOVZXBD    1048(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1040(CX), Y1
+	VPBROADCASTD 1040(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1044(CX), Y1
+	VPBROADCASTD 1044(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1048(CX), Y1
+	VPBROADCASTD 1048(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1052(CX), Y1
+	VPBROADCASTD 1052(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1064(AX), Y0
+	VPMOVZXBD    1064(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1056(CX), Y1
+	VPBROADCASTD 1056(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1060(CX), Y1
+	VPBROADCASTD 1060(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1064(CX), Y1
+	VPBROADCASTD 1064(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1068(CX), Y1
+	VPBROADCASTD 1068(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1080(AX), Y0
+	VPMOVZXBD    1080(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1072(CX), Y1
+	VPBROADCASTD 1072(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1076(CX), Y1
+	VPBROADCASTD 1076(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1080(CX), Y1
+	VPBROADCASTD 1080(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1084(CX), Y1
+	VPBROADCASTD 1084(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1096(AX), Y0
+	VPMOVZXBD    1096(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1088(CX), Y1
+	VPBROADCASTD 1088(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1092(CX), Y1
+	VPBROADCASTD 1092(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1096(CX), Y1
+	VPBROADCASTD 1096(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1100(CX), Y1
+	VPBROADCASTD 1100(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1112(AX), Y0
+	VPMOVZXBD    1112(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1104(CX), Y1
+	VPBROADCASTD 1104(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1108(CX), Y1
+	VPBROADCASTD 1108(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1112(CX), Y1
+	VPBROADCASTD 1112(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1116(CX), Y1
+	VPBROADCASTD 1116(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1128(AX), Y0
+	VPMOVZXBD    1128(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1120(CX), Y1
+	VPBROADCASTD 1120(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1124(CX), Y1
+	VPBROADCASTD 1124(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1128(CX), Y1
+	VPBROADCASTD 1128(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1132(CX), Y1
+	VPBROADCASTD 1132(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1144(AX), Y0
+	VPMOVZXBD    1144(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1136(CX), Y1
+	VPBROADCASTD 1136(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1140(CX), Y1
+	VPBROADCASTD 1140(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1144(CX), Y1
+	VPBROADCASTD 1144(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1148(CX), Y1
+	VPBROADCASTD 1148(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1160(AX), Y0
+	VPMOVZXBD    1160(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1152(CX), Y1
+	VPBROADCASTD 1152(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1156(CX), Y1
+	VPBROADCASTD 1156(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1160(CX), Y1
+	VPBROADCASTD 1160(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1164(CX), Y1
+	VPBROADCASTD 1164(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1176(AX), Y0
+	VPMOVZXBD    1176(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1168(CX), Y1
+	VPBROADCASTD 1168(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1172(CX), Y1
+	VPBROADCASTD 1172(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1176(CX), Y1
+	VPBROADCASTD 1176(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1180(CX), Y1
+	VPBROADCASTD 1180(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1192(AX), Y0
+	VPMOVZXBD    1192(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1184(CX), Y1
+	VPBROADCASTD 1184(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1188(CX), Y1
+	VPBROADCASTD 1188(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1192(CX), Y1
+	VPBROADCASTD 1192(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1196(CX), Y1
+	VPBROADCASTD 1196(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1208(AX), Y0
+	VPMOVZXBD    1208(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1200(CX), Y1
+	VPBROADCASTD 1200(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1204(CX), Y1
+	VPBROADCASTD 1204(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1208(CX), Y1
+	VPBROADCASTD 1208(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1212(CX), Y1
+	VPBROADCASTD 1212(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1224(AX), Y0
+	VPMOVZXBD    1224(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1216(CX), Y1
+	VPBROADCASTD 1216(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1220(CX), Y1
+	VPBROADCASTD 1220(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1224(CX), Y1
+	VPBROADCASTD 1224(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1228(CX), Y1
+	VPBROADCASTD 1228(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1240(AX), Y0
+	VPMOVZXBD    1240(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1232(CX), Y1
+	VPBROADCASTD 1232(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1236(CX), Y1
+	VPBROADCASTD 1236(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1240(CX), Y1
+	VPBROADCASTD 1240(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1244(CX), Y1
+	VPBROADCASTD 1244(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1256(AX), Y0
+	VPMOVZXBD    1256(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1248(CX), Y1
+	VPBROADCASTD 1248(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1252(CX), Y1
+	VPBROADCASTD 1252(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1256(CX), Y1
+	VPBROADCASTD 1256(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1260(CX), Y1
+	VPBROADCASTD 1260(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBD    1272(AX), Y0
+	VPMOVZXBD    1272(BX), Y0
 	VPSRLD       $0x04, Y0, Y0
-	VPBROADCASTD 1264(CX), Y1
+	VPBROADCASTD 1264(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPBROADCASTD 1268(CX), Y1
+	VPBROADCASTD 1268(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 1272(CX), Y1
+	VPBROADCASTD 1272(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 1276(CX), Y1
+	VPBROADCASTD 1276(AX), Y1
 	VPSRAD       $0x05, Y1, Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    1296(AX), Y0
-	VCVTPH2PS    1328(AX), Y2
+	VCVTPH2PS    1296(BX), Y0
+	VCVTPH2PS    1328(BX), Y2
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y9, Y9
 	VFMADD231PS  Y5, Y2, Y9
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y9
 	VMOVUPS      Y9, 128(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFMADD231PS  Y6, Y2, Y10
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y10
 	VMOVUPS      Y10, 160(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFMADD231PS  Y7, Y2, Y11
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y11
 	VMOVUPS      Y11, 192(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFMADD231PS  Y8, Y2, Y12
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y12
 	VMOVUPS      Y12, 224(DI)
-	ADDQ         $0x00000540, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000540, BX
+	ADDQ         $0x00000550, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x02, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -4826,8 +4805,8 @@ next4:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -4850,10 +4829,51 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next6:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -4867,49 +4887,8 @@ next5:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 256(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 260(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 264(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 268(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	BLSRL        R11, R11
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -4931,14 +4910,15 @@ next6:
 	JNZ          next6
 	JMP          back6
 
-large8:
-	MOVWLZX (SI), R11
-	ANDL    $0x00000f0f, R11
+large7:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
 
-next8:
+next7:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -4948,38 +4928,37 @@ next8:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
-	VPBROADCASTD (R12), Y1
+	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R12), Y1
+	VPBROADCASTD 260(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R12), Y1
+	VPBROADCASTD 264(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 12(R12), Y1
+	VPBROADCASTD 268(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
 	BLSRL        R11, R11
-	JNZ          next8
-	JMP          back8
+	JNZ          next7
+	JMP          back7
 
 large9:
-	MOVWLZX (SI), R11
-	ANDL    $0x0000f0f0, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x00000f0f, R11
 
 next9:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x02, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000003, R13
@@ -4989,8 +4968,8 @@ next9:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -5013,10 +4992,51 @@ next9:
 	JMP          back9
 
 large10:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x00000f0f, R11
+	MOVWLZX (DX), R11
+	ANDL    $0x0000f0f0, R11
 
 next10:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x02, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x00000f0f, R11
+
+next11:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -5030,49 +5050,8 @@ next10:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words03<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    32(R10), Y2
-	VPAND        Y4, Y2, Y2
-	VPBROADCASTD 256(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 260(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 264(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 268(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	BLSRL        R11, R11
-	JNZ          next10
-	JMP          back10
-
-large11:
-	MOVWLZX 2(SI), R11
-	ANDL    $0x0000f0f0, R11
-
-next11:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x06, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    48(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -5094,14 +5073,57 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ3Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R11
+	ANDL    $0x0000f0f0, R11
+
+next12:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x06, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    48(R10), Y2
+	VPAND        Y4, Y2, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	BLSRL        R11, R11
+	JNZ          next12
+	JMP          back12
+
+// func productQ3Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ3Kx1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ3Kx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -5114,24 +5136,24 @@ TEXT ·productQ3Kx1AVX2(SB), $96-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
-	VPXOR Y7, Y7, Y7
-	LEAQ  256(CX), R8
-	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  1024(AX), R11
-	LEAQ  1536(AX), R12
-
 loop2:
+	VPXOR Y7, Y7, Y7
+	LEAQ  256(AX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (BX), R10
+	LEAQ  1024(BX), R11
+	LEAQ  1536(BX), R12
+
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -5140,7 +5162,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
@@ -5148,7 +5170,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R10)
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R10), Y3, Y0
@@ -5156,7 +5178,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5600(R10)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R10), Y3, Y0
@@ -5165,7 +5187,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5664(R10)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5175,10 +5197,10 @@ back3:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -5189,7 +5211,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R11)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -5199,7 +5221,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R11)
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R10), Y0
@@ -5210,7 +5232,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R12)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R10), Y0
@@ -5220,7 +5242,7 @@ back4:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5230,10 +5252,10 @@ back4:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -5243,7 +5265,7 @@ back5:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -5252,7 +5274,7 @@ back5:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R10), Y0
@@ -5261,7 +5283,7 @@ back5:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R10), Y0
@@ -5271,7 +5293,7 @@ back5:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5281,10 +5303,10 @@ back5:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -5294,7 +5316,7 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -5303,7 +5325,7 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R10), Y0
@@ -5313,7 +5335,7 @@ back6:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R10), Y0
@@ -5323,7 +5345,7 @@ back6:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5332,37 +5354,37 @@ back6:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000100, CX
-	VCVTPH2PS    1792(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000100, AX
+	VCVTPH2PS    1792(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
-	SUBQ         $0x00000200, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000200, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y7, Y7, Y7
-	LEAQ         256(CX), R8
+	LEAQ         256(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         1056(AX), R11
-	LEAQ         1544(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         1056(BX), R11
+	LEAQ         1544(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -5370,21 +5392,21 @@ back8:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R10), Y3, Y0
@@ -5392,7 +5414,7 @@ back8:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5402,10 +5424,10 @@ back8:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -5415,7 +5437,7 @@ back9:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -5424,7 +5446,7 @@ back9:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R10), Y0
@@ -5434,7 +5456,7 @@ back9:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R10), Y0
@@ -5444,7 +5466,7 @@ back9:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5454,10 +5476,10 @@ back9:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -5467,7 +5489,7 @@ back10:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -5476,7 +5498,7 @@ back10:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R10), Y0
@@ -5485,7 +5507,7 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R10), Y0
@@ -5495,7 +5517,7 @@ back10:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5505,10 +5527,10 @@ back10:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -5518,7 +5540,7 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -5527,7 +5549,7 @@ back11:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R10), Y0
@@ -5537,7 +5559,7 @@ back11:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R10), Y0
@@ -5547,7 +5569,7 @@ back11:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -5556,98 +5578,65 @@ back11:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000100, CX
-	VCVTPH2PS    1808(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000100, AX
+	VCVTPH2PS    1808(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000720, BX
+	ADDQ         $0x00000154, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next3:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
 
 next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
 	VMOVD        R15, X1
 	MOVL         R14, R15
 	ANDL         $0x00000003, R15
@@ -5665,7 +5654,7 @@ next4:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -5676,117 +5665,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -5808,21 +5690,21 @@ next9:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R13
+large6:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next6:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -5844,21 +5726,21 @@ next10:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 64(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R13
+large7:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next7:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -5880,7 +5762,114 @@ next11:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 64(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -5890,14 +5879,52 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ3Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productQ3Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ3Kx2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ3Kx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -5912,16 +5939,16 @@ TEXT ·productQ3Kx2AVX2(SB), $160-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	LEAQ  512(CX), R8
+	LEAQ  512(AX), R8
 	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  1024(AX), R11
-	LEAQ  1536(AX), R12
+	LEAQ  (BX), R10
+	LEAQ  1024(BX), R11
+	LEAQ  1536(BX), R12
 
-loop2:
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
@@ -5931,10 +5958,10 @@ loop2:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -5943,9 +5970,9 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
@@ -5953,10 +5980,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R10)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R10), Y3, Y0
@@ -5964,10 +5991,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5600(R10)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R10), Y3, Y0
@@ -5976,10 +6003,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5664(R10)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -5995,10 +6022,10 @@ back3:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -6009,9 +6036,9 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R11)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -6021,10 +6048,10 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R11)
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R10), Y0
@@ -6035,10 +6062,10 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R12)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R10), Y0
@@ -6048,10 +6075,10 @@ back4:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6067,10 +6094,10 @@ back4:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -6080,9 +6107,9 @@ back5:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -6091,10 +6118,10 @@ back5:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R10), Y0
@@ -6103,10 +6130,10 @@ back5:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R10), Y0
@@ -6116,10 +6143,10 @@ back5:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6135,10 +6162,10 @@ back5:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -6148,9 +6175,9 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -6159,10 +6186,10 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R10), Y0
@@ -6172,10 +6199,10 @@ back6:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R10), Y0
@@ -6185,10 +6212,10 @@ back6:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6199,34 +6226,34 @@ back6:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000200, CX
-	VCVTPH2PS    1792(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000200, AX
+	VCVTPH2PS    1792(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
-	SUBQ         $0x00000400, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000400, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
-	LEAQ         512(CX), R8
+	LEAQ         512(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         1056(AX), R11
-	LEAQ         1544(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         1056(BX), R11
+	LEAQ         1544(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
@@ -6236,10 +6263,10 @@ loop7:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -6247,29 +6274,29 @@ back8:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R10), Y3, Y0
@@ -6277,10 +6304,10 @@ back8:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6296,10 +6323,10 @@ back8:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -6309,9 +6336,9 @@ back9:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -6320,10 +6347,10 @@ back9:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R10), Y0
@@ -6333,10 +6360,10 @@ back9:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R10), Y0
@@ -6346,10 +6373,10 @@ back9:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6365,10 +6392,10 @@ back9:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -6378,9 +6405,9 @@ back10:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -6389,10 +6416,10 @@ back10:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R10), Y0
@@ -6401,10 +6428,10 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R10), Y0
@@ -6414,10 +6441,10 @@ back10:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6433,10 +6460,10 @@ back10:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -6446,9 +6473,9 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -6457,10 +6484,10 @@ back11:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R10), Y0
@@ -6470,10 +6497,10 @@ back11:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R10), Y0
@@ -6483,10 +6510,10 @@ back11:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -6497,132 +6524,95 @@ back11:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000200, CX
-	VCVTPH2PS    1808(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000200, AX
+	VCVTPH2PS    1808(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000720, BX
+	ADDQ         $0x000002a8, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next3:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
 
 next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
 	VMOVD        R15, X1
 	MOVL         R14, R15
 	ANDL         $0x00000003, R15
@@ -6640,7 +6630,7 @@ next4:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -6655,129 +6645,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -6799,7 +6670,7 @@ next9:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -6810,14 +6681,14 @@ next9:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R13
+large6:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next6:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -6839,7 +6710,7 @@ next10:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 128(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -6850,14 +6721,14 @@ next10:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R13
+large7:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next7:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -6879,7 +6750,126 @@ next11:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 128(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -6893,14 +6883,56 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ3Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productQ3Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ3Kx3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ3Kx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -6917,17 +6949,17 @@ TEXT ·productQ3Kx3AVX2(SB), $224-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	LEAQ  768(CX), R8
+	LEAQ  768(AX), R8
 	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  1024(AX), R11
-	LEAQ  1536(AX), R12
+	LEAQ  (BX), R10
+	LEAQ  1024(BX), R11
+	LEAQ  1536(BX), R12
 
-loop2:
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
@@ -6941,10 +6973,10 @@ loop2:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -6953,11 +6985,11 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
@@ -6965,13 +6997,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R10)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        128(R10), Y3, Y0
@@ -6979,13 +7011,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5600(R10)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        192(R10), Y3, Y0
@@ -6994,13 +7026,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5664(R10)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7022,10 +7054,10 @@ back3:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -7036,11 +7068,11 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R11)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -7050,13 +7082,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R11)
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R10), Y0
@@ -7067,13 +7099,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R12)
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R10), Y0
@@ -7083,13 +7115,13 @@ back4:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7111,10 +7143,10 @@ back4:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -7124,11 +7156,11 @@ back5:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -7137,13 +7169,13 @@ back5:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R10), Y0
@@ -7152,13 +7184,13 @@ back5:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R10), Y0
@@ -7168,13 +7200,13 @@ back5:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7196,10 +7228,10 @@ back5:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -7209,11 +7241,11 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -7222,13 +7254,13 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R10), Y0
@@ -7238,13 +7270,13 @@ back6:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R10), Y0
@@ -7254,13 +7286,13 @@ back6:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7273,40 +7305,40 @@ back6:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000300, CX
-	VCVTPH2PS    1792(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000300, AX
+	VCVTPH2PS    1792(BX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y11
 	VMOVUPS      Y11, 64(DI)
-	SUBQ         $0x00000600, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000600, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	LEAQ         768(CX), R8
+	LEAQ         768(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         1056(AX), R11
-	LEAQ         1544(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         1056(BX), R11
+	LEAQ         1544(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
@@ -7320,10 +7352,10 @@ loop7:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -7331,37 +7363,37 @@ back8:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        128(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        192(R10), Y3, Y0
@@ -7369,13 +7401,13 @@ back8:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7397,10 +7429,10 @@ back8:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -7410,11 +7442,11 @@ back9:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -7423,13 +7455,13 @@ back9:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R10), Y0
@@ -7439,13 +7471,13 @@ back9:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R10), Y0
@@ -7455,13 +7487,13 @@ back9:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7483,10 +7515,10 @@ back9:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -7496,11 +7528,11 @@ back10:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -7509,13 +7541,13 @@ back10:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R10), Y0
@@ -7524,13 +7556,13 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R10), Y0
@@ -7540,13 +7572,13 @@ back10:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7568,10 +7600,10 @@ back10:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -7581,11 +7613,11 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -7594,13 +7626,13 @@ back11:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R10), Y0
@@ -7610,13 +7642,13 @@ back11:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R10), Y0
@@ -7626,13 +7658,13 @@ back11:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -7645,166 +7677,125 @@ back11:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000300, CX
-	VCVTPH2PS    1808(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000300, AX
+	VCVTPH2PS    1808(BX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000720, BX
+	ADDQ         $0x000003fc, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next3:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
 
 next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
 	VMOVD        R15, X1
 	MOVL         R14, R15
 	ANDL         $0x00000003, R15
@@ -7822,7 +7813,7 @@ next4:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -7841,141 +7832,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -7997,7 +7857,7 @@ next9:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -8012,14 +7872,14 @@ next9:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R13
+large6:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next6:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -8041,7 +7901,7 @@ next10:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 192(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -8056,14 +7916,14 @@ next10:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R13
+large7:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next7:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -8085,7 +7945,138 @@ next11:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 192(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -8103,14 +8094,60 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ3Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productQ3Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ3Kx4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ3Kx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -8129,18 +8166,18 @@ TEXT ·productQ3Kx4AVX2(SB), $288-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
 	VPXOR Y13, Y13, Y13
-	LEAQ  1024(CX), R8
+	LEAQ  1024(AX), R8
 	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  1024(AX), R11
-	LEAQ  1536(AX), R12
+	LEAQ  (BX), R10
+	LEAQ  1024(BX), R11
+	LEAQ  1536(BX), R12
 
-loop2:
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
@@ -8158,10 +8195,10 @@ loop2:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -8170,13 +8207,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
@@ -8184,16 +8221,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R10)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        128(R10), Y3, Y0
@@ -8201,16 +8238,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5600(R10)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        192(R10), Y3, Y0
@@ -8219,16 +8256,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5664(R10)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8256,10 +8293,10 @@ back3:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -8270,13 +8307,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R11)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -8286,16 +8323,16 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5536(R11)
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R10), Y0
@@ -8306,16 +8343,16 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5472(R12)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R10), Y0
@@ -8325,16 +8362,16 @@ back4:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8362,10 +8399,10 @@ back4:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -8375,13 +8412,13 @@ back5:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -8390,16 +8427,16 @@ back5:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R10), Y0
@@ -8408,16 +8445,16 @@ back5:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R10), Y0
@@ -8427,16 +8464,16 @@ back5:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8464,10 +8501,10 @@ back5:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -8477,13 +8514,13 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -8492,16 +8529,16 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R10), Y0
@@ -8511,16 +8548,16 @@ back6:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R10), Y0
@@ -8530,16 +8567,16 @@ back6:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8554,46 +8591,46 @@ back6:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000400, CX
-	VCVTPH2PS    1792(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000400, AX
+	VCVTPH2PS    1792(BX), Y0
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  (DI), Y1, Y10
 	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y11
 	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y12
 	VMOVUPS      Y12, 64(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y13
 	VMOVUPS      Y13, 96(DI)
-	SUBQ         $0x00000800, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000800, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	VPXOR        Y13, Y13, Y13
-	LEAQ         1024(CX), R8
+	LEAQ         1024(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         1056(AX), R11
-	LEAQ         1544(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         1056(BX), R11
+	LEAQ         1544(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPSRAD       $0x03, Y1, Y1
@@ -8611,10 +8648,10 @@ loop7:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -8622,45 +8659,45 @@ back8:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        128(R10), Y3, Y0
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        192(R10), Y3, Y0
@@ -8668,16 +8705,16 @@ back8:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8705,10 +8742,10 @@ back8:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -8718,13 +8755,13 @@ back9:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x02, Y0, Y0
@@ -8733,16 +8770,16 @@ back9:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R10), Y0
@@ -8752,16 +8789,16 @@ back9:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R10), Y0
@@ -8771,16 +8808,16 @@ back9:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8808,10 +8845,10 @@ back9:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -8821,13 +8858,13 @@ back10:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -8836,16 +8873,16 @@ back10:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R10), Y0
@@ -8854,16 +8891,16 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R10), Y0
@@ -8873,16 +8910,16 @@ back10:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -8910,10 +8947,10 @@ back10:
 	VPSRAD       $0x03, Y1, Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -8923,13 +8960,13 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x06, Y0, Y0
@@ -8938,16 +8975,16 @@ back11:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R10), Y0
@@ -8957,16 +8994,16 @@ back11:
 	VPSRLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R10), Y0
@@ -8976,16 +9013,16 @@ back11:
 	VPSRLW       $0x05, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -9000,200 +9037,155 @@ back11:
 	ADDQ         $0x00000100, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000400, CX
-	VCVTPH2PS    1808(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000400, AX
+	VCVTPH2PS    1808(BX), Y0
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y12
 	VMOVUPS      Y12, 192(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y13
 	VMOVUPS      Y13, 224(DI)
-	ADDQ         $0x00000720, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000720, BX
+	ADDQ         $0x00000550, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next3:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
 
 next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
 	VMOVD        R15, X1
 	MOVL         R14, R15
 	ANDL         $0x00000003, R15
@@ -9211,7 +9203,7 @@ next4:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -9234,153 +9226,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      (R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -9402,7 +9251,150 @@ next9:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next5
+	JMP          back5
+
+large6:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next6:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next7:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -9425,10 +9417,58 @@ next9:
 	JMP          back9
 
 large10:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      (R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -9450,55 +9490,7 @@ next10:
 	VPSLLW       $0x02, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
-
-large11:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next11:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words03<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x0000000f, R15
-	VMOVD        R15, X1
-	VMOVDQU      64(R11), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x02, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 256(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -9520,14 +9512,64 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words03<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x0000000f, R15
+	VMOVD        R15, X1
+	VMOVDQU      64(R11), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productQ4Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ4Kx1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ4Kx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -9537,54 +9579,54 @@ TEXT ·productQ4Kx1AVX2(SB), $96-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
+loop2:
 	VPXOR Y5, Y5, Y5
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
-	TESTL $0x0000ffff, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x0000ffff, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   4736(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   4800(R9)
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   4864(R9)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   4928(R9)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        256(R9), Y3, Y0
 	PREFETCHT0   4992(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        320(R9), Y3, Y0
 	PREFETCHT0   5056(R9)
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        384(R9), Y3, Y0
 	PREFETCHT0   5120(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        448(R9), Y3, Y0
 	PREFETCHT0   5184(R9)
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPMOVZXBD    (R10), Y0
@@ -9592,56 +9634,56 @@ back3:
 	VPBLENDW     $0xaa, Y1, Y0, Y0
 	VPMADDWD     Y0, Y4, Y4
 	VPADDD       Y4, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   4736(R10)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPMOVZXBD    16(R10), Y0
@@ -9651,77 +9693,77 @@ back4:
 	VPADDD       Y4, Y5, Y5
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000100, CX
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 320(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000100, AX
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 320(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 324(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 328(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 332(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
+	VCVTPH2PS    2304(BX), Y0
+	VCVTPH2PS    2336(BX), Y2
 	VCVTDQ2PS    Y5, Y5
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y5, Y5
 	VFNMADD231PS Y4, Y2, Y5
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  (DI), Y1, Y5
 	VMOVUPS      Y5, (DI)
-	SUBQ         $0x00000200, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000200, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y5, Y5, Y5
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2056(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2056(BX), R10
 
-loop5:
-	TESTL $0x0000ffff, (SI)
-	JNE   large6
+loop6:
+	TESTL $0x0000ffff, (DX)
+	JNE   large7
 
-back6:
+back7:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        256(R9), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        320(R9), Y3, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        384(R9), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPAND        448(R9), Y3, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPMOVZXBD    (R10), Y0
@@ -9729,55 +9771,55 @@ back6:
 	VPBLENDW     $0xaa, Y1, Y0, Y0
 	VPMADDWD     Y0, Y4, Y4
 	VPADDD       Y4, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
 	VPMOVZXBD    16(R10), Y0
@@ -9787,106 +9829,82 @@ back7:
 	VPADDD       Y4, Y5, Y5
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000100, CX
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 320(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000100, AX
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 320(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 324(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 328(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 332(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
+	VCVTPH2PS    2320(BX), Y0
+	VCVTPH2PS    2352(BX), Y2
 	VCVTDQ2PS    Y5, Y5
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y5, Y5
 	VFNMADD231PS Y4, Y2, Y5
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y5
 	VMOVUPS      Y5, 32(DI)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000940, BX
+	ADDQ         $0x00000154, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y5, Y5
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX 2(SI), R11
+	MOVWLZX (DX), R11
 
 next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
-	ADDL         $0x04, R13
 	VMOVD        R13, X1
 	MOVL         R12, R13
 	ANDL         $0x00000007, R13
@@ -9896,9 +9914,9 @@ next4:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
-	VPBROADCASTD 64(R12), Y1
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y5, Y5
@@ -9906,36 +9924,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R11
+large5:
+	MOVWLZX 2(DX), R11
 
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y5, Y5
-	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R11
-
-next7:
+next5:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -9949,9 +9941,35 @@ next7:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    16(R10), Y2
 	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y5, Y5
@@ -9959,14 +9977,43 @@ next7:
 	JNZ          next7
 	JMP          back7
 
-// func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y5, Y5
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+// func productQ4Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ4Kx2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ4Kx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -9978,78 +10025,78 @@ TEXT ·productQ4Kx2AVX2(SB), $160-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
-	TESTL $0x0000ffff, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x0000ffff, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   4736(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   4800(R9)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   4864(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   4928(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        256(R9), Y3, Y0
 	PREFETCHT0   4992(R9)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        320(R9), Y3, Y0
 	PREFETCHT0   5056(R9)
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        384(R9), Y3, Y0
 	PREFETCHT0   5120(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        448(R9), Y3, Y0
 	PREFETCHT0   5184(R9)
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    (R10), Y0
@@ -10059,79 +10106,79 @@ back3:
 	VPADDD       Y4, Y6, Y6
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y7, Y7
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   4736(R10)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    16(R10), Y0
@@ -10143,123 +10190,123 @@ back4:
 	VPADDD       Y5, Y7, Y7
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000200, CX
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 640(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000200, AX
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 640(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 648(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 648(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 656(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 656(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 664(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 664(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 644(CX), Y1
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 644(AX), Y1
 	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 652(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 652(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 660(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 660(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 668(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 668(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
+	VCVTPH2PS    2304(BX), Y0
+	VCVTPH2PS    2336(BX), Y2
 	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y6, Y6
 	VFNMADD231PS Y4, Y2, Y6
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y7, Y7
 	VFNMADD231PS Y5, Y2, Y7
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	SUBQ         $0x00000400, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000400, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2056(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2056(BX), R10
 
-loop5:
-	TESTL $0x0000ffff, (SI)
-	JNE   large6
+loop6:
+	TESTL $0x0000ffff, (DX)
+	JNE   large7
 
-back6:
+back7:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        256(R9), Y3, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        320(R9), Y3, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        384(R9), Y3, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPAND        448(R9), Y3, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    (R10), Y0
@@ -10269,78 +10316,78 @@ back6:
 	VPADDD       Y4, Y6, Y6
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y7, Y7
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
 	VPMOVZXBD    16(R10), Y0
@@ -10352,123 +10399,126 @@ back7:
 	VPADDD       Y5, Y7, Y7
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000200, CX
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 640(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000200, AX
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 640(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 648(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 648(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 656(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 656(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 664(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 664(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 644(CX), Y1
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 644(AX), Y1
 	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 652(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 652(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 660(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 660(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 668(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 668(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
+	VCVTPH2PS    2320(BX), Y0
+	VCVTPH2PS    2352(BX), Y2
 	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y6, Y6
 	VFNMADD231PS Y4, Y2, Y6
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y6
 	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y7, Y7
 	VFNMADD231PS Y5, Y2, Y7
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y7
 	VMOVUPS      Y7, 96(DI)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000940, BX
+	ADDQ         $0x000002a8, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
+large4:
+	MOVWLZX (DX), R11
 
-next3:
+next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -10481,44 +10531,13 @@ next3:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    (R10), Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R11
-
-next4:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x04, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
-	VPBROADCASTD 128(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 132(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -10526,40 +10545,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R11
+large5:
+	MOVWLZX 2(DX), R11
 
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R11
-
-next7:
+next5:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -10573,7 +10562,7 @@ next7:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    16(R10), Y2
 	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -10584,17 +10573,80 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
-// func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 128(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 132(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+// func productQ4Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ4Kx3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ4Kx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -10608,102 +10660,102 @@ TEXT ·productQ4Kx3AVX2(SB), $224-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
+loop2:
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
-	TESTL $0x0000ffff, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x0000ffff, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   4736(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   4800(R9)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   4864(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   4928(R9)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        256(R9), Y3, Y0
 	PREFETCHT0   4992(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        320(R9), Y3, Y0
 	PREFETCHT0   5056(R9)
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        384(R9), Y3, Y0
 	PREFETCHT0   5120(R9)
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        448(R9), Y3, Y0
 	PREFETCHT0   5184(R9)
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    (R10), Y0
@@ -10715,102 +10767,102 @@ back3:
 	VPADDD       Y5, Y8, Y8
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y9, Y9
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   4736(R10)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    16(R10), Y0
@@ -10824,169 +10876,169 @@ back4:
 	VPADDD       Y6, Y9, Y9
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000300, CX
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 960(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000300, AX
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 960(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 972(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 972(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 984(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 984(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 996(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 996(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 964(CX), Y1
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 964(AX), Y1
 	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 976(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 976(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 988(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 988(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 1000(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 968(CX), Y1
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 968(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 980(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 980(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 992(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 992(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 1004(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
+	VCVTPH2PS    2304(BX), Y0
+	VCVTPH2PS    2336(BX), Y2
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y7, Y7
 	VFNMADD231PS Y4, Y2, Y7
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y8, Y8
 	VFNMADD231PS Y5, Y2, Y8
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y8
 	VMOVUPS      Y8, 32(DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y6, Y2, Y9
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y9
 	VMOVUPS      Y9, 64(DI)
-	SUBQ         $0x00000600, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000600, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2056(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2056(BX), R10
 
-loop5:
-	TESTL $0x0000ffff, (SI)
-	JNE   large6
+loop6:
+	TESTL $0x0000ffff, (DX)
+	JNE   large7
 
-back6:
+back7:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        256(R9), Y3, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        320(R9), Y3, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        384(R9), Y3, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        448(R9), Y3, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    (R10), Y0
@@ -10998,101 +11050,101 @@ back6:
 	VPADDD       Y5, Y8, Y8
 	VPMADDWD     Y0, Y6, Y6
 	VPADDD       Y6, Y9, Y9
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMOVZXBD    16(R10), Y0
@@ -11106,170 +11158,173 @@ back7:
 	VPADDD       Y6, Y9, Y9
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000300, CX
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 960(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000300, AX
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 960(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 972(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 972(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 984(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 984(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 996(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 996(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 964(CX), Y1
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 964(AX), Y1
 	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 976(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 976(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 988(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 988(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 1000(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 968(CX), Y1
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 968(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 980(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 980(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 992(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 992(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 1004(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
+	VCVTPH2PS    2320(BX), Y0
+	VCVTPH2PS    2352(BX), Y2
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y7, Y7
 	VFNMADD231PS Y4, Y2, Y7
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y7
 	VMOVUPS      Y7, 96(DI)
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y8, Y8
 	VFNMADD231PS Y5, Y2, Y8
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y8
 	VMOVUPS      Y8, 128(DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y6, Y2, Y9
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y9
 	VMOVUPS      Y9, 160(DI)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000940, BX
+	ADDQ         $0x000003fc, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
+large4:
+	MOVWLZX (DX), R11
 
-next3:
+next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -11282,7 +11337,7 @@ next3:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    (R10), Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -11293,41 +11348,6 @@ next3:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R11
-
-next4:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x04, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
-	VPBROADCASTD 192(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 196(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 200(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -11335,44 +11355,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R11
+large5:
+	MOVWLZX 2(DX), R11
 
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R11
-
-next7:
+next5:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -11386,7 +11372,7 @@ next7:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    16(R10), Y2
 	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -11401,17 +11387,88 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
-// func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 192(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 196(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 200(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+// func productQ4Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ4Kx4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ4Kx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -11427,126 +11484,126 @@ TEXT ·productQ4Kx4AVX2(SB), $288-72
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
-loop1:
+loop2:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
-	TESTL $0x0000ffff, (SI)
-	JNE   large3
+loop3:
+	TESTL $0x0000ffff, (DX)
+	JNE   large4
 
-back3:
+back4:
 	VPAND        (R9), Y3, Y0
 	PREFETCHT0   4736(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R9), Y3, Y0
 	PREFETCHT0   4800(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R9), Y3, Y0
 	PREFETCHT0   4864(R9)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R9), Y3, Y0
 	PREFETCHT0   4928(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        256(R9), Y3, Y0
 	PREFETCHT0   4992(R9)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        320(R9), Y3, Y0
 	PREFETCHT0   5056(R9)
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        384(R9), Y3, Y0
 	PREFETCHT0   5120(R9)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        448(R9), Y3, Y0
 	PREFETCHT0   5184(R9)
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    (R10), Y0
@@ -11560,125 +11617,125 @@ back3:
 	VPADDD       Y6, Y10, Y10
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y11, Y11
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
 	PREFETCHT0   4736(R10)
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    16(R10), Y0
@@ -11694,215 +11751,215 @@ back4:
 	VPADDD       Y7, Y11, Y11
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000400, CX
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1280(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000400, AX
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 1280(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1296(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 1296(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1312(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 1312(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1328(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 1328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1284(CX), Y1
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 1284(AX), Y1
 	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1300(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 1300(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1316(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 1316(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1332(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 1332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1288(CX), Y1
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 1288(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1304(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 1304(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1320(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 1320(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1336(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 1336(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2176(AX), Y0
-	VPBROADCASTD 1292(CX), Y1
+	VPMOVZXBW    2176(BX), Y0
+	VPBROADCASTD 1292(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2208(AX), Y0
-	VPBROADCASTD 1308(CX), Y1
+	VPMOVZXBW    2208(BX), Y0
+	VPBROADCASTD 1308(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2240(AX), Y0
-	VPBROADCASTD 1324(CX), Y1
+	VPMOVZXBW    2240(BX), Y0
+	VPBROADCASTD 1324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2272(AX), Y0
-	VPBROADCASTD 1340(CX), Y1
+	VPMOVZXBW    2272(BX), Y0
+	VPBROADCASTD 1340(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2304(AX), Y0
-	VCVTPH2PS    2336(AX), Y2
+	VCVTPH2PS    2304(BX), Y0
+	VCVTPH2PS    2336(BX), Y2
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y8, Y8
 	VFNMADD231PS Y4, Y2, Y8
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y5, Y2, Y9
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y6, Y2, Y10
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y10
 	VMOVUPS      Y10, 64(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y7, Y2, Y11
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y11
 	VMOVUPS      Y11, 96(DI)
-	SUBQ         $0x00000800, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000800, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2056(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2056(BX), R10
 
-loop5:
-	TESTL $0x0000ffff, (SI)
-	JNE   large6
+loop6:
+	TESTL $0x0000ffff, (DX)
+	JNE   large7
 
-back6:
+back7:
 	VPAND        (R9), Y3, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R9), Y3, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R9), Y3, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R9), Y3, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        256(R9), Y3, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        320(R9), Y3, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        384(R9), Y3, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        448(R9), Y3, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    (R10), Y0
@@ -11916,124 +11973,124 @@ back6:
 	VPADDD       Y6, Y10, Y10
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y11, Y11
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VMOVDQU      (R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y4
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y5
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      256(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      384(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      448(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
 	VPAND        Y3, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y4, Y4
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y5, Y5
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMOVZXBD    16(R10), Y0
@@ -12049,217 +12106,220 @@ back7:
 	VPADDD       Y7, Y11, Y11
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000400, CX
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1280(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000400, AX
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 1280(AX), Y1
 	VPMADDWD     Y1, Y0, Y4
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1296(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 1296(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1312(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 1312(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1328(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 1328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y4, Y4
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1284(CX), Y1
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 1284(AX), Y1
 	VPMADDWD     Y1, Y0, Y5
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1300(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 1300(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1316(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 1316(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1332(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 1332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y5, Y5
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1288(CX), Y1
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 1288(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1304(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 1304(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1320(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 1320(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1336(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 1336(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2192(AX), Y0
-	VPBROADCASTD 1292(CX), Y1
+	VPMOVZXBW    2192(BX), Y0
+	VPBROADCASTD 1292(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2224(AX), Y0
-	VPBROADCASTD 1308(CX), Y1
+	VPMOVZXBW    2224(BX), Y0
+	VPBROADCASTD 1308(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2256(AX), Y0
-	VPBROADCASTD 1324(CX), Y1
+	VPMOVZXBW    2256(BX), Y0
+	VPBROADCASTD 1324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2288(AX), Y0
-	VPBROADCASTD 1340(CX), Y1
+	VPMOVZXBW    2288(BX), Y0
+	VPBROADCASTD 1340(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2320(AX), Y0
-	VCVTPH2PS    2352(AX), Y2
+	VCVTPH2PS    2320(BX), Y0
+	VCVTPH2PS    2352(BX), Y2
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y0, Y8, Y8
 	VFNMADD231PS Y4, Y2, Y8
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y8
 	VMOVUPS      Y8, 128(DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y5, Y2, Y9
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y9
 	VMOVUPS      Y9, 160(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y6, Y2, Y10
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y10
 	VMOVUPS      Y10, 192(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y7, Y2, Y11
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y11
 	VMOVUPS      Y11, 224(DI)
-	ADDQ         $0x00000940, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000940, BX
+	ADDQ         $0x00000550, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
+large4:
+	MOVWLZX (DX), R11
 
-next3:
+next4:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -12272,7 +12332,7 @@ next3:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    (R10), Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -12287,45 +12347,6 @@ next3:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
 	VPBROADCASTD 12(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R11
-
-next4:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	ADDL         $0x04, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    16(R10), Y2
-	VPBROADCASTD 256(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 260(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 264(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 268(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
@@ -12333,48 +12354,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R11
+large5:
+	MOVWLZX 2(DX), R11
 
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x00000008, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000007, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPMOVZXBD    (R10), Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 12(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R11
-
-next7:
+next5:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x00000008, R13
@@ -12388,7 +12371,7 @@ next7:
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPMOVZXBD    16(R10), Y2
 	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -12407,17 +12390,96 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
 	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    (R10), Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
 
-// func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x00000008, R13
+	ADDL         $0x04, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000007, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPMOVZXBD    16(R10), Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
+
+// func productQ5Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ5Kx1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ5Kx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -12430,19 +12492,19 @@ TEXT ·productQ5Kx1AVX2(SB), $96-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y7, Y7, Y7
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
-	LEAQ  2560(AX), R11
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
+	LEAQ  2560(BX), R11
 
-loop2:
+loop3:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -12451,7 +12513,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -12459,7 +12521,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R9)
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R9), Y3, Y0
@@ -12468,7 +12530,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5888(R9)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R9), Y3, Y0
@@ -12477,7 +12539,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5952(R9)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -12487,7 +12549,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6016(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -12495,7 +12557,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6080(R9)
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        384(R9), Y3, Y0
@@ -12504,7 +12566,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6144(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        448(R9), Y3, Y0
@@ -12513,16 +12575,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6208(R9)
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -12533,7 +12595,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R10)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -12543,7 +12605,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R10)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
@@ -12554,7 +12616,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R11)
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
@@ -12564,7 +12626,7 @@ back4:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -12575,7 +12637,7 @@ back4:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -12584,7 +12646,7 @@ back4:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      384(R9), Y0
@@ -12594,7 +12656,7 @@ back4:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      448(R9), Y0
@@ -12604,7 +12666,7 @@ back4:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -12612,50 +12674,50 @@ back4:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000100, CX
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 320(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000100, AX
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 320(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 324(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 328(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 332(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y2
+	VCVTPH2PS    2816(BX), Y0
+	VCVTPH2PS    2848(BX), Y2
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y7, Y7
 	VFNMADD231PS Y6, Y2, Y7
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
-	SUBQ         $0x00000200, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000200, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y7, Y7, Y7
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2080(AX), R10
-	LEAQ         2568(AX), R11
+	LEAQ         32(BX), R9
+	LEAQ         2080(BX), R10
+	LEAQ         2568(BX), R11
 
-loop5:
+loop6:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -12663,14 +12725,14 @@ back6:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        128(R9), Y3, Y0
@@ -12678,7 +12740,7 @@ back6:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        192(R9), Y3, Y0
@@ -12686,7 +12748,7 @@ back6:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -12695,14 +12757,14 @@ back6:
 	VMOVDQU      (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        384(R9), Y3, Y0
@@ -12710,7 +12772,7 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPAND        448(R9), Y3, Y0
@@ -12718,16 +12780,16 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
 	VPADDD       Y6, Y7, Y7
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -12737,7 +12799,7 @@ back7:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -12746,7 +12808,7 @@ back7:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      128(R9), Y0
@@ -12756,7 +12818,7 @@ back7:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      192(R9), Y0
@@ -12766,7 +12828,7 @@ back7:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -12777,7 +12839,7 @@ back7:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -12786,7 +12848,7 @@ back7:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      384(R9), Y0
@@ -12796,7 +12858,7 @@ back7:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VMOVDQU      448(R9), Y0
@@ -12806,7 +12868,7 @@ back7:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -12814,76 +12876,79 @@ back7:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000100, CX
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 320(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000100, AX
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 320(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 324(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 328(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 332(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y2
+	VCVTPH2PS    2832(BX), Y0
+	VCVTPH2PS    2864(BX), Y2
 	VCVTDQ2PS    Y7, Y7
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y7, Y7
 	VFNMADD231PS Y6, Y2, Y7
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	ADDQ         $0x00000b40, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000b40, BX
+	ADDQ         $0x00000154, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R12
+large4:
+	MOVWLZX (DX), R12
 
-next3:
+next4:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -12904,44 +12969,9 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R12, R12
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R12
-
-next4:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	ADDL         $0x04, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      64(R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -12949,44 +12979,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R12
+large5:
+	MOVWLZX 2(DX), R12
 
-next6:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      (R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R12, R12
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R12
-
-next7:
+next5:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -13008,9 +13004,43 @@ next7:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 64(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R12, R12
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -13018,14 +13048,51 @@ next7:
 	JNZ          next7
 	JMP          back7
 
-// func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R12
+
+next8:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R12, R12
+	JNZ          next8
+	JMP          back8
+
+// func productQ5Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ5Kx2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ5Kx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -13040,20 +13107,20 @@ TEXT ·productQ5Kx2AVX2(SB), $160-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
-	LEAQ  2560(AX), R11
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
+	LEAQ  2560(BX), R11
 
-loop2:
+loop3:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -13062,9 +13129,9 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -13072,10 +13139,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R9)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R9), Y3, Y0
@@ -13084,10 +13151,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5888(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R9), Y3, Y0
@@ -13096,10 +13163,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5952(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13111,9 +13178,9 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6016(R9)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -13121,10 +13188,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6080(R9)
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        384(R9), Y3, Y0
@@ -13133,10 +13200,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6144(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        448(R9), Y3, Y0
@@ -13145,10 +13212,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6208(R9)
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13156,10 +13223,10 @@ back3:
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -13170,9 +13237,9 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R10)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -13182,10 +13249,10 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R10)
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
@@ -13196,10 +13263,10 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R11)
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
@@ -13209,10 +13276,10 @@ back4:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13225,9 +13292,9 @@ back4:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -13236,10 +13303,10 @@ back4:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      384(R9), Y0
@@ -13249,10 +13316,10 @@ back4:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      448(R9), Y0
@@ -13262,10 +13329,10 @@ back4:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13275,73 +13342,73 @@ back4:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000200, CX
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 640(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000200, AX
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 640(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 648(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 648(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 656(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 656(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 664(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 664(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 644(CX), Y1
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 644(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 652(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 652(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 660(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 660(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 668(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 668(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y2
+	VCVTPH2PS    2816(BX), Y0
+	VCVTPH2PS    2848(BX), Y2
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
 	VFNMADD231PS Y6, Y2, Y8
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y7, Y2, Y9
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
-	SUBQ         $0x00000400, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000400, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2080(AX), R10
-	LEAQ         2568(AX), R11
+	LEAQ         32(BX), R9
+	LEAQ         2080(BX), R10
+	LEAQ         2568(BX), R11
 
-loop5:
+loop6:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -13349,19 +13416,19 @@ back6:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        128(R9), Y3, Y0
@@ -13369,10 +13436,10 @@ back6:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        192(R9), Y3, Y0
@@ -13380,10 +13447,10 @@ back6:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13394,19 +13461,19 @@ back6:
 	VMOVDQU      (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        384(R9), Y3, Y0
@@ -13414,10 +13481,10 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPAND        448(R9), Y3, Y0
@@ -13425,10 +13492,10 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13436,10 +13503,10 @@ back6:
 	VPMADDWD     Y5, Y7, Y7
 	VPADDD       Y7, Y9, Y9
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -13449,9 +13516,9 @@ back7:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -13460,10 +13527,10 @@ back7:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      128(R9), Y0
@@ -13473,10 +13540,10 @@ back7:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      192(R9), Y0
@@ -13486,10 +13553,10 @@ back7:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13502,9 +13569,9 @@ back7:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -13513,10 +13580,10 @@ back7:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      384(R9), Y0
@@ -13526,10 +13593,10 @@ back7:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VMOVDQU      448(R9), Y0
@@ -13539,10 +13606,10 @@ back7:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -13552,123 +13619,126 @@ back7:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000200, CX
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 640(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000200, AX
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 640(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 648(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 648(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 656(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 656(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 664(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 664(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 644(CX), Y1
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 644(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 652(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 652(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 660(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 660(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 668(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 668(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y2
+	VCVTPH2PS    2832(BX), Y0
+	VCVTPH2PS    2864(BX), Y2
 	VCVTDQ2PS    Y8, Y8
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y8, Y8
 	VFNMADD231PS Y6, Y2, Y8
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y7, Y2, Y9
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
-	ADDQ         $0x00000b40, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000b40, BX
+	ADDQ         $0x000002a8, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R12
+large4:
+	MOVWLZX (DX), R12
 
-next3:
+next4:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -13689,52 +13759,13 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R13), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	VPBROADCASTD 4(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R12, R12
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R12
-
-next4:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	ADDL         $0x04, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      64(R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
@@ -13742,48 +13773,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R12
+large5:
+	MOVWLZX 2(DX), R12
 
-next6:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      (R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R12, R12
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R12
-
-next7:
+next5:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -13805,7 +13798,7 @@ next7:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 128(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -13816,17 +13809,96 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R12, R12
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R12, R12
 	JNZ          next7
 	JMP          back7
 
-// func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R12
+
+next8:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R12, R12
+	JNZ          next8
+	JMP          back8
+
+// func productQ5Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ5Kx3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ5Kx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -13843,21 +13915,21 @@ TEXT ·productQ5Kx3AVX2(SB), $224-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
-	LEAQ  2560(AX), R11
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
+	LEAQ  2560(BX), R11
 
-loop2:
+loop3:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -13866,11 +13938,11 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -13878,13 +13950,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R9)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        128(R9), Y3, Y0
@@ -13893,13 +13965,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5888(R9)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        192(R9), Y3, Y0
@@ -13908,13 +13980,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5952(R9)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -13928,11 +14000,11 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6016(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -13940,13 +14012,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6080(R9)
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        384(R9), Y3, Y0
@@ -13955,13 +14027,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6144(R9)
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        448(R9), Y3, Y0
@@ -13970,13 +14042,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6208(R9)
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -13986,10 +14058,10 @@ back3:
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -14000,11 +14072,11 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R10)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -14014,13 +14086,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R10)
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
@@ -14031,13 +14103,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R11)
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
@@ -14047,13 +14119,13 @@ back4:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -14068,11 +14140,11 @@ back4:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -14081,13 +14153,13 @@ back4:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      384(R9), Y0
@@ -14097,13 +14169,13 @@ back4:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      448(R9), Y0
@@ -14113,13 +14185,13 @@ back4:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -14131,96 +14203,96 @@ back4:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000300, CX
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 960(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000300, AX
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 960(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 972(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 972(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 984(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 984(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 996(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 996(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 964(CX), Y1
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 964(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 976(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 976(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 988(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 988(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 1000(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 968(CX), Y1
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 968(AX), Y1
 	VPMADDWD     Y1, Y0, Y8
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 980(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 980(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 992(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 992(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 1004(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y2
+	VCVTPH2PS    2816(BX), Y0
+	VCVTPH2PS    2848(BX), Y2
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y6, Y2, Y9
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y7, Y2, Y10
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y8, Y2, Y11
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y11
 	VMOVUPS      Y11, 64(DI)
-	SUBQ         $0x00000600, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000600, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2080(AX), R10
-	LEAQ         2568(AX), R11
+	LEAQ         32(BX), R9
+	LEAQ         2080(BX), R10
+	LEAQ         2568(BX), R11
 
-loop5:
+loop6:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -14228,24 +14300,24 @@ back6:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        128(R9), Y3, Y0
@@ -14253,13 +14325,13 @@ back6:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        192(R9), Y3, Y0
@@ -14267,13 +14339,13 @@ back6:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -14286,24 +14358,24 @@ back6:
 	VMOVDQU      (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        384(R9), Y3, Y0
@@ -14311,13 +14383,13 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPAND        448(R9), Y3, Y0
@@ -14325,13 +14397,13 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -14341,10 +14413,10 @@ back6:
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y11, Y11
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -14354,11 +14426,11 @@ back7:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -14367,13 +14439,13 @@ back7:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      128(R9), Y0
@@ -14383,13 +14455,13 @@ back7:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      192(R9), Y0
@@ -14399,13 +14471,13 @@ back7:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -14420,11 +14492,11 @@ back7:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -14433,13 +14505,13 @@ back7:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      384(R9), Y0
@@ -14449,13 +14521,13 @@ back7:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VMOVDQU      448(R9), Y0
@@ -14465,13 +14537,13 @@ back7:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -14483,170 +14555,173 @@ back7:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000300, CX
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 960(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000300, AX
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 960(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 972(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 972(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 984(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 984(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 996(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 996(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 964(CX), Y1
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 964(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 976(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 976(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 988(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 988(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1000(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 1000(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 968(CX), Y1
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 968(AX), Y1
 	VPMADDWD     Y1, Y0, Y8
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 980(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 980(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 992(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 992(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1004(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 1004(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y2
+	VCVTPH2PS    2832(BX), Y0
+	VCVTPH2PS    2864(BX), Y2
 	VCVTDQ2PS    Y9, Y9
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y9, Y9
 	VFNMADD231PS Y6, Y2, Y9
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y7, Y2, Y10
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y8, Y2, Y11
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
-	ADDQ         $0x00000b40, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000b40, BX
+	ADDQ         $0x000003fc, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R12
+large4:
+	MOVWLZX (DX), R12
 
-next3:
+next4:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -14667,7 +14742,7 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R13), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -14678,49 +14753,6 @@ next3:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y10, Y10
 	VPBROADCASTD 8(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R12, R12
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R12
-
-next4:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	ADDL         $0x04, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      64(R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
@@ -14728,52 +14760,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R12
+large5:
+	MOVWLZX 2(DX), R12
 
-next6:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      (R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R12, R12
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R12
-
-next7:
+next5:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -14795,7 +14785,7 @@ next7:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 192(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -14810,17 +14800,104 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
 	BLSRL        R12, R12
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R12, R12
 	JNZ          next7
 	JMP          back7
 
-// func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R12
+
+next8:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R12, R12
+	JNZ          next8
+	JMP          back8
+
+// func productQ5Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ5Kx4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ5Kx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -14839,22 +14916,22 @@ TEXT ·productQ5Kx4AVX2(SB), $288-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
 	VPXOR Y13, Y13, Y13
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
-	LEAQ  2560(AX), R11
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
+	LEAQ  2560(BX), R11
 
-loop2:
+loop3:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -14863,13 +14940,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R9)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -14877,16 +14954,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R9)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        128(R9), Y3, Y0
@@ -14895,16 +14972,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5888(R9)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        192(R9), Y3, Y0
@@ -14913,16 +14990,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5952(R9)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -14938,13 +15015,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6016(R9)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
@@ -14952,16 +15029,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6080(R9)
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        384(R9), Y3, Y0
@@ -14970,16 +15047,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6144(R9)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        448(R9), Y3, Y0
@@ -14988,16 +15065,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6208(R9)
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15009,10 +15086,10 @@ back3:
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -15023,13 +15100,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R10)
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -15039,16 +15116,16 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5824(R10)
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R9), Y0
@@ -15059,16 +15136,16 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   5760(R11)
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R9), Y0
@@ -15078,16 +15155,16 @@ back4:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15104,13 +15181,13 @@ back4:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -15119,16 +15196,16 @@ back4:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      384(R9), Y0
@@ -15138,16 +15215,16 @@ back4:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      448(R9), Y0
@@ -15157,16 +15234,16 @@ back4:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15180,119 +15257,119 @@ back4:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000400, CX
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 1280(CX), Y1
+	JNZ          loop3
+	SUBQ         $0x00000400, AX
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 1280(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 1296(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 1296(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 1312(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 1312(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1328(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 1328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 1284(CX), Y1
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 1284(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 1300(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 1300(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 1316(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 1316(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1332(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 1332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 1288(CX), Y1
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 1288(AX), Y1
 	VPMADDWD     Y1, Y0, Y8
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 1304(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 1304(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 1320(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 1320(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1336(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 1336(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2688(AX), Y0
-	VPBROADCASTD 1292(CX), Y1
+	VPMOVZXBW    2688(BX), Y0
+	VPBROADCASTD 1292(AX), Y1
 	VPMADDWD     Y1, Y0, Y9
-	VPMOVZXBW    2720(AX), Y0
-	VPBROADCASTD 1308(CX), Y1
+	VPMOVZXBW    2720(BX), Y0
+	VPBROADCASTD 1308(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
-	VPMOVZXBW    2752(AX), Y0
-	VPBROADCASTD 1324(CX), Y1
+	VPMOVZXBW    2752(BX), Y0
+	VPBROADCASTD 1324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
-	VPMOVZXBW    2784(AX), Y0
-	VPBROADCASTD 1340(CX), Y1
+	VPMOVZXBW    2784(BX), Y0
+	VPBROADCASTD 1340(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
-	VCVTPH2PS    2816(AX), Y0
-	VCVTPH2PS    2848(AX), Y2
+	VCVTPH2PS    2816(BX), Y0
+	VCVTPH2PS    2848(BX), Y2
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y6, Y2, Y10
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  (DI), Y1, Y10
 	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y7, Y2, Y11
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y11
 	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFNMADD231PS Y8, Y2, Y12
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y12
 	VMOVUPS      Y12, 64(DI)
 	VCVTDQ2PS    Y13, Y13
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y13, Y13
 	VFNMADD231PS Y9, Y2, Y13
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y13
 	VMOVUPS      Y13, 96(DI)
-	SUBQ         $0x00000800, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000800, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	VPXOR        Y13, Y13, Y13
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2080(AX), R10
-	LEAQ         2568(AX), R11
+	LEAQ         32(BX), R9
+	LEAQ         2080(BX), R10
+	LEAQ         2568(BX), R11
 
-loop5:
+loop6:
 	VPMOVZXBD (R11), Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R9), Y3, Y0
@@ -15300,29 +15377,29 @@ back6:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        128(R9), Y3, Y0
@@ -15330,16 +15407,16 @@ back6:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        192(R9), Y3, Y0
@@ -15347,16 +15424,16 @@ back6:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15371,29 +15448,29 @@ back6:
 	VMOVDQU      (R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        320(R9), Y3, Y0
 	VMOVDQU      (R10), Y2
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        384(R9), Y3, Y0
@@ -15401,16 +15478,16 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPAND        448(R9), Y3, Y0
@@ -15418,16 +15495,16 @@ back6:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15439,10 +15516,10 @@ back6:
 	VPMADDWD     Y5, Y9, Y9
 	VPADDD       Y9, Y13, Y13
 	VPMOVZXBD    16(R11), Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R9), Y0
@@ -15452,13 +15529,13 @@ back7:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -15467,16 +15544,16 @@ back7:
 	VPSLLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      128(R9), Y0
@@ -15486,16 +15563,16 @@ back7:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      192(R9), Y0
@@ -15505,16 +15582,16 @@ back7:
 	VPSLLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15531,13 +15608,13 @@ back7:
 	VMOVDQU      64(R10), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      320(R9), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -15546,16 +15623,16 @@ back7:
 	VPSRLW       $0x01, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      384(R9), Y0
@@ -15565,16 +15642,16 @@ back7:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VMOVDQU      448(R9), Y0
@@ -15584,16 +15661,16 @@ back7:
 	VPSRLW       $0x03, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -15607,217 +15684,220 @@ back7:
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000020, R11
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000400, CX
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 1280(CX), Y1
+	JNZ          loop6
+	SUBQ         $0x00000400, AX
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 1280(AX), Y1
 	VPMADDWD     Y1, Y0, Y6
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 1296(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 1296(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 1312(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 1312(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1328(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 1328(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y6, Y6
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 1284(CX), Y1
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 1284(AX), Y1
 	VPMADDWD     Y1, Y0, Y7
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 1300(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 1300(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 1316(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 1316(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1332(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 1332(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y7, Y7
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 1288(CX), Y1
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 1288(AX), Y1
 	VPMADDWD     Y1, Y0, Y8
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 1304(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 1304(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 1320(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 1320(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1336(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 1336(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y8, Y8
-	VPMOVZXBW    2704(AX), Y0
-	VPBROADCASTD 1292(CX), Y1
+	VPMOVZXBW    2704(BX), Y0
+	VPBROADCASTD 1292(AX), Y1
 	VPMADDWD     Y1, Y0, Y9
-	VPMOVZXBW    2736(AX), Y0
-	VPBROADCASTD 1308(CX), Y1
+	VPMOVZXBW    2736(BX), Y0
+	VPBROADCASTD 1308(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
-	VPMOVZXBW    2768(AX), Y0
-	VPBROADCASTD 1324(CX), Y1
+	VPMOVZXBW    2768(BX), Y0
+	VPBROADCASTD 1324(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
-	VPMOVZXBW    2800(AX), Y0
-	VPBROADCASTD 1340(CX), Y1
+	VPMOVZXBW    2800(BX), Y0
+	VPBROADCASTD 1340(AX), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPADDD       Y1, Y9, Y9
-	VCVTPH2PS    2832(AX), Y0
-	VCVTPH2PS    2864(AX), Y2
+	VCVTPH2PS    2832(BX), Y0
+	VCVTPH2PS    2864(BX), Y2
 	VCVTDQ2PS    Y10, Y10
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y10, Y10
 	VFNMADD231PS Y6, Y2, Y10
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y11, Y11
 	VFNMADD231PS Y7, Y2, Y11
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
 	VCVTDQ2PS    Y12, Y12
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y12, Y12
 	VFNMADD231PS Y8, Y2, Y12
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y12
 	VMOVUPS      Y12, 192(DI)
 	VCVTDQ2PS    Y13, Y13
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y13, Y13
 	VFNMADD231PS Y9, Y2, Y13
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y13
 	VMOVUPS      Y13, 224(DI)
-	ADDQ         $0x00000b40, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000b40, BX
+	ADDQ         $0x00000550, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R12
+large4:
+	MOVWLZX (DX), R12
 
-next3:
+next4:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -15838,7 +15918,7 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R13), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -15853,53 +15933,6 @@ next3:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y12, Y12
 	VPBROADCASTD 12(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R12, R12
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX 2(SI), R12
-
-next4:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	ADDL         $0x04, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      64(R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
@@ -15907,56 +15940,10 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R12
+large5:
+	MOVWLZX 2(DX), R12
 
-next6:
-	TZCNTL       R12, R13
-	MOVL         R13, R14
-	ANDL         $0x00000008, R14
-	VMOVD        R14, X1
-	MOVL         R13, R14
-	ANDL         $0x00000007, R14
-	SHLL         $0x06, R14
-	ADDQ         R9, R14
-	VMOVDQU      (R14), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R13, R14
-	ANDL         $0x0000000f, R14
-	VMOVD        R14, X1
-	VMOVDQU      (R10), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words01<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R13, R13
-	ADDQ         BX, R13
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R13), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R12, R12
-	JNZ          next6
-	JMP          back6
-
-large7:
-	MOVWLZX 2(SI), R12
-
-next7:
+next5:
 	TZCNTL       R12, R13
 	MOVL         R13, R14
 	ANDL         $0x00000008, R14
@@ -15978,7 +15965,7 @@ next7:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R13, R13
-	ADDQ         BX, R13
+	ADDQ         CX, R13
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 256(R13), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -15997,17 +15984,112 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
 	BLSRL        R12, R12
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R12
+
+next7:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      (R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R12, R12
 	JNZ          next7
 	JMP          back7
 
-// func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large8:
+	MOVWLZX 2(DX), R12
+
+next8:
+	TZCNTL       R12, R13
+	MOVL         R13, R14
+	ANDL         $0x00000008, R14
+	ADDL         $0x04, R14
+	VMOVD        R14, X1
+	MOVL         R13, R14
+	ANDL         $0x00000007, R14
+	SHLL         $0x06, R14
+	ADDQ         R9, R14
+	VMOVDQU      (R14), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R13, R14
+	ANDL         $0x0000000f, R14
+	VMOVD        R14, X1
+	VMOVDQU      64(R10), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words01<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R13, R13
+	ADDQ         CX, R13
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R13), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R12, R12
+	JNZ          next8
+	JMP          back8
+
+// func productQ6Kx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ6Kx1AVX2(SB), $96-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ6Kx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -16020,23 +16102,23 @@ TEXT ·productQ6Kx1AVX2(SB), $96-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
-	VPXOR Y7, Y7, Y7
-	LEAQ  256(CX), R8
-	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  2048(AX), R11
-	LEAQ  3072(AX), R12
-
 loop2:
+	VPXOR Y7, Y7, Y7
+	LEAQ  256(AX), R8
+	MOVQ  $0x00000004, R9
+	LEAQ  (BX), R10
+	LEAQ  2048(BX), R11
+	LEAQ  3072(BX), R12
+
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -16045,7 +16127,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -16053,7 +16135,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R10)
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16064,7 +16146,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R10)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -16072,7 +16154,7 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R10)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16081,10 +16163,10 @@ back3:
 	VPBROADCASTD 4(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -16093,7 +16175,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6976(R10)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -16101,7 +16183,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7040(R10)
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16112,7 +16194,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7104(R10)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -16120,7 +16202,7 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7168(R10)
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16129,10 +16211,10 @@ back4:
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -16142,7 +16224,7 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R11)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16151,7 +16233,7 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R11)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16163,7 +16245,7 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R11)
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16172,7 +16254,7 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R11)
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16181,10 +16263,10 @@ back5:
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -16195,7 +16277,7 @@ back6:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R12)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16204,7 +16286,7 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16216,7 +16298,7 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16225,7 +16307,7 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16234,36 +16316,36 @@ back6:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000100, CX
-	VCVTPH2PS    3328(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000100, AX
+	VCVTPH2PS    3328(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  (DI), Y1, Y7
 	VMOVUPS      Y7, (DI)
-	SUBQ         $0x00000200, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000200, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y7, Y7, Y7
-	LEAQ         256(CX), R8
+	LEAQ         256(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         2080(AX), R11
-	LEAQ         3080(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         2080(BX), R11
+	LEAQ         3080(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -16271,14 +16353,14 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16288,14 +16370,14 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16304,10 +16386,10 @@ back8:
 	VPBROADCASTD 4(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -16315,14 +16397,14 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16332,14 +16414,14 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16348,10 +16430,10 @@ back9:
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -16360,7 +16442,7 @@ back10:
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16368,7 +16450,7 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16379,7 +16461,7 @@ back10:
 	VMOVDQU      128(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16387,7 +16469,7 @@ back10:
 	VMOVDQU      192(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16396,10 +16478,10 @@ back10:
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -16409,7 +16491,7 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16418,7 +16500,7 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16430,7 +16512,7 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -16439,7 +16521,7 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
 	VPMADDWD     Y5, Y6, Y6
@@ -16448,59 +16530,62 @@ back11:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000100, CX
-	VCVTPH2PS    3344(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000100, AX
+	VCVTPH2PS    3344(BX), Y0
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	ADDQ         $0x00000d20, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000d20, BX
+	ADDQ         $0x00000154, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
+large4:
+	MOVWLZX (DX), R13
 	ANDL    $0x00000f0f, R13
 
-next3:
+next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -16525,21 +16610,21 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
+	JNZ          next4
+	JMP          back4
 
-large4:
-	MOVWLZX (SI), R13
+large5:
+	MOVWLZX (DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next4:
+next5:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -16565,50 +16650,9 @@ next4:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R13, R13
-	JNZ          next4
-	JMP          back4
-
-large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
-
-next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 64(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
@@ -16617,8 +16661,8 @@ next5:
 	JMP          back5
 
 large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
 
 next6:
 	TZCNTL       R13, R14
@@ -16630,6 +16674,47 @@ next6:
 	ANDL         $0x00000003, R15
 	SHLL         $0x06, R15
 	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000004, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 64(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R13, R13
+	JNZ          next6
+	JMP          back6
+
+large7:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next7:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
 	VMOVDQU      256(R15), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
@@ -16647,21 +16732,21 @@ next6:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 64(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
+	JNZ          next7
+	JMP          back7
 
-large8:
-	MOVWLZX (SI), R13
+large9:
+	MOVWLZX (DX), R13
 	ANDL    $0x00000f0f, R13
 
-next8:
+next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -16686,21 +16771,21 @@ next8:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
+	JNZ          next9
+	JMP          back9
 
-large9:
-	MOVWLZX (SI), R13
+large10:
+	MOVWLZX (DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next9:
+next10:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -16726,21 +16811,21 @@ next9:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next10
+	JMP          back10
 
-large10:
-	MOVWLZX 2(SI), R13
+large11:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next11:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -16767,21 +16852,21 @@ next10:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 64(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next11
+	JMP          back11
 
-large11:
-	MOVWLZX 2(SI), R13
+large12:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next12:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -16808,24 +16893,26 @@ next11:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000004, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 64(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R13, R13
-	JNZ          next11
-	JMP          back11
+	JNZ          next12
+	JMP          back12
 
-// func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productQ6Kx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ6Kx2AVX2(SB), $160-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ6Kx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -16840,16 +16927,16 @@ TEXT ·productQ6Kx2AVX2(SB), $160-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
-	LEAQ  512(CX), R8
+	LEAQ  512(AX), R8
 	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  2048(AX), R11
-	LEAQ  3072(AX), R12
+	LEAQ  (BX), R10
+	LEAQ  2048(BX), R11
+	LEAQ  3072(BX), R12
 
-loop2:
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
@@ -16857,10 +16944,10 @@ loop2:
 	VPBROADCASTD 4(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -16869,9 +16956,9 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -16879,10 +16966,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R10)
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -16895,9 +16982,9 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R10)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -16905,10 +16992,10 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R10)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -16922,10 +17009,10 @@ back3:
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -16934,9 +17021,9 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6976(R10)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -16944,10 +17031,10 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7040(R10)
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -16960,9 +17047,9 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7104(R10)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -16970,10 +17057,10 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7168(R10)
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -16987,10 +17074,10 @@ back4:
 	VPBROADCASTD 20(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -17000,9 +17087,9 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R11)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17011,10 +17098,10 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R11)
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17028,9 +17115,9 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R11)
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17039,10 +17126,10 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R11)
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17056,10 +17143,10 @@ back5:
 	VPBROADCASTD 28(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -17070,9 +17157,9 @@ back6:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R12)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17081,10 +17168,10 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17098,9 +17185,9 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17109,10 +17196,10 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17123,34 +17210,34 @@ back6:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000200, CX
-	VCVTPH2PS    3328(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000200, AX
+	VCVTPH2PS    3328(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  (DI), Y1, Y8
 	VMOVUPS      Y8, (DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y9
 	VMOVUPS      Y9, 32(DI)
-	SUBQ         $0x00000400, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000400, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
-	LEAQ         512(CX), R8
+	LEAQ         512(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         2080(AX), R11
-	LEAQ         3080(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         2080(BX), R11
+	LEAQ         3080(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
@@ -17158,10 +17245,10 @@ loop7:
 	VPBROADCASTD 4(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -17169,19 +17256,19 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17193,19 +17280,19 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17219,10 +17306,10 @@ back8:
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -17230,19 +17317,19 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17254,19 +17341,19 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17280,10 +17367,10 @@ back9:
 	VPBROADCASTD 20(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -17292,9 +17379,9 @@ back10:
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17302,10 +17389,10 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17318,9 +17405,9 @@ back10:
 	VMOVDQU      128(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17328,10 +17415,10 @@ back10:
 	VMOVDQU      192(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17345,10 +17432,10 @@ back10:
 	VPBROADCASTD 28(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -17358,9 +17445,9 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17369,10 +17456,10 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17386,9 +17473,9 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -17397,10 +17484,10 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
 	VPMADDWD     Y5, Y6, Y6
@@ -17411,89 +17498,92 @@ back11:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000200, CX
-	VCVTPH2PS    3344(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000200, AX
+	VCVTPH2PS    3344(BX), Y0
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
-	ADDQ         $0x00000d20, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000d20, BX
+	ADDQ         $0x000002a8, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
+large4:
+	MOVWLZX (DX), R13
 	ANDL    $0x00000f0f, R13
 
-next3:
+next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -17518,51 +17608,7 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -17577,143 +17623,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 128(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 132(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -17739,7 +17652,7 @@ next9:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -17750,14 +17663,14 @@ next9:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R13
+large6:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next6:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -17784,7 +17697,7 @@ next10:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 128(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -17795,14 +17708,14 @@ next10:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R13
+large7:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next7:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -17829,7 +17742,139 @@ next11:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000008, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 128(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -17843,14 +17888,61 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000008, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 128(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 132(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productQ6Kx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ6Kx3AVX2(SB), $224-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ6Kx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -17867,17 +17959,17 @@ TEXT ·productQ6Kx3AVX2(SB), $224-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-	LEAQ  768(CX), R8
+	LEAQ  768(AX), R8
 	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  2048(AX), R11
-	LEAQ  3072(AX), R12
+	LEAQ  (BX), R10
+	LEAQ  2048(BX), R11
+	LEAQ  3072(BX), R12
 
-loop2:
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
@@ -17888,10 +17980,10 @@ loop2:
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -17900,11 +17992,11 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -17912,13 +18004,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R10)
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -17933,11 +18025,11 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R10)
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -17945,13 +18037,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R10)
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -17970,10 +18062,10 @@ back3:
 	VPBROADCASTD 20(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -17982,11 +18074,11 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6976(R10)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -17994,13 +18086,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7040(R10)
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18015,11 +18107,11 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7104(R10)
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -18027,13 +18119,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7168(R10)
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18052,10 +18144,10 @@ back4:
 	VPBROADCASTD 32(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -18065,11 +18157,11 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R11)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18078,13 +18170,13 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R11)
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18100,11 +18192,11 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R11)
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18113,13 +18205,13 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R11)
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18138,10 +18230,10 @@ back5:
 	VPBROADCASTD 44(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -18152,11 +18244,11 @@ back6:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R12)
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18165,13 +18257,13 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18187,11 +18279,11 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18200,13 +18292,13 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18219,40 +18311,40 @@ back6:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000300, CX
-	VCVTPH2PS    3328(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000300, AX
+	VCVTPH2PS    3328(BX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  (DI), Y1, Y9
 	VMOVUPS      Y9, (DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y10
 	VMOVUPS      Y10, 32(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y11
 	VMOVUPS      Y11, 64(DI)
-	SUBQ         $0x00000600, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000600, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y9, Y9, Y9
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
-	LEAQ         768(CX), R8
+	LEAQ         768(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         2080(AX), R11
-	LEAQ         3080(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         2080(BX), R11
+	LEAQ         3080(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
@@ -18263,10 +18355,10 @@ loop7:
 	VPBROADCASTD 8(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -18274,24 +18366,24 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18305,24 +18397,24 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18341,10 +18433,10 @@ back8:
 	VPBROADCASTD 20(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -18352,24 +18444,24 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18383,24 +18475,24 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18419,10 +18511,10 @@ back9:
 	VPBROADCASTD 32(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -18431,11 +18523,11 @@ back10:
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18443,13 +18535,13 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18464,11 +18556,11 @@ back10:
 	VMOVDQU      128(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18476,13 +18568,13 @@ back10:
 	VMOVDQU      192(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18501,10 +18593,10 @@ back10:
 	VPBROADCASTD 44(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y11, Y11
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -18514,11 +18606,11 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18527,13 +18619,13 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18549,11 +18641,11 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -18562,13 +18654,13 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
 	VPMADDWD     Y5, Y6, Y6
@@ -18581,119 +18673,122 @@ back11:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000300, CX
-	VCVTPH2PS    3344(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000300, AX
+	VCVTPH2PS    3344(BX), Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
-	ADDQ         $0x00000d20, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000d20, BX
+	ADDQ         $0x000003fc, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
+large4:
+	MOVWLZX (DX), R13
 	ANDL    $0x00000f0f, R13
 
-next3:
+next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -18718,55 +18813,7 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -18785,155 +18832,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 192(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 196(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 200(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -18959,7 +18861,7 @@ next9:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -18974,14 +18876,14 @@ next9:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R13
+large6:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next6:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -19008,7 +18910,7 @@ next10:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 192(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -19023,14 +18925,14 @@ next10:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y11, Y11
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R13
+large7:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next7:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -19057,7 +18959,151 @@ next11:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x0000000c, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 192(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -19075,14 +19121,65 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x0000000c, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 192(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	VPBROADCASTD 196(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 200(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productQ6Kx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productQ6Kx4AVX2(SB), $288-72
-	MOVQ         tile+16(FP), AX
-	MOVQ         panel+24(FP), CX
-	MOVQ         blocks+48(FP), DX
-	MOVQ         large+32(FP), BX
-	MOVQ         masks+40(FP), SI
+TEXT ·productQ6Kx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ         tile+16(FP), BX
+	MOVQ         blocks+56(FP), SI
 	LEAQ         31(SP), DI
 	ANDQ         $-32, DI
 	VPXOR        Y2, Y2, Y2
@@ -19101,18 +19198,18 @@ TEXT ·productQ6Kx4AVX2(SB), $288-72
 	VMOVD        R8, X4
 	VPBROADCASTD X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
 	VPXOR Y12, Y12, Y12
 	VPXOR Y13, Y13, Y13
-	LEAQ  1024(CX), R8
+	LEAQ  1024(AX), R8
 	MOVQ  $0x00000004, R9
-	LEAQ  (AX), R10
-	LEAQ  2048(AX), R11
-	LEAQ  3072(AX), R12
+	LEAQ  (BX), R10
+	LEAQ  2048(BX), R11
+	LEAQ  3072(BX), R12
 
-loop2:
+loop3:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
@@ -19126,10 +19223,10 @@ loop2:
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x00000f0f, (SI)
-	JNE          large3
+	TESTL        $0x00000f0f, (DX)
+	JNE          large4
 
-back3:
+back4:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -19138,13 +19235,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R10)
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -19152,16 +19249,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R10)
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19178,13 +19275,13 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R10)
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -19192,16 +19289,16 @@ back3:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R10)
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19225,10 +19322,10 @@ back3:
 	VPBROADCASTD 28(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large4
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -19237,13 +19334,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6976(R10)
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
@@ -19251,16 +19348,16 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7040(R10)
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19277,13 +19374,13 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7104(R10)
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
@@ -19291,16 +19388,16 @@ back4:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   7168(R10)
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19324,10 +19421,10 @@ back4:
 	VPBROADCASTD 44(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large5
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large6
 
-back5:
+back6:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -19337,13 +19434,13 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R11)
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19352,16 +19449,16 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6784(R11)
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19379,13 +19476,13 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6848(R11)
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19394,16 +19491,16 @@ back5:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6912(R11)
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19427,10 +19524,10 @@ back5:
 	VPBROADCASTD 60(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0xf0f00000, (SI)
-	JNE          large6
+	TESTL        $0xf0f00000, (DX)
+	JNE          large7
 
-back6:
+back7:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -19441,13 +19538,13 @@ back6:
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	PREFETCHT0   6720(R12)
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19456,16 +19553,16 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19483,13 +19580,13 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19498,16 +19595,16 @@ back6:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19522,46 +19619,46 @@ back6:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop2
-	SUBQ         $0x00000400, CX
-	VCVTPH2PS    3328(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000400, AX
+	VCVTPH2PS    3328(BX), Y0
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  (DI), Y1, Y10
 	VMOVUPS      Y10, (DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y11
 	VMOVUPS      Y11, 32(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y12
 	VMOVUPS      Y12, 64(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y13
 	VMOVUPS      Y13, 96(DI)
-	SUBQ         $0x00000800, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000800, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y10, Y10, Y10
 	VPXOR        Y11, Y11, Y11
 	VPXOR        Y12, Y12, Y12
 	VPXOR        Y13, Y13, Y13
-	LEAQ         1024(CX), R8
+	LEAQ         1024(AX), R8
 	MOVQ         $0x00000004, R9
-	LEAQ         32(AX), R10
-	LEAQ         2080(AX), R11
-	LEAQ         3080(AX), R12
+	LEAQ         32(BX), R10
+	LEAQ         2080(BX), R11
+	LEAQ         3080(BX), R12
 
-loop7:
+loop8:
 	VPMOVSXBD    (R12), Y5
 	VPBROADCASTD (R8), Y1
 	VPMULLD      Y5, Y1, Y1
@@ -19575,10 +19672,10 @@ loop7:
 	VPBROADCASTD 12(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x00000f0f, (SI)
-	JNE          large8
+	TESTL        $0x00000f0f, (DX)
+	JNE          large9
 
-back8:
+back9:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        (R10), Y3, Y0
@@ -19586,29 +19683,29 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        64(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19624,29 +19721,29 @@ back8:
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        192(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x04, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19670,10 +19767,10 @@ back8:
 	VPBROADCASTD 28(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0000f0f0, (SI)
-	JNE          large9
+	TESTL        $0x0000f0f0, (DX)
+	JNE          large10
 
-back9:
+back10:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VPAND        256(R10), Y3, Y0
@@ -19681,29 +19778,29 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        320(R10), Y3, Y0
 	VMOVDQU      64(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19719,29 +19816,29 @@ back9:
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VPAND        448(R10), Y3, Y0
 	VMOVDQU      192(R11), Y2
 	VPSLLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19765,10 +19862,10 @@ back9:
 	VPBROADCASTD 44(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0x0f0f0000, (SI)
-	JNE          large10
+	TESTL        $0x0f0f0000, (DX)
+	JNE          large11
 
-back10:
+back11:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      (R10), Y0
@@ -19777,13 +19874,13 @@ back10:
 	VMOVDQU      (R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      64(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19791,16 +19888,16 @@ back10:
 	VMOVDQU      64(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19817,13 +19914,13 @@ back10:
 	VMOVDQU      128(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      192(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19831,16 +19928,16 @@ back10:
 	VMOVDQU      192(R11), Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19864,10 +19961,10 @@ back10:
 	VPBROADCASTD 60(R8), Y1
 	VPMULLD      Y5, Y1, Y1
 	VPADDD       Y1, Y13, Y13
-	TESTL        $0xf0f00000, (SI)
-	JNE          large11
+	TESTL        $0xf0f00000, (DX)
+	JNE          large12
 
-back11:
+back12:
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
 	VMOVDQU      256(R10), Y0
@@ -19877,13 +19974,13 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      320(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19892,16 +19989,16 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19919,13 +20016,13 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y9
 	VMOVDQU      448(R10), Y0
 	VPSRLW       $0x04, Y0, Y0
@@ -19934,16 +20031,16 @@ back11:
 	VPSRLW       $0x02, Y2, Y2
 	VPAND        Y4, Y2, Y2
 	VPOR         Y2, Y0, Y0
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPMADDUBSW   Y1, Y0, Y1
 	VPADDW       Y1, Y9, Y9
 	VPMADDWD     Y5, Y6, Y6
@@ -19958,149 +20055,152 @@ back11:
 	ADDQ         $0x00000200, R10
 	ADDQ         $0x00000100, R11
 	ADDQ         $0x00000040, R12
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R9
-	JNZ          loop7
-	SUBQ         $0x00000400, CX
-	VCVTPH2PS    3344(AX), Y0
+	JNZ          loop8
+	SUBQ         $0x00000400, AX
+	VCVTPH2PS    3344(BX), Y0
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y0, Y10, Y10
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y10
 	VMOVUPS      Y10, 128(DI)
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       Y0, Y11, Y11
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y11
 	VMOVUPS      Y11, 160(DI)
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       Y0, Y12, Y12
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y12
 	VMOVUPS      Y12, 192(DI)
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       Y0, Y13, Y13
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y13
 	VMOVUPS      Y13, 224(DI)
-	ADDQ         $0x00000d20, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x00000d20, BX
+	ADDQ         $0x00000550, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R13
+large4:
+	MOVWLZX (DX), R13
 	ANDL    $0x00000f0f, R13
 
-next3:
+next4:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -20125,59 +20225,7 @@ next3:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next3
-	JMP          back3
-
-large4:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next4:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x02, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -20200,167 +20248,10 @@ next4:
 	JMP          back4
 
 large5:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x00000f0f, R13
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
 
 next5:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next5
-	JMP          back5
-
-large6:
-	MOVWLZX 2(SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next6:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x04, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      256(R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	ADDL         $0x06, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD 256(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 260(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 264(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 268(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next6
-	JMP          back6
-
-large8:
-	MOVWLZX (SI), R13
-	ANDL    $0x00000f0f, R13
-
-next8:
-	TZCNTL       R13, R14
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R10, R15
-	VMOVDQU      (R15), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	MOVL         R14, R15
-	ANDL         $0x00000008, R15
-	VMOVD        R15, X1
-	MOVL         R14, R15
-	ANDL         $0x00000003, R15
-	SHLL         $0x06, R15
-	ADDQ         R11, R15
-	VMOVDQU      (R15), Y2
-	VPSRLW       X1, Y2, Y2
-	VPAND        words03<>+0(SB), Y2, Y2
-	VPSLLW       $0x04, Y2, Y2
-	VPOR         Y2, Y0, Y0
-	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
-	VMOVDQU      Y5, Y2
-	VPBROADCASTD (R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y10, Y10
-	VPBROADCASTD 4(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y11, Y11
-	VPBROADCASTD 8(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y12, Y12
-	VPBROADCASTD 12(R14), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y13, Y13
-	BLSRL        R13, R13
-	JNZ          next8
-	JMP          back8
-
-large9:
-	MOVWLZX (SI), R13
-	ANDL    $0x0000f0f0, R13
-
-next9:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -20386,7 +20277,7 @@ next9:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD (R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -20405,14 +20296,14 @@ next9:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
 	BLSRL        R13, R13
-	JNZ          next9
-	JMP          back9
+	JNZ          next5
+	JMP          back5
 
-large10:
-	MOVWLZX 2(SI), R13
+large6:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x00000f0f, R13
 
-next10:
+next6:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -20439,7 +20330,7 @@ next10:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 256(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -20458,14 +20349,14 @@ next10:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y13, Y13
 	BLSRL        R13, R13
-	JNZ          next10
-	JMP          back10
+	JNZ          next6
+	JMP          back6
 
-large11:
-	MOVWLZX 2(SI), R13
+large7:
+	MOVWLZX 2(DX), R13
 	ANDL    $0x0000f0f0, R13
 
-next11:
+next7:
 	TZCNTL       R13, R14
 	MOVL         R14, R15
 	ANDL         $0x00000008, R15
@@ -20492,7 +20383,163 @@ next11:
 	VPSLLW       $0x04, Y2, Y2
 	VPOR         Y2, Y0, Y0
 	IMUL3Q       $0x00000010, R14, R14
-	ADDQ         BX, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next7
+	JMP          back7
+
+large9:
+	MOVWLZX (DX), R13
+	ANDL    $0x00000f0f, R13
+
+next9:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next9
+	JMP          back9
+
+large10:
+	MOVWLZX (DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next10:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x02, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD (R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 4(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 8(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 12(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next10
+	JMP          back10
+
+large11:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x00000f0f, R13
+
+next11:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      (R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
 	VMOVDQU      Y5, Y2
 	VPBROADCASTD 256(R14), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -20514,14 +20561,69 @@ next11:
 	JNZ          next11
 	JMP          back11
 
-// func productIQ4XSx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+large12:
+	MOVWLZX 2(DX), R13
+	ANDL    $0x0000f0f0, R13
+
+next12:
+	TZCNTL       R13, R14
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x04, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R10, R15
+	VMOVDQU      256(R15), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	MOVL         R14, R15
+	ANDL         $0x00000008, R15
+	ADDL         $0x06, R15
+	VMOVD        R15, X1
+	MOVL         R14, R15
+	ANDL         $0x00000003, R15
+	SHLL         $0x06, R15
+	ADDQ         R11, R15
+	VMOVDQU      (R15), Y2
+	VPSRLW       X1, Y2, Y2
+	VPAND        words03<>+0(SB), Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPOR         Y2, Y0, Y0
+	IMUL3Q       $0x00000010, R14, R14
+	ADDQ         CX, R14
+	VMOVDQU      Y5, Y2
+	VPBROADCASTD 256(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y10, Y10
+	VPBROADCASTD 260(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y11, Y11
+	VPBROADCASTD 264(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y12, Y12
+	VPBROADCASTD 268(R14), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y13, Y13
+	BLSRL        R13, R13
+	JNZ          next12
+	JMP          back12
+
+// func productIQ4XSx1AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx1AVX2(SB), $96-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4XSx1AVX2(SB), $96-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -20532,25 +20634,25 @@ TEXT ·productIQ4XSx1AVX2(SB), $96-72
 	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
+loop3:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20559,7 +20661,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20568,7 +20670,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20577,7 +20679,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20588,7 +20690,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20599,7 +20701,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20610,7 +20712,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20621,7 +20723,7 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20630,15 +20732,15 @@ back3:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20646,7 +20748,7 @@ back4:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20654,7 +20756,7 @@ back4:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20662,7 +20764,7 @@ back4:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20672,7 +20774,7 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20682,7 +20784,7 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20692,7 +20794,7 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20702,44 +20804,44 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000100, CX
-	VCVTPH2PS    2176(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000100, AX
+	VCVTPH2PS    2176(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
-	SUBQ         $0x00000200, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000200, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y6, Y6, Y6
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2064(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2064(BX), R10
 
-loop5:
+loop6:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20747,7 +20849,7 @@ back6:
 	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20755,7 +20857,7 @@ back6:
 	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20763,7 +20865,7 @@ back6:
 	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20773,7 +20875,7 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20783,7 +20885,7 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20793,7 +20895,7 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20803,7 +20905,7 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20812,14 +20914,14 @@ back6:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20827,7 +20929,7 @@ back7:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20835,7 +20937,7 @@ back7:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20843,7 +20945,7 @@ back7:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20853,7 +20955,7 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20863,7 +20965,7 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20873,7 +20975,7 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -20883,92 +20985,66 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000040, CX
-	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000100, CX
-	VCVTPH2PS    2192(AX), Y0
+	JNZ          loop6
+	SUBQ         $0x00000100, AX
+	VCVTPH2PS    2192(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 336(CX), Y1
+	VBROADCASTSS 336(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y6
 	VMOVUPS      Y6, 32(DI)
-	ADDQ         $0x000008a0, AX
-	ADDQ         $0x00000154, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x000008a0, BX
+	ADDQ         $0x00000154, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x0000000c, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
-	VPSRAD       $0x10, Y5, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX 2(SI), R11
+	MOVWLZX (DX), R11
 
 next4:
 	TZCNTL       R11, R12
@@ -20979,16 +21055,16 @@ next4:
 	ANDL         $0x00000003, R13
 	SHLL         $0x06, R13
 	ADDQ         R9, R13
-	VMOVDQU      256(R13), Y0
+	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
-	VPBROADCASTD 64(R12), Y1
+	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
@@ -20996,10 +21072,39 @@ next4:
 	JNZ          next4
 	JMP          back4
 
-large6:
-	MOVWLZX (SI), R11
+large5:
+	MOVWLZX 2(DX), R11
 
-next6:
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000004, R12, R12
+	ADDQ         CX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 64(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R11
+
+next7:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -21015,20 +21120,20 @@ next6:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
+	JNZ          next7
+	JMP          back7
 
-large7:
-	MOVWLZX 2(SI), R11
+large8:
+	MOVWLZX 2(DX), R11
 
-next7:
+next8:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -21044,24 +21149,26 @@ next7:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000004, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD 64(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y6, Y6
 	BLSRL        R11, R11
-	JNZ          next7
-	JMP          back7
+	JNZ          next8
+	JMP          back8
 
-// func productIQ4XSx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4XSx2AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx2AVX2(SB), $160-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4XSx2AVX2(SB), $160-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -21074,31 +21181,31 @@ TEXT ·productIQ4XSx2AVX2(SB), $160-72
 	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
+loop3:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21107,12 +21214,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21121,12 +21228,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21135,12 +21242,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21151,12 +21258,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21167,12 +21274,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21183,12 +21290,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21199,12 +21306,12 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21213,20 +21320,20 @@ back3:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21234,12 +21341,12 @@ back4:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21247,12 +21354,12 @@ back4:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21260,12 +21367,12 @@ back4:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21275,12 +21382,12 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21290,12 +21397,12 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21305,12 +21412,12 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21320,60 +21427,60 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000200, CX
-	VCVTPH2PS    2176(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000200, AX
+	VCVTPH2PS    2176(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
-	SUBQ         $0x00000400, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000400, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2064(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2064(BX), R10
 
-loop5:
+loop6:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21381,12 +21488,12 @@ back6:
 	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21394,12 +21501,12 @@ back6:
 	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21407,12 +21514,12 @@ back6:
 	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21422,12 +21529,12 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21437,12 +21544,12 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21452,12 +21559,12 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21467,12 +21574,12 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21481,19 +21588,19 @@ back6:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21501,12 +21608,12 @@ back7:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21514,12 +21621,12 @@ back7:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21527,12 +21634,12 @@ back7:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21542,12 +21649,12 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21557,12 +21664,12 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21572,12 +21679,12 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21587,131 +21694,101 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000080, CX
-	ADDQ         $0x00000100, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000200, CX
-	VCVTPH2PS    2192(AX), Y0
+	JNZ          loop6
+	SUBQ         $0x00000200, AX
+	VCVTPH2PS    2192(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 672(CX), Y1
+	VBROADCASTSS 672(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y6
 	VMOVUPS      Y6, 64(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 676(CX), Y1
+	VBROADCASTSS 676(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y7
 	VMOVUPS      Y7, 96(DI)
-	ADDQ         $0x000008a0, AX
-	ADDQ         $0x000002a8, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x000008a0, BX
+	ADDQ         $0x000002a8, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x0000000c, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
-	VPSRAD       $0x10, Y5, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX 2(SI), R11
+	MOVWLZX (DX), R11
 
 next4:
 	TZCNTL       R11, R12
@@ -21722,6 +21799,39 @@ next4:
 	ANDL         $0x00000003, R13
 	SHLL         $0x06, R13
 	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000008, R12, R12
+	ADDQ         CX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(DX), R11
+
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
 	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
@@ -21729,7 +21839,7 @@ next4:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -21740,13 +21850,13 @@ next4:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R11, R11
-	JNZ          next4
-	JMP          back4
+	JNZ          next5
+	JMP          back5
 
-large6:
-	MOVWLZX (SI), R11
+large7:
+	MOVWLZX (DX), R11
 
-next6:
+next7:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -21762,7 +21872,7 @@ next6:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -21773,13 +21883,13 @@ next6:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
+	JNZ          next7
+	JMP          back7
 
-large7:
-	MOVWLZX 2(SI), R11
+large8:
+	MOVWLZX 2(DX), R11
 
-next7:
+next8:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -21795,7 +21905,7 @@ next7:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000008, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD 128(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -21806,17 +21916,19 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y7, Y7
 	BLSRL        R11, R11
-	JNZ          next7
-	JMP          back7
+	JNZ          next8
+	JMP          back8
 
-// func productIQ4XSx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4XSx3AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx3AVX2(SB), $224-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4XSx3AVX2(SB), $224-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -21831,37 +21943,37 @@ TEXT ·productIQ4XSx3AVX2(SB), $224-72
 	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
+loop3:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21870,17 +21982,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21889,17 +22001,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21908,17 +22020,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21929,17 +22041,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21950,17 +22062,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21971,17 +22083,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -21992,17 +22104,17 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22011,25 +22123,25 @@ back3:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22037,17 +22149,17 @@ back4:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22055,17 +22167,17 @@ back4:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22073,17 +22185,17 @@ back4:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22093,17 +22205,17 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22113,17 +22225,17 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22133,17 +22245,17 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22153,76 +22265,76 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000300, CX
-	VCVTPH2PS    2176(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000300, AX
+	VCVTPH2PS    2176(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
-	SUBQ         $0x00000600, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000600, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2064(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2064(BX), R10
 
-loop5:
+loop6:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22230,17 +22342,17 @@ back6:
 	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22248,17 +22360,17 @@ back6:
 	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22266,17 +22378,17 @@ back6:
 	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22286,17 +22398,17 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22306,17 +22418,17 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22326,17 +22438,17 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22346,17 +22458,17 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22365,24 +22477,24 @@ back6:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22390,17 +22502,17 @@ back7:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22408,17 +22520,17 @@ back7:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22426,17 +22538,17 @@ back7:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22446,17 +22558,17 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22466,17 +22578,17 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22486,17 +22598,17 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22506,170 +22618,136 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x000000c0, CX
-	ADDQ         $0x00000180, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x00000180, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000300, CX
-	VCVTPH2PS    2192(AX), Y0
+	JNZ          loop6
+	SUBQ         $0x00000300, AX
+	VCVTPH2PS    2192(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 1008(CX), Y1
+	VBROADCASTSS 1008(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y6
 	VMOVUPS      Y6, 96(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 1012(CX), Y1
+	VBROADCASTSS 1012(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y7
 	VMOVUPS      Y7, 128(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1016(CX), Y1
+	VBROADCASTSS 1016(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y8
 	VMOVUPS      Y8, 160(DI)
-	ADDQ         $0x000008a0, AX
-	ADDQ         $0x000003fc, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x000008a0, BX
+	ADDQ         $0x000003fc, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x0000000c, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
-	VPSRAD       $0x10, Y5, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX 2(SI), R11
+	MOVWLZX (DX), R11
 
 next4:
 	TZCNTL       R11, R12
@@ -22680,6 +22758,43 @@ next4:
 	ANDL         $0x00000003, R13
 	SHLL         $0x06, R13
 	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x0000000c, R12, R12
+	ADDQ         CX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	BLSRL        R11, R11
+	JNZ          next4
+	JMP          back4
+
+large5:
+	MOVWLZX 2(DX), R11
+
+next5:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
 	VMOVDQU      256(R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
@@ -22687,7 +22802,7 @@ next4:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -22702,13 +22817,13 @@ next4:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	BLSRL        R11, R11
-	JNZ          next4
-	JMP          back4
+	JNZ          next5
+	JMP          back5
 
-large6:
-	MOVWLZX (SI), R11
+large7:
+	MOVWLZX (DX), R11
 
-next6:
+next7:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -22724,7 +22839,7 @@ next6:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -22739,13 +22854,13 @@ next6:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
+	JNZ          next7
+	JMP          back7
 
-large7:
-	MOVWLZX 2(SI), R11
+large8:
+	MOVWLZX 2(DX), R11
 
-next7:
+next8:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -22761,7 +22876,7 @@ next7:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x0000000c, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD 192(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -22776,17 +22891,19 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y8, Y8
 	BLSRL        R11, R11
-	JNZ          next7
-	JMP          back7
+	JNZ          next8
+	JMP          back8
 
-// func productIQ4XSx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, blocks int, bias *float32, add int)
+// func productIQ4XSx4AVX2(dst *float32, stride int, tile *byte, panel *byte, large *uint32, masks *uint16, panels int, blocks int, bias *float32, add int)
 // Requires: AVX, AVX2, BMI, F16C, FMA3, MMX+
-TEXT ·productIQ4XSx4AVX2(SB), $288-72
-	MOVQ           tile+16(FP), AX
-	MOVQ           panel+24(FP), CX
-	MOVQ           blocks+48(FP), DX
-	MOVQ           large+32(FP), BX
-	MOVQ           masks+40(FP), SI
+TEXT ·productIQ4XSx4AVX2(SB), $288-80
+	MOVQ panel+24(FP), AX
+	MOVQ large+32(FP), CX
+	MOVQ masks+40(FP), DX
+
+loop1:
+	MOVQ           tile+16(FP), BX
+	MOVQ           blocks+56(FP), SI
 	LEAQ           31(SP), DI
 	ANDQ           $-32, DI
 	VPXOR          Y2, Y2, Y2
@@ -22803,43 +22920,43 @@ TEXT ·productIQ4XSx4AVX2(SB), $288-72
 	VMOVD          R8, X4
 	VPBROADCASTD   X4, Y4
 
-loop1:
+loop2:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	MOVQ  $0x00000004, R8
-	LEAQ  (AX), R9
-	LEAQ  2048(AX), R10
+	LEAQ  (BX), R9
+	LEAQ  2048(BX), R10
 
-loop2:
+loop3:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large3
+	TESTL     $0x0000ffff, (DX)
+	JNE       large4
 
-back3:
+back4:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22848,22 +22965,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6688(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22872,22 +22989,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6752(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22896,22 +23013,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6816(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22922,22 +23039,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6880(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22948,22 +23065,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6944(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -22974,22 +23091,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7008(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23000,22 +23117,22 @@ back3:
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   7072(R9)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23024,30 +23141,30 @@ back3:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large4
+	TESTL        $0xffff0000, (DX)
+	JNE          large5
 
-back4:
+back5:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	PREFETCHT0   6624(R10)
 	VPABSB       Y0, Y2
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23055,22 +23172,22 @@ back4:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23078,22 +23195,22 @@ back4:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23101,22 +23218,22 @@ back4:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23126,22 +23243,22 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23151,22 +23268,22 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23176,22 +23293,22 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23201,92 +23318,92 @@ back4:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop2
-	SUBQ         $0x00000400, CX
-	VCVTPH2PS    2176(AX), Y0
+	JNZ          loop3
+	SUBQ         $0x00000400, AX
+	VCVTPH2PS    2176(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  (DI), Y1, Y6
 	VMOVUPS      Y6, (DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  32(DI), Y1, Y7
 	VMOVUPS      Y7, 32(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  64(DI), Y1, Y8
 	VMOVUPS      Y8, 64(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  96(DI), Y1, Y9
 	VMOVUPS      Y9, 96(DI)
-	SUBQ         $0x00000800, BX
-	SUBQ         $0x00000010, SI
+	SUBQ         $0x00000800, CX
+	SUBQ         $0x00000010, DX
 	VPXOR        Y6, Y6, Y6
 	VPXOR        Y7, Y7, Y7
 	VPXOR        Y8, Y8, Y8
 	VPXOR        Y9, Y9, Y9
 	MOVQ         $0x00000004, R8
-	LEAQ         32(AX), R9
-	LEAQ         2064(AX), R10
+	LEAQ         32(BX), R9
+	LEAQ         2064(BX), R10
 
-loop5:
+loop6:
 	VPMOVSXBW (R10), Y5
 	VPSLLD    $0x10, Y5, Y1
 	VPBLENDW  $0xaa, Y1, Y5, Y5
-	TESTL     $0x0000ffff, (SI)
-	JNE       large6
+	TESTL     $0x0000ffff, (DX)
+	JNE       large7
 
-back6:
+back7:
 	VPAND        (R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD (CX), Y1
+	VPBROADCASTD (AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(CX), Y1
+	VPBROADCASTD 4(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(CX), Y1
+	VPBROADCASTD 8(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(CX), Y1
+	VPBROADCASTD 12(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23294,22 +23411,22 @@ back6:
 	VPAND        64(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 16(CX), Y1
+	VPBROADCASTD 16(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 20(CX), Y1
+	VPBROADCASTD 20(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 24(CX), Y1
+	VPBROADCASTD 24(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 28(CX), Y1
+	VPBROADCASTD 28(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23317,22 +23434,22 @@ back6:
 	VPAND        128(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 32(CX), Y1
+	VPBROADCASTD 32(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 36(CX), Y1
+	VPBROADCASTD 36(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 40(CX), Y1
+	VPBROADCASTD 40(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 44(CX), Y1
+	VPBROADCASTD 44(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23340,22 +23457,22 @@ back6:
 	VPAND        192(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 48(CX), Y1
+	VPBROADCASTD 48(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 52(CX), Y1
+	VPBROADCASTD 52(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 56(CX), Y1
+	VPBROADCASTD 56(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 60(CX), Y1
+	VPBROADCASTD 60(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23365,22 +23482,22 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 64(CX), Y1
+	VPBROADCASTD 64(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 68(CX), Y1
+	VPBROADCASTD 68(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 72(CX), Y1
+	VPBROADCASTD 72(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 76(CX), Y1
+	VPBROADCASTD 76(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23390,22 +23507,22 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 80(CX), Y1
+	VPBROADCASTD 80(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 84(CX), Y1
+	VPBROADCASTD 84(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 88(CX), Y1
+	VPBROADCASTD 88(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 92(CX), Y1
+	VPBROADCASTD 92(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23415,22 +23532,22 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 96(CX), Y1
+	VPBROADCASTD 96(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 100(CX), Y1
+	VPBROADCASTD 100(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 104(CX), Y1
+	VPBROADCASTD 104(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 108(CX), Y1
+	VPBROADCASTD 108(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23440,22 +23557,22 @@ back6:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 112(CX), Y1
+	VPBROADCASTD 112(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 116(CX), Y1
+	VPBROADCASTD 116(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 120(CX), Y1
+	VPBROADCASTD 120(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 124(CX), Y1
+	VPBROADCASTD 124(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23464,29 +23581,29 @@ back6:
 	VPSRLD       $0x10, Y5, Y5
 	VPSLLD       $0x10, Y5, Y1
 	VPBLENDW     $0xaa, Y1, Y5, Y5
-	TESTL        $0xffff0000, (SI)
-	JNE          large7
+	TESTL        $0xffff0000, (DX)
+	JNE          large8
 
-back7:
+back8:
 	VPAND        256(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 128(CX), Y1
+	VPBROADCASTD 128(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 132(CX), Y1
+	VPBROADCASTD 132(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 136(CX), Y1
+	VPBROADCASTD 136(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 140(CX), Y1
+	VPBROADCASTD 140(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23494,22 +23611,22 @@ back7:
 	VPAND        320(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 144(CX), Y1
+	VPBROADCASTD 144(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 148(CX), Y1
+	VPBROADCASTD 148(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 152(CX), Y1
+	VPBROADCASTD 152(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 156(CX), Y1
+	VPBROADCASTD 156(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23517,22 +23634,22 @@ back7:
 	VPAND        384(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 160(CX), Y1
+	VPBROADCASTD 160(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 164(CX), Y1
+	VPBROADCASTD 164(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 168(CX), Y1
+	VPBROADCASTD 168(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 172(CX), Y1
+	VPBROADCASTD 172(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23540,22 +23657,22 @@ back7:
 	VPAND        448(R9), Y4, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 176(CX), Y1
+	VPBROADCASTD 176(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 180(CX), Y1
+	VPBROADCASTD 180(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 184(CX), Y1
+	VPBROADCASTD 184(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 188(CX), Y1
+	VPBROADCASTD 188(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23565,22 +23682,22 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 192(CX), Y1
+	VPBROADCASTD 192(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 196(CX), Y1
+	VPBROADCASTD 196(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 200(CX), Y1
+	VPBROADCASTD 200(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 204(CX), Y1
+	VPBROADCASTD 204(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23590,22 +23707,22 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 208(CX), Y1
+	VPBROADCASTD 208(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 212(CX), Y1
+	VPBROADCASTD 212(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 216(CX), Y1
+	VPBROADCASTD 216(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 220(CX), Y1
+	VPBROADCASTD 220(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23615,22 +23732,22 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 224(CX), Y1
+	VPBROADCASTD 224(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 228(CX), Y1
+	VPBROADCASTD 228(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 232(CX), Y1
+	VPBROADCASTD 232(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 236(CX), Y1
+	VPBROADCASTD 236(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
@@ -23640,209 +23757,171 @@ back7:
 	VPAND        Y4, Y0, Y0
 	VPSHUFB      Y0, Y3, Y0
 	VPABSB       Y0, Y2
-	VPBROADCASTD 240(CX), Y1
+	VPBROADCASTD 240(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 244(CX), Y1
+	VPBROADCASTD 244(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 248(CX), Y1
+	VPBROADCASTD 248(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 252(CX), Y1
+	VPBROADCASTD 252(AX), Y1
 	VPSIGNB      Y0, Y1, Y1
 	VPMADDUBSW   Y1, Y2, Y1
 	VPMADDWD     Y5, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	ADDQ         $0x00000200, R9
 	ADDQ         $0x00000020, R10
-	ADDQ         $0x00000100, CX
-	ADDQ         $0x00000200, BX
-	ADDQ         $0x00000004, SI
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000004, DX
 	DECQ         R8
-	JNZ          loop5
-	SUBQ         $0x00000400, CX
-	VCVTPH2PS    2192(AX), Y0
+	JNZ          loop6
+	SUBQ         $0x00000400, AX
+	VCVTPH2PS    2192(BX), Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y0, Y6, Y6
-	VBROADCASTSS 1344(CX), Y1
+	VBROADCASTSS 1344(AX), Y1
 	VFMADD213PS  128(DI), Y1, Y6
 	VMOVUPS      Y6, 128(DI)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y0, Y7, Y7
-	VBROADCASTSS 1348(CX), Y1
+	VBROADCASTSS 1348(AX), Y1
 	VFMADD213PS  160(DI), Y1, Y7
 	VMOVUPS      Y7, 160(DI)
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       Y0, Y8, Y8
-	VBROADCASTSS 1352(CX), Y1
+	VBROADCASTSS 1352(AX), Y1
 	VFMADD213PS  192(DI), Y1, Y8
 	VMOVUPS      Y8, 192(DI)
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y0, Y9, Y9
-	VBROADCASTSS 1356(CX), Y1
+	VBROADCASTSS 1356(AX), Y1
 	VFMADD213PS  224(DI), Y1, Y9
 	VMOVUPS      Y9, 224(DI)
-	ADDQ         $0x000008a0, AX
-	ADDQ         $0x00000550, CX
-	DECQ         DX
-	JNZ          loop1
-	MOVQ         dst+0(FP), AX
-	MOVQ         stride+8(FP), CX
-	MOVQ         bias+56(FP), DX
-	MOVQ         add+64(FP), BX
+	ADDQ         $0x000008a0, BX
+	ADDQ         $0x00000550, AX
+	DECQ         SI
+	JNZ          loop2
+	MOVQ         dst+0(FP), BX
+	MOVQ         stride+8(FP), SI
+	MOVQ         bias+64(FP), R8
+	MOVQ         add+72(FP), R9
 	VMOVUPS      (DI), Y2
-	TESTQ        DX, DX
+	TESTQ        R8, R8
 	JZ           unbiased0_0
-	VADDPS       (DX), Y2, Y2
+	VADDPS       (R8), Y2, Y2
 
 unbiased0_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain0_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 128(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased0_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased0_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain0_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain0_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 32(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased1_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain1_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 160(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased1_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased1_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain1_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain1_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 64(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased2_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain2_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 192(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased2_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased2_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain2_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain2_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
 	VMOVUPS 96(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_0
-	VADDPS  (DX), Y2, Y2
+	VADDPS  (R8), Y2, Y2
 
 unbiased3_0:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_0
-	VADDPS (AX), Y2, Y2
+	VADDPS (BX), Y2, Y2
 
 plain3_0:
-	VMOVUPS Y2, (AX)
+	VMOVUPS Y2, (BX)
 	VMOVUPS 224(DI), Y2
-	TESTQ   DX, DX
+	TESTQ   R8, R8
 	JZ      unbiased3_1
-	VADDPS  32(DX), Y2, Y2
+	VADDPS  32(R8), Y2, Y2
 
 unbiased3_1:
-	TESTQ  BX, BX
+	TESTQ  R9, R9
 	JZ     plain3_1
-	VADDPS 32(AX), Y2, Y2
+	VADDPS 32(BX), Y2, Y2
 
 plain3_1:
-	VMOVUPS Y2, 32(AX)
-	ADDQ    CX, AX
+	VMOVUPS Y2, 32(BX)
+	ADDQ    SI, BX
+	MOVQ    BX, dst+0(FP)
+	DECQ    panels+48(FP)
+	JNZ     loop1
 	VZEROUPPER
 	RET
 
-large3:
-	MOVWLZX (SI), R11
-
-next3:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x0000000c, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
-	VMOVDQU      (R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPSRAD       $0x10, Y5, Y2
-	VPBROADCASTD (R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 4(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 8(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 12(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R11, R11
-	JNZ          next3
-	JMP          back3
-
 large4:
-	MOVWLZX 2(SI), R11
+	MOVWLZX (DX), R11
 
 next4:
 	TZCNTL       R11, R12
@@ -23853,47 +23932,6 @@ next4:
 	ANDL         $0x00000003, R13
 	SHLL         $0x06, R13
 	ADDQ         R9, R13
-	VMOVDQU      256(R13), Y0
-	VPSRLW       X1, Y0, Y0
-	VPAND        words0f<>+0(SB), Y0, Y0
-	VPSHUFB      Y0, Y3, Y0
-	VPSLLW       $0x08, Y0, Y0
-	VPSRAW       $0x08, Y0, Y0
-	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
-	VPSRAD       $0x10, Y5, Y2
-	VPBROADCASTD 256(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y6, Y6
-	VPBROADCASTD 260(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y7, Y7
-	VPBROADCASTD 264(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y8, Y8
-	VPBROADCASTD 268(R12), Y1
-	VPMADDWD     Y1, Y0, Y1
-	VPMULLD      Y2, Y1, Y1
-	VPADDD       Y1, Y9, Y9
-	BLSRL        R11, R11
-	JNZ          next4
-	JMP          back4
-
-large6:
-	MOVWLZX (SI), R11
-
-next6:
-	TZCNTL       R11, R12
-	MOVL         R12, R13
-	ANDL         $0x0000000c, R13
-	VMOVD        R13, X1
-	MOVL         R12, R13
-	ANDL         $0x00000003, R13
-	SHLL         $0x06, R13
-	ADDQ         R9, R13
 	VMOVDQU      (R13), Y0
 	VPSRLW       X1, Y0, Y0
 	VPAND        words0f<>+0(SB), Y0, Y0
@@ -23901,7 +23939,7 @@ next6:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD (R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -23920,13 +23958,13 @@ next6:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R11, R11
-	JNZ          next6
-	JMP          back6
+	JNZ          next4
+	JMP          back4
 
-large7:
-	MOVWLZX 2(SI), R11
+large5:
+	MOVWLZX 2(DX), R11
 
-next7:
+next5:
 	TZCNTL       R11, R12
 	MOVL         R12, R13
 	ANDL         $0x0000000c, R13
@@ -23942,7 +23980,7 @@ next7:
 	VPSLLW       $0x08, Y0, Y0
 	VPSRAW       $0x08, Y0, Y0
 	IMUL3Q       $0x00000010, R12, R12
-	ADDQ         BX, R12
+	ADDQ         CX, R12
 	VPSRAD       $0x10, Y5, Y2
 	VPBROADCASTD 256(R12), Y1
 	VPMADDWD     Y1, Y0, Y1
@@ -23961,5 +23999,87 @@ next7:
 	VPMULLD      Y2, Y1, Y1
 	VPADDD       Y1, Y9, Y9
 	BLSRL        R11, R11
+	JNZ          next5
+	JMP          back5
+
+large7:
+	MOVWLZX (DX), R11
+
+next7:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD (R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 4(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 8(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 12(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
 	JNZ          next7
 	JMP          back7
+
+large8:
+	MOVWLZX 2(DX), R11
+
+next8:
+	TZCNTL       R11, R12
+	MOVL         R12, R13
+	ANDL         $0x0000000c, R13
+	VMOVD        R13, X1
+	MOVL         R12, R13
+	ANDL         $0x00000003, R13
+	SHLL         $0x06, R13
+	ADDQ         R9, R13
+	VMOVDQU      256(R13), Y0
+	VPSRLW       X1, Y0, Y0
+	VPAND        words0f<>+0(SB), Y0, Y0
+	VPSHUFB      Y0, Y3, Y0
+	VPSLLW       $0x08, Y0, Y0
+	VPSRAW       $0x08, Y0, Y0
+	IMUL3Q       $0x00000010, R12, R12
+	ADDQ         CX, R12
+	VPSRAD       $0x10, Y5, Y2
+	VPBROADCASTD 256(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 260(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y7, Y7
+	VPBROADCASTD 264(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y8, Y8
+	VPBROADCASTD 268(R12), Y1
+	VPMADDWD     Y1, Y0, Y1
+	VPMULLD      Y2, Y1, Y1
+	VPADDD       Y1, Y9, Y9
+	BLSRL        R11, R11
+	JNZ          next8
+	JMP          back8
