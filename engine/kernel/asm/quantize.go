@@ -26,6 +26,7 @@ func quantizers(ctx *build.Context) {
 		ctx.AddDatum(0, operand.U32(c.bits))
 	}
 	q := &quantizer{Context: ctx}
+	defineLeastTop(q)
 	q.super()
 	q.block()
 }
@@ -40,16 +41,19 @@ func placeWords(ctx *build.Context) {
 	src := ctx.Load(ctx.Param("src"), ctx.GP64())
 	n := ctx.Load(ctx.Param("n"), ctx.GP64())
 	v := ctx.GP32()
-	four := ctx.GP64()
+	four, third := ctx.GP64(), ctx.GP64()
 	ctx.MOVQ(n, four)
 	ctx.SHRQ(operand.U8(2), four)
 	ctx.JZ(operand.LabelRef("rest"))
+	ctx.LEAQ(operand.Mem{Base: stride, Index: stride, Scale: 2}, third)
 	ctx.Label("fours")
-	for i := range 4 {
+	for i, to := range []operand.Mem{
+		at(dst, 0), {Base: dst, Index: stride, Scale: 1}, {Base: dst, Index: stride, Scale: 2}, {Base: dst, Index: third, Scale: 1},
+	} {
 		ctx.MOVL(at(src, 4*i), v)
-		ctx.MOVL(v, at(dst, 0))
-		ctx.ADDQ(stride, dst)
+		ctx.MOVL(v, to)
 	}
+	ctx.LEAQ(operand.Mem{Base: dst, Index: stride, Scale: 4}, dst)
 	ctx.ADDQ(operand.U8(16), src)
 	ctx.DECQ(four)
 	ctx.JNZ(operand.LabelRef("fours"))
@@ -70,7 +74,7 @@ func placeWords(ctx *build.Context) {
 // quantizer writes functions that round blocks of a row, see panel.go: dst takes what the panel holds of them.
 // A block with values above limit takes as scale that of its other values. Those that exceed 127 steps
 // are zeros among the codes and bits in marks, a bit for each value, which the
-// inverse of the scale follows.
+// inverse of the scale follows; they return whether any block has values above limit.
 type quantizer struct {
 	*build.Context
 	dst, x, blocks, marks reg.Register
@@ -85,11 +89,21 @@ var largestShare = math.Float32bits(127.0 / largestCode)
 func (q *quantizer) begin(name string) {
 	q.Function(name)
 	q.Pragma("noescape")
-	q.SignatureExpr("func(dst *float32, x *float32, blocks int, limit float32, marks *uint32)")
+	q.SignatureExpr("func(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool")
 	q.dst = q.Load(q.Param("dst"), q.GP64())
 	q.x = q.Load(q.Param("x"), q.GP64())
 	q.blocks = q.Load(q.Param("blocks"), q.GP64())
 	q.marks = q.Load(q.Param("marks"), q.GP64())
+	q.answer(0)
+}
+
+// answer sets what the function returns.
+func (q *quantizer) answer(v uint8) {
+	to, err := q.ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	q.MOVB(operand.U8(v), to.Addr)
 }
 
 // limit broadcasts the limit to a register.
@@ -232,6 +246,7 @@ func (q *quantizer) super() {
 	q.RET()
 
 	q.Label("large")
+	q.answer(1)
 	sum := q.ZMM()
 	q.VPXORD(top, top, top)
 	q.VPXORD(sum, sum, sum)
@@ -265,6 +280,8 @@ func (q *quantizer) block() {
 	q.begin("quantizeBlockAVX512")
 	magnitude, most := q.constant(0x7fffffff), q.constant(0x42fe0000) // 127
 	q.limit(q.ZMM())
+	n := q.GP64()
+	q.fours(magnitude, most, n)
 	zero := q.XMM()
 	q.VPXORD(zero, zero, zero)
 	q.Label("loop")
@@ -311,11 +328,15 @@ func (q *quantizer) block() {
 	q.ADDQ(operand.U32(40), q.dst)
 	q.ADDQ(operand.U32(blockMarks), q.marks)
 	q.DECQ(q.blocks)
+	q.DECQ(n)
 	q.JNZ(operand.LabelRef("loop"))
+	q.JMP(operand.LabelRef("fours"))
+	q.Label("done")
 	q.VZEROUPPER()
 	q.RET()
 
 	q.Label("large")
+	q.answer(1)
 	q.VBROADCASTSS(top.AsX(), top)
 	q.VMULPS_BCST(word(share), top, top)
 	for _, v := range values {

@@ -152,6 +152,7 @@ func (q *quantizer2) super() {
 	q.RET()
 
 	q.Label("large")
+	q.answer(1)
 	q.VPXOR(top, top, top)
 	half := [2]reg.VecVirtual{q.YMM(), q.YMM()} // the largest sums, of lanes 0 to 7 and of 8 to 15
 	for j, h := range half {
@@ -223,6 +224,7 @@ func (q *quantizer2) block() {
 	q.RET()
 
 	q.Label("large")
+	q.answer(1)
 	q.VMULPS(q.share, top, top)
 	for i := range 4 {
 		v := q.YMM()

@@ -168,8 +168,9 @@ func (p panelPlace) fill(level isa.Level, k kind, limit float32, x, scratch []fl
 	case kindSuper, kindBlock:
 		size, n := k.blockSize()
 		marks = scratch[len(x):][:len(x)/size*n]
-		quantizeRow(level, k, limit*rootMeanSquare(level, x), row, x, marks)
-		p.spread(k, row, x, marks)
+		if quantizeRow(level, k, limit*rootMeanSquare(level, x), row, x, marks) {
+			p.spread(k, row, x, marks)
+		}
 	case kindPair:
 		quantizeRowFast(level, k, 0, row, x, nil)
 	default:
@@ -243,10 +244,11 @@ func (k kind) addToSums(row []float32, index int, steps int32) {
 func addQuad(b []byte, i int, v int32) { putQuad(b, i, quad(b, i)+uint32(v)) }
 
 // quantizeRow writes what a panel of this row alone holds but for the large values, which it notes in marks: of each
-// block a bit for each value and the inverse of the scale. dst and marks are memory for dwords of several types, seen as floats.
-func quantizeRow(level isa.Level, k kind, limit float32, dst, x, marks []float32) {
-	if quantizeRowFast(level, k, limit, dst, x, marks) {
-		return
+// block a bit for each value and the inverse of the scale. It reports whether any block has values above limit.
+// dst and marks are memory for dwords of several types, seen as floats.
+func quantizeRow(level isa.Level, k kind, limit float32, dst, x, marks []float32) (large bool) {
+	if large, done := quantizeRowFast(level, k, limit, dst, x, marks); done {
+		return large
 	}
 	size, n := k.blockSize()
 	one := quantizeSuper
@@ -254,9 +256,10 @@ func quantizeRow(level isa.Level, k kind, limit float32, dst, x, marks []float32
 		one = quantizeBlock
 	}
 	for ; len(x) > 0; x = x[size:] {
-		one(vector.Bytes(dst[:k.words(size)]), x[:size], limit, vector.Bytes(marks[:n]))
+		large = one(vector.Bytes(dst[:k.words(size)]), x[:size], limit, vector.Bytes(marks[:n])) || large
 		dst, marks = dst[k.words(size):], marks[n:]
 	}
+	return large
 }
 
 // placeRow copies the words of row to every m-th word of panel.
@@ -269,9 +272,9 @@ func placeRow(level isa.Level, panel []float32, m int, row []float32) {
 	}
 }
 
-func quantizeSuper(dst []byte, x []float32, limit float32, marks []byte) {
+func quantizeSuper(dst []byte, x []float32, limit float32, marks []byte) (large bool) {
 	top := largest(x)
-	if top > limit {
+	if large = top > limit; large {
 		top = max(largestUpTo(x, limit), sumBound(x)*largestShare)
 	}
 	scale, inverse := int8Scale(top)
@@ -297,13 +300,14 @@ func quantizeSuper(dst []byte, x []float32, limit float32, marks []byte) {
 		}
 	}
 	putQuad(dst, superScale, math.Float32bits(scale))
+	return large
 }
 
 // quantizeBlock takes as scale the one that fits the rounded values best, by
 // least squares: a block is short enough for that to matter.
-func quantizeBlock(dst []byte, x []float32, limit float32, marks []byte) {
+func quantizeBlock(dst []byte, x []float32, limit float32, marks []byte) (large bool) {
 	top := largest(x)
-	if top > limit {
+	if large = top > limit; large {
 		top = max(largestUpTo(x, limit), top*largestShare)
 	}
 	scale, inverse := int8Scale(top)
@@ -326,6 +330,7 @@ func quantizeBlock(dst []byte, x []float32, limit float32, marks []byte) {
 		scale = fit / square
 	}
 	putQuad(dst, blockScale, math.Float32bits(scale))
+	return large
 }
 
 func roundStep(v float32) int32 { return int32(math.RoundToEven(float64(v))) }

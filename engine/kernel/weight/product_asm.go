@@ -22,13 +22,13 @@ func productsFor(level isa.Level, t gguf.Type) *productFuncs {
 	}
 }
 
-func quantizeRowFast(level isa.Level, k kind, limit float32, dst, x, marks []float32) bool {
+func quantizeRowFast(level isa.Level, k kind, limit float32, dst, x, marks []float32) (large, done bool) {
 	if level == isa.Portable {
-		return false
+		return false, false
 	}
 	if k == kindPair {
 		roundPairsAVX512(&dst[0], &x[0], len(x)/pairColumns)
-		return true
+		return false, true
 	}
 	size, run := superBlockValues, quantizeSuperAVX512
 	switch {
@@ -39,8 +39,7 @@ func quantizeRowFast(level isa.Level, k kind, limit float32, dst, x, marks []flo
 	case k == kindBlock:
 		size, run = blockValues, quantizeBlockAVX512
 	}
-	run(&dst[0], &x[0], len(x)/size, limit, (*uint32)(unsafe.Pointer(&marks[0])))
-	return true
+	return run(&dst[0], &x[0], len(x)/size, limit, (*uint32)(unsafe.Pointer(&marks[0]))), true
 }
 
 func placeRowFast(level isa.Level, panel []float32, m int, row []float32) bool {

@@ -8,7 +8,7 @@ package weight
 func placeWords(dst *float32, stride int, src *float32, n int)
 
 //go:noescape
-func quantizeSuperAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+func quantizeSuperAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool
 
 //go:noescape
-func quantizeBlockAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+func quantizeBlockAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool

@@ -13,20 +13,18 @@ TEXT ·placeWords(SB), $0-32
 	MOVQ BX, DI
 	SHRQ $0x02, DI
 	JZ   rest
+	LEAQ (CX)(CX*2), R8
 
 fours:
 	MOVL (DX), SI
 	MOVL SI, (AX)
-	ADDQ CX, AX
 	MOVL 4(DX), SI
-	MOVL SI, (AX)
-	ADDQ CX, AX
+	MOVL SI, (AX)(CX*1)
 	MOVL 8(DX), SI
-	MOVL SI, (AX)
-	ADDQ CX, AX
+	MOVL SI, (AX)(CX*2)
 	MOVL 12(DX), SI
-	MOVL SI, (AX)
-	ADDQ CX, AX
+	MOVL SI, (AX)(R8*1)
+	LEAQ (AX)(CX*4), AX
 	ADDQ $0x10, DX
 	DECQ DI
 	JNZ  fours
@@ -73,13 +71,17 @@ GLOBL largestShare<>(SB), RODATA|NOPTR, $4
 DATA biasFactor<>+0(SB)/4, $0xc3000000
 GLOBL biasFactor<>(SB), RODATA|NOPTR, $4
 
-// func quantizeSuperAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+DATA leastTop<>+0(SB)/4, $0x03800000
+GLOBL leastTop<>(SB), RODATA|NOPTR, $4
+
+// func quantizeSuperAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool
 // Requires: AVX, AVX512F, AVX512VL, AVX512VNNI, SSE
-TEXT ·quantizeSuperAVX512(SB), $0-40
+TEXT ·quantizeSuperAVX512(SB), $0-41
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         blocks+16(FP), DX
 	MOVQ         marks+32(FP), BX
+	MOVB         $0x00, ret+40(FP)
 	MOVL         $0x7fffffff, SI
 	VPBROADCASTD SI, Z0
 	MOVL         $0x42fe0000, SI
@@ -281,6 +283,7 @@ rounded:
 	RET
 
 large:
+	MOVB        $0x01, ret+40(FP)
 	VPXORD      Z25, Z25, Z25
 	VPXORD      Z30, Z30, Z30
 	VPANDD      Z0, Z5, Z23
@@ -499,127 +502,300 @@ large:
 	VMOVSS      X23, 32(BX)
 	JMP         rounded
 
-// func quantizeBlockAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, SSE
-TEXT ·quantizeBlockAVX512(SB), $0-40
+// func quantizeBlockAVX512(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, SSE
+TEXT ·quantizeBlockAVX512(SB), $0-41
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         blocks+16(FP), DX
 	MOVQ         marks+32(FP), BX
+	MOVB         $0x00, ret+40(FP)
 	MOVL         $0x7fffffff, SI
 	VPBROADCASTD SI, Z0
 	MOVL         $0x42fe0000, SI
 	VPBROADCASTD SI, Z1
 	MOVSS        limit+24(FP), X2
 	VBROADCASTSS X2, Z2
-	VPXORD       X3, X3, X3
+	MOVL         $0x01010101, SI
+	VPBROADCASTD SI, Z4
+	VMOVDQU32    transpose4x4<>+0(SB), Z3
+
+fours:
+	MOVQ          DX, SI
+	CMPQ          SI, $+4
+	JLT           rest
+	MOVQ          $0x00000004, SI
+	VMOVUPS       (CX), Z5
+	VMOVUPS       64(CX), Z6
+	VMOVUPS       128(CX), Z7
+	VMOVUPS       192(CX), Z8
+	VMOVUPS       256(CX), Z9
+	VMOVUPS       320(CX), Z10
+	VMOVUPS       384(CX), Z11
+	VMOVUPS       448(CX), Z12
+	VPANDD        Z0, Z5, Z14
+	VPANDD        Z0, Z6, Z13
+	VPMAXUD       Z13, Z14, Z14
+	VPANDD        Z0, Z7, Z15
+	VPANDD        Z0, Z8, Z13
+	VPMAXUD       Z13, Z15, Z15
+	VPANDD        Z0, Z9, Z16
+	VPANDD        Z0, Z10, Z13
+	VPMAXUD       Z13, Z16, Z16
+	VPANDD        Z0, Z11, Z17
+	VPANDD        Z0, Z12, Z13
+	VPMAXUD       Z13, Z17, Z17
+	VUNPCKHPS     Z15, Z14, Z13
+	VUNPCKLPS     Z15, Z14, Z14
+	VPMAXUD       Z13, Z14, Z14
+	VUNPCKHPS     Z17, Z16, Z13
+	VUNPCKLPS     Z17, Z16, Z16
+	VPMAXUD       Z13, Z16, Z16
+	VUNPCKHPD     Z16, Z14, Z13
+	VUNPCKLPD     Z16, Z14, Z14
+	VPMAXUD       Z13, Z14, Z14
+	VEXTRACTF64X4 $0x01, Z14, Y13
+	VPMAXUD       Y13, Y14, Y14
+	VEXTRACTF32X4 $0x01, Y14, X13
+	VPMAXUD       X13, X14, X14
+	VCMPPS        $0x02, X2, X14, K1
+	VCMPPS.BCST   $0x0d, leastTop<>+0(SB), X14, K2
+	KANDW         K1, K2, K2
+	KMOVW         K2, DI
+	CMPL          DI, $0x0000000f
+	JNE           alone
+	VDIVPS        X14, X1, X18
+	VSHUFF32X4    $0x00, Z18, Z18, Z18
+	VPSHUFD       $0x00, Z18, Z13
+	VMULPS        Z13, Z5, Z14
+	VMULPS        Z13, Z6, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z13, Z13
+	VPACKSSDW     Z13, Z14, Z15
+	VCVTDQ2PS     Z14, Z14
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z14, Z5, Z5
+	VFMADD231PS   Z13, Z6, Z5
+	VPSHUFD       $0x55, Z18, Z13
+	VMULPS        Z13, Z7, Z14
+	VMULPS        Z13, Z8, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z13, Z13
+	VPACKSSDW     Z13, Z14, Z6
+	VCVTDQ2PS     Z14, Z14
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z14, Z7, Z7
+	VFMADD231PS   Z13, Z8, Z7
+	VPSHUFD       $0xaa, Z18, Z13
+	VMULPS        Z13, Z9, Z14
+	VMULPS        Z13, Z10, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z13, Z13
+	VPACKSSDW     Z13, Z14, Z8
+	VCVTDQ2PS     Z14, Z14
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z14, Z9, Z9
+	VFMADD231PS   Z13, Z10, Z9
+	VPSHUFD       $0xff, Z18, Z13
+	VMULPS        Z13, Z11, Z14
+	VMULPS        Z13, Z12, Z13
+	VCVTPS2DQ     Z14, Z14
+	VCVTPS2DQ     Z13, Z13
+	VPACKSSDW     Z13, Z14, Z10
+	VCVTDQ2PS     Z14, Z14
+	VCVTDQ2PS     Z13, Z13
+	VMULPS        Z14, Z11, Z11
+	VFMADD231PS   Z13, Z12, Z11
+	VPACKSSWB     Z6, Z15, Z15
+	VPACKSSWB     Z10, Z8, Z8
+	VPERMD        Z15, Z3, Z15
+	VMOVDQU32     Y15, (AX)
+	VEXTRACTI64X4 $0x01, Z15, 40(AX)
+	VPXORD        Z19, Z19, Z19
+	VPDPBUSD      Z15, Z4, Z19
+	VPABSB        Z15, Z6
+	VPXORD        Z20, Z20, Z20
+	VPDPBUSD      Z6, Z6, Z20
+	VPERMD        Z8, Z3, Z8
+	VMOVDQU32     Y8, 80(AX)
+	VEXTRACTI64X4 $0x01, Z8, 120(AX)
+	VPXORD        Z21, Z21, Z21
+	VPDPBUSD      Z8, Z4, Z21
+	VPABSB        Z8, Z6
+	VPXORD        Z22, Z22, Z22
+	VPDPBUSD      Z6, Z6, Z22
+	VUNPCKHPS     Z21, Z19, Z6
+	VUNPCKLPS     Z21, Z19, Z19
+	VPADDD        Z6, Z19, Z19
+	VUNPCKHPS     Z22, Z20, Z6
+	VUNPCKLPS     Z22, Z20, Z20
+	VPADDD        Z6, Z20, Z20
+	VUNPCKHPD     Z20, Z19, Z6
+	VUNPCKLPD     Z20, Z19, Z19
+	VPADDD        Z6, Z19, Z19
+	VSHUFF32X4    $0xb1, Z19, Z19, Z6
+	VPADDD        Z6, Z19, Z19
+	VEXTRACTF32X4 $0x02, Z19, X6
+	VUNPCKLPS     X6, X19, X21
+	VUNPCKHPS     X6, X19, X20
+	VEXTRACTF64X4 $0x01, Z5, Y6
+	VADDPS        Y6, Y5, Y5
+	VEXTRACTF64X4 $0x01, Z7, Y6
+	VADDPS        Y6, Y7, Y7
+	VEXTRACTF64X4 $0x01, Z9, Y6
+	VADDPS        Y6, Y9, Y9
+	VEXTRACTF64X4 $0x01, Z11, Y6
+	VADDPS        Y6, Y11, Y11
+	VUNPCKHPS     Z7, Z5, Z6
+	VUNPCKLPS     Z7, Z5, Z5
+	VADDPS        Z6, Z5, Z5
+	VUNPCKHPS     Z11, Z9, Z6
+	VUNPCKLPS     Z11, Z9, Z9
+	VADDPS        Z6, Z9, Z9
+	VUNPCKHPD     Z9, Z5, Z6
+	VUNPCKLPD     Z9, Z5, Z5
+	VADDPS        Z6, Z5, Z5
+	VEXTRACTF32X4 $0x01, Y5, X6
+	VADDPS        X6, X5, X5
+	VCVTDQ2PS     X20, X20
+	VDIVPS        X20, X5, X5
+	VPSLLD        $0x07, X21, X21
+	VPXORD        X23, X23, X23
+	VPSUBD        X21, X23, X21
+	VUNPCKLPS     X5, X21, X6
+	VMOVLPS       X6, 32(AX)
+	VMOVHPS       X6, 72(AX)
+	VUNPCKHPS     X5, X21, X5
+	VMOVLPS       X5, 112(AX)
+	VMOVHPS       X5, 152(AX)
+	MOVL          $0x00000000, (BX)
+	MOVL          $0x00000000, 8(BX)
+	MOVL          $0x00000000, 16(BX)
+	MOVL          $0x00000000, 24(BX)
+	ADDQ          $0x00000200, CX
+	ADDQ          $0x000000a0, AX
+	ADDQ          $0x00000020, BX
+	SUBQ          $0x00000004, DX
+	JMP           fours
+
+rest:
+	TESTQ SI, SI
+	JZ    done
+
+alone:
+	VPXORD X24, X24, X24
 
 loop:
-	VMOVUPS       (CX), Z4
-	VMOVUPS       64(CX), Z5
-	VPANDD        Z0, Z4, Z6
-	VPANDD        Z0, Z5, Z9
-	VMAXPS        Z9, Z6, Z6
-	VEXTRACTF64X4 $0x01, Z6, Y9
-	VMAXPS        Y9, Y6, Y6
-	VEXTRACTF32X4 $0x01, Y6, X9
-	VMAXPS        X9, X6, X6
-	VPSHUFD       $0x4e, X6, X9
-	VMAXPS        X9, X6, X6
-	VPSHUFD       $0xb1, X6, X9
-	VMAXPS        X9, X6, X6
-	VUCOMISS      X2, X6
+	VMOVUPS       (CX), Z5
+	VMOVUPS       64(CX), Z6
+	VPANDD        Z0, Z5, Z7
+	VPANDD        Z0, Z6, Z9
+	VMAXPS        Z9, Z7, Z7
+	VEXTRACTF64X4 $0x01, Z7, Y9
+	VMAXPS        Y9, Y7, Y7
+	VEXTRACTF32X4 $0x01, Y7, X9
+	VMAXPS        X9, X7, X7
+	VPSHUFD       $0x4e, X7, X9
+	VMAXPS        X9, X7, X7
+	VPSHUFD       $0xb1, X7, X9
+	VMAXPS        X9, X7, X7
+	VUCOMISS      X2, X7
 	JHI           large
-	VCMPSS        $0x04, X3, X6, K1
-	VDIVSS.Z      X6, X1, K1, X7
-	VBROADCASTSS  X7, Z7
-	VMULPS        Z7, Z4, Z6
-	VCVTPS2DQ     Z6, Z6
-	VPMOVSDB      Z6, (AX)
-	VMULPS        Z7, Z5, Z7
+	VCMPSS        $0x04, X24, X7, K1
+	VDIVSS.Z      X7, X1, K1, X8
+	VBROADCASTSS  X8, Z8
+	VMULPS        Z8, Z5, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPMOVSDB      Z7, 16(AX)
+	VPMOVSDB      Z7, (AX)
+	VMULPS        Z8, Z6, Z8
+	VCVTPS2DQ     Z8, Z8
+	VPMOVSDB      Z8, 16(AX)
 	MOVL          $0x00000000, (BX)
-	VPADDD        Z6, Z7, Z8
+	VPADDD        Z7, Z8, Z25
 
 rounded:
-	VCVTDQ2PS     Z8, Z8
-	VCVTDQ2PS     Z6, Z6
+	VCVTDQ2PS     Z25, Z25
 	VCVTDQ2PS     Z7, Z7
-	VMULPS        Z6, Z4, Z4
-	VMULPS        Z6, Z6, Z6
-	VFMADD231PS   Z7, Z5, Z4
-	VFMADD231PS   Z7, Z7, Z6
-	VEXTRACTF64X4 $0x01, Z8, Y5
-	VADDPS        Y5, Y8, Y8
-	VEXTRACTF64X4 $0x01, Z4, Y5
-	VADDPS        Y5, Y4, Y4
-	VEXTRACTF64X4 $0x01, Z6, Y5
+	VCVTDQ2PS     Z8, Z8
+	VMULPS        Z7, Z5, Z5
+	VMULPS        Z7, Z7, Z7
+	VFMADD231PS   Z8, Z6, Z5
+	VFMADD231PS   Z8, Z8, Z7
+	VEXTRACTF64X4 $0x01, Z25, Y6
+	VADDPS        Y6, Y25, Y25
+	VEXTRACTF64X4 $0x01, Z5, Y6
+	VADDPS        Y6, Y5, Y5
+	VEXTRACTF64X4 $0x01, Z7, Y6
+	VADDPS        Y6, Y7, Y7
+	VUNPCKLPS     Y5, Y25, Y6
+	VUNPCKHPS     Y5, Y25, Y5
 	VADDPS        Y5, Y6, Y6
-	VUNPCKLPS     Y4, Y8, Y5
-	VUNPCKHPS     Y4, Y8, Y4
-	VADDPS        Y4, Y5, Y5
-	VPSHUFD       $0x4e, Y6, Y4
-	VADDPS        Y4, Y6, Y6
-	VSHUFPS       $0x04, Y6, Y5, Y4
-	VSHUFPS       $0x5e, Y6, Y5, Y5
-	VADDPS        Y4, Y5, Y5
-	VEXTRACTF32X4 $0x01, Y5, X4
-	VADDPS        X4, X5, X5
-	VMULPS.BCST   biasFactor<>+0(SB), X5, X8
-	VCVTPS2DQ     X8, X8
-	VMOVD         X8, 32(AX)
-	VPSHUFD       $0x01, X5, X4
-	VPSHUFD       $0x02, X5, X6
-	VCMPSS        $0x04, X3, X6, K1
-	VDIVSS.Z      X6, X4, K1, X4
-	VMOVSS        X4, 36(AX)
+	VPSHUFD       $0x4e, Y7, Y5
+	VADDPS        Y5, Y7, Y7
+	VSHUFPS       $0x04, Y7, Y6, Y5
+	VSHUFPS       $0x5e, Y7, Y6, Y6
+	VADDPS        Y5, Y6, Y6
+	VEXTRACTF32X4 $0x01, Y6, X5
+	VADDPS        X5, X6, X6
+	VMULPS.BCST   biasFactor<>+0(SB), X6, X25
+	VCVTPS2DQ     X25, X25
+	VMOVD         X25, 32(AX)
+	VPSHUFD       $0x01, X6, X5
+	VPSHUFD       $0x02, X6, X7
+	VCMPSS        $0x04, X24, X7, K1
+	VDIVSS.Z      X7, X5, K1, X5
+	VMOVSS        X5, 36(AX)
 	ADDQ          $0x00000080, CX
 	ADDQ          $0x00000028, AX
 	ADDQ          $0x00000008, BX
 	DECQ          DX
+	DECQ          SI
 	JNZ           loop
+	JMP           fours
+
+done:
 	VZEROUPPER
 	RET
 
 large:
-	VBROADCASTSS  X6, Z6
-	VMULPS.BCST   largestShare<>+0(SB), Z6, Z6
-	VPANDD        Z0, Z4, Z9
-	VCMPPS        $0x02, Z2, Z9, K1
-	VMAXPS        Z9, Z6, K1, Z6
+	MOVB          $0x01, ret+40(FP)
+	VBROADCASTSS  X7, Z7
+	VMULPS.BCST   largestShare<>+0(SB), Z7, Z7
 	VPANDD        Z0, Z5, Z9
 	VCMPPS        $0x02, Z2, Z9, K1
-	VMAXPS        Z9, Z6, K1, Z6
-	VEXTRACTF64X4 $0x01, Z6, Y9
-	VMAXPS        Y9, Y6, Y6
-	VEXTRACTF32X4 $0x01, Y6, X9
-	VMAXPS        X9, X6, X6
-	VPSHUFD       $0x4e, X6, X9
-	VMAXPS        X9, X6, X6
-	VPSHUFD       $0xb1, X6, X9
-	VMAXPS        X9, X6, X6
-	VCMPSS        $0x04, X3, X6, K1
-	VDIVSS.Z      X6, X1, K1, X7
-	VMOVSS        X7, 4(BX)
-	VBROADCASTSS  X7, Z7
-	VPXORD        Z8, Z8, Z8
-	VMULPS        Z7, Z4, Z6
-	VCVTPS2DQ     Z6, Z6
-	VPABSD        Z6, Z9
-	VPCMPD.BCST   $0x02, mostSteps<>+0(SB), Z9, K1
-	VMOVDQA32.Z   Z6, K1, Z9
-	VPMOVSDB      Z9, (AX)
-	KNOTW         K1, K1
-	KMOVW         K1, (BX)
-	VPADDD        Z9, Z8, Z8
-	VMULPS        Z7, Z5, Z7
+	VMAXPS        Z9, Z7, K1, Z7
+	VPANDD        Z0, Z6, Z9
+	VCMPPS        $0x02, Z2, Z9, K1
+	VMAXPS        Z9, Z7, K1, Z7
+	VEXTRACTF64X4 $0x01, Z7, Y9
+	VMAXPS        Y9, Y7, Y7
+	VEXTRACTF32X4 $0x01, Y7, X9
+	VMAXPS        X9, X7, X7
+	VPSHUFD       $0x4e, X7, X9
+	VMAXPS        X9, X7, X7
+	VPSHUFD       $0xb1, X7, X9
+	VMAXPS        X9, X7, X7
+	VCMPSS        $0x04, X24, X7, K1
+	VDIVSS.Z      X7, X1, K1, X8
+	VMOVSS        X8, 4(BX)
+	VBROADCASTSS  X8, Z8
+	VPXORD        Z25, Z25, Z25
+	VMULPS        Z8, Z5, Z7
 	VCVTPS2DQ     Z7, Z7
 	VPABSD        Z7, Z9
 	VPCMPD.BCST   $0x02, mostSteps<>+0(SB), Z9, K1
 	VMOVDQA32.Z   Z7, K1, Z9
+	VPMOVSDB      Z9, (AX)
+	KNOTW         K1, K1
+	KMOVW         K1, (BX)
+	VPADDD        Z9, Z25, Z25
+	VMULPS        Z8, Z6, Z8
+	VCVTPS2DQ     Z8, Z8
+	VPABSD        Z8, Z9
+	VPCMPD.BCST   $0x02, mostSteps<>+0(SB), Z9, K1
+	VMOVDQA32.Z   Z8, K1, Z9
 	VPMOVSDB      Z9, 16(AX)
 	KNOTW         K1, K1
 	KMOVW         K1, 2(BX)
-	VPADDD        Z9, Z8, Z8
+	VPADDD        Z9, Z25, Z25
 	JMP           rounded

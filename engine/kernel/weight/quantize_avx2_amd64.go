@@ -5,7 +5,7 @@
 package weight
 
 //go:noescape
-func quantizeSuperAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+func quantizeSuperAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool
 
 //go:noescape
-func quantizeBlockAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+func quantizeBlockAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool

@@ -14,13 +14,14 @@ DATA unpackedOrder<>+24(SB)/4, $0x00000003
 DATA unpackedOrder<>+28(SB)/4, $0x00000007
 GLOBL unpackedOrder<>(SB), RODATA|NOPTR, $32
 
-// func quantizeSuperAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+// func quantizeSuperAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool
 // Requires: AVX, AVX2, FMA3, SSE
-TEXT ·quantizeSuperAVX2(SB), $0-40
+TEXT ·quantizeSuperAVX2(SB), $0-41
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         blocks+16(FP), DX
 	MOVQ         marks+32(FP), BX
+	MOVB         $0x00, ret+40(FP)
 	MOVL         $0x7fffffff, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
@@ -567,6 +568,7 @@ scaled:
 	RET
 
 large:
+	MOVB       $0x01, ret+40(FP)
 	VPXOR      Y8, Y8, Y8
 	VPXOR      Y11, Y11, Y11
 	VPAND      (CX), Y0, Y12
@@ -747,13 +749,14 @@ large:
 	VMAXPS     Y11, Y8, Y8
 	JMP        scaled
 
-// func quantizeBlockAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32)
+// func quantizeBlockAVX2(dst *float32, x *float32, blocks int, limit float32, marks *uint32) bool
 // Requires: AVX, AVX2, FMA3, SSE
-TEXT ·quantizeBlockAVX2(SB), $0-40
+TEXT ·quantizeBlockAVX2(SB), $0-41
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         blocks+16(FP), DX
 	MOVQ         marks+32(FP), BX
+	MOVB         $0x00, ret+40(FP)
 	MOVL         $0x7fffffff, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
@@ -884,6 +887,7 @@ scaled:
 	RET
 
 large:
+	MOVB       $0x01, ret+40(FP)
 	VMULPS     Y3, Y8, Y8
 	VPAND      (CX), Y0, Y9
 	VCMPPS     $0x02, Y4, Y9, Y10
