@@ -18,7 +18,8 @@ const (
 	keyBlock    = 512            // key or value codes of 32 values in a tile
 	scaleBlock  = 32             // their scales
 	codeLane    = 2 * 512        // weightCodes: between lanes
-	codeLow     = 512            // the lower halves
+	codeQuad    = 16             // between four tokens of a tile and the next
+	codeLow     = 8              // the lower halves
 	codeStep    = 4 * codeLane   // the steps
 	tileFloats  = 16 * 4         // sixteen scores
 	weightMax   = float32(1<<14 - 1)

@@ -166,7 +166,8 @@ func (a *attention) scoreNarrow(tile, scales, q, out reg.Register, ask bool) {
 
 // quantizeWeights runs over the segment twice: for the largest product of
 // weight and value scale, and to round them all by it. MAX gives its second
-// source where either is NaN, so what is arbitrary counts as zero.
+// source where either is NaN, and as an integer NaN is negative, which packing
+// makes zero: so what is arbitrary counts as zero.
 func (a *attention) quantizeWeights() {
 	a.function("quantizeWeights", "(w *byte, p *float32, data *byte, tiles *int, count int)",
 		"%s fills weightCodes at w from four lanes of p; see quantizeWeightsPortable.")
@@ -178,7 +179,7 @@ func (a *attention) quantizeWeights() {
 	step := a.GP64() // of the lane
 	a.LEAQ(at(w, codeStep), step)
 	least, most := a.words(math.Float32bits(0x1p-100)), a.words(math.Float32bits(weightMax))
-	share, zero := a.words(math.Float32bits(1/weightMax)), a.zero()
+	share := a.words(math.Float32bits(1 / weightMax))
 	turns := a.GP64()
 	a.MOVQ(operand.I32(laneStep), turns)
 	a.times("lanes", turns, together, func() {
@@ -203,10 +204,11 @@ func (a *attention) quantizeWeights() {
 		a.overWeights("codes", p, data, together, func(l int, offset reg.Register, v []reg.VecVirtual) {
 			for _, x := range v {
 				a.VMULPS(inverse[l], x, x)
-				a.VMAXPS(zero, x, x)
 				a.VCVTPS2DQ(x, x)
 			}
-			a.halves(v, w, offset, l*codeLane)
+			for i := range len(v) / 2 {
+				a.halves(v[i], v[i+len(v)/2], operand.Mem{Base: w, Index: offset, Scale: 2, Disp: l*codeLane + 32*i})
+			}
 		})
 		a.ADDQ(operand.I32(int32(together*codeLane)), w)
 		a.ADDQ(operand.I32(int32(together*scoreStride)), p)
@@ -215,20 +217,19 @@ func (a *attention) quantizeWeights() {
 	a.end()
 }
 
-// overWeights calls body with the products of weight and scale of each lane,
-// in two registers that begin at offset: two tiles, or one.
+// overWeights calls body with the products of weight and scale of each lane, in
+// the registers of two tiles that begin at offset.
 func (a *attention) overWeights(label string, p, data reg.Register, together int,
 	body func(l int, offset reg.Register, v []reg.VecVirtual)) {
 	tiles, left, offset := a.param("tiles"), a.param("count"), a.GP64()
 	a.XORQ(offset, offset)
-	step := a.floats() / 8 // tiles
-	a.times(label, left, step, func() {
+	a.times(label, left, 2, func() {
 		var scales []reg.VecVirtual
-		if a.wide {
-			scales = append(scales, a.loadFloats(at(a.next(data, tiles, 0), 0), true), a.loadFloats(at(a.next(data, tiles, 1), 0), true))
-		} else {
-			tile := a.next(data, tiles, 0)
-			scales = append(scales, a.loadFloats(at(tile, 0), true), a.loadFloats(at(tile, 16), true))
+		for i := range 2 {
+			tile := a.next(data, tiles, i)
+			for part := 0; part < 16; part += a.floats() {
+				scales = append(scales, a.loadFloats(at(tile, 2*part), true))
+			}
 		}
 		for l := range together {
 			var v []reg.VecVirtual
@@ -239,35 +240,30 @@ func (a *attention) overWeights(label string, p, data reg.Register, together int
 			}
 			body(l, offset, v)
 		}
-		a.ADDQ(operand.U8(8*step), tiles)
-		a.ADDQ(operand.U8(16*step), offset)
+		a.ADDQ(operand.U8(8*2), tiles)
+		a.ADDQ(operand.U8(16*2), offset)
 	})
 }
 
-// halves stores the upper and lower seven bits of two registers of weights.
-// Packing interleaves them by 128 bits: four bytes of the first register's
-// upper halves, of the second's, then of the lower halves.
-func (a *attention) halves(v []reg.VecVirtual, w, offset reg.Register, disp int) {
-	upper := operand.Mem{Base: w, Index: offset, Scale: 1, Disp: disp}
-	lower := operand.Mem{Base: w, Index: offset, Scale: 1, Disp: disp + codeLow}
-	x, low := v[0], a.vec()
-	a.VPACKUSDW(v[1], x, x)
-	a.VPSRLW(operand.U8(7), x, low)
+// halves stores the upper and lower seven bits of weights of the same tokens of
+// two tiles. Packing leaves of each 128 bits four bytes of the first tile's upper
+// halves, of the second's, then of the lower halves: [weightCodes] has that order.
+func (a *attention) halves(x, y reg.VecVirtual, to operand.Mem) {
+	upper := a.vec()
+	a.VPACKUSDW(y, x, x)
+	a.VPSRLW(operand.U8(7), x, upper)
 	if a.wide {
 		a.VPANDD(a.words(0x007f007f), x, x)
-		a.VPACKUSWB(x, low, x)
-		order := a.vec()
-		a.VMOVDQU32(a.static("order", 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), order)
-		a.VPERMD(x, order, x)
-		a.VMOVDQU(x.AsY(), upper)
-		a.VEXTRACTI64X4(operand.U8(1), x, lower)
-		return
+	} else {
+		a.VPAND(a.words(0x007f007f), x, x)
 	}
-	a.VPAND(a.words(0x007f007f), x, x)
-	a.VPACKUSWB(x, low, x)
-	a.VPERMD(x, a.loadFloats(a.static("unpack", 0, 4, 1, 5, 2, 6, 3, 7), false), x)
-	a.VMOVDQU(x.AsX(), upper)
-	a.VEXTRACTI128(operand.U8(1), x, lower)
+	a.VPACKUSWB(x, upper, x)
+	a.VMOVUPS(x, to)
+}
+
+// codesOf is where weightCodes has four weights of a tile.
+func codesOf(base reg.Register, lane, half, tile, quad int) operand.Mem {
+	return at(base, lane*codeLane+codeQuad*quad+codeLow*half+4*tile)
 }
 
 // mixQ8 adds up 32 values of four lanes over a segment in integers.
@@ -289,34 +285,36 @@ func (a *attention) mixWide(out, stride, w, data reg.Register) {
 	upper, lower := a.zeros(2*laneStep), a.zeros(2*laneStep)
 	tiles, codes := a.param("tiles"), a.copyOf(w)
 	keys, scales, ahead := a.param("keys"), a.param("scales"), a.param("ahead")
-	a.times("tiles", a.param("count"), 1, func() {
+	a.times("tiles", a.param("count"), 2, func() {
 		a.TESTQ(ahead, ahead)
 		a.JZ(operand.LabelRef("later"))
-		k := a.next(keys, ahead, 0)
-		for line := 0; line < keyBlock; line += 64 {
-			a.PREFETCHT1(at(k, line))
+		for i := range 2 {
+			k := a.next(keys, ahead, i)
+			for line := 0; line < keyBlock; line += 64 {
+				a.PREFETCHT1(at(k, line))
+			}
+			a.PREFETCHT1(operand.Mem{Base: k, Index: scales, Scale: 1})
 		}
-		a.PREFETCHT1(operand.Mem{Base: k, Index: scales, Scale: 1})
-		a.ADDQ(operand.U8(8), ahead)
+		a.ADDQ(operand.U8(16), ahead)
 		a.Label("later")
-		v := a.next(data, tiles, 0)
-		for quad := range 4 {
-			x, y := a.vec(), a.vec()
-			a.VMOVDQU32(at(v, 128*quad), x)
-			a.VMOVDQU32(at(v, 128*quad+64), y)
-			for l := range laneStep {
-				h := a.vec()
-				a.VPBROADCASTD(at(codes, l*codeLane+4*quad), h)
-				a.VPDPBUSD(x, h, upper[2*l])
-				a.VPDPBUSD(y, h, upper[2*l+1])
-				g := a.vec()
-				a.VPBROADCASTD(at(codes, l*codeLane+codeLow+4*quad), g)
-				a.VPDPBUSD(x, g, lower[2*l])
-				a.VPDPBUSD(y, g, lower[2*l+1])
+		for tile := range 2 {
+			v := a.next(data, tiles, tile)
+			for quad := range 4 {
+				x, y := a.vec(), a.vec()
+				a.VMOVDQU32(at(v, 128*quad), x)
+				a.VMOVDQU32(at(v, 128*quad+64), y)
+				for l := range laneStep {
+					for half, sums := range [][]reg.VecVirtual{upper, lower} {
+						h := a.vec()
+						a.VPBROADCASTD(codesOf(codes, l, half, tile, quad), h)
+						a.VPDPBUSD(x, h, sums[2*l])
+						a.VPDPBUSD(y, h, sums[2*l+1])
+					}
+				}
 			}
 		}
-		a.ADDQ(operand.U8(8), tiles)
-		a.ADDQ(operand.U8(16), codes)
+		a.ADDQ(operand.U8(16), tiles)
+		a.ADDQ(operand.U8(64), codes)
 	})
 	for l := range laneStep {
 		step := a.vec()
@@ -339,29 +337,21 @@ func (a *attention) mixNarrow(pair int, out, stride, w, data reg.Register) {
 	ones, halfs := a.words(0x00010001), a.words(0x00800080)
 	sums := a.zeros(8)
 	tiles, codes := a.param("tiles"), a.copyOf(w)
-	a.times(fmt.Sprint("tiles", pair), a.param("count"), 1, func() {
-		v := a.next(data, tiles, 0)
-		for quad := range 4 {
-			var upper, lower [2]reg.VecVirtual
-			for l := range 2 {
-				upper[l], lower[l] = a.vec(), a.vec()
-				a.VPBROADCASTD(at(codes, (2*pair+l)*codeLane+4*quad), upper[l])
-				a.VPBROADCASTD(at(codes, (2*pair+l)*codeLane+codeLow+4*quad), lower[l])
-			}
-			for i := range 4 {
+	a.times(fmt.Sprint("tiles", pair), a.param("count"), 2, func() {
+		for tile := range 2 {
+			v := a.next(data, tiles, tile)
+			for quad := range 4 {
+				var upper, lower [2]reg.VecVirtual
 				for l := range 2 {
-					s := sums[4*l+i]
-					for _, half := range []struct{ codes, weight reg.VecVirtual }{{upper[l], halfs}, {lower[l], ones}} {
-						x := a.vec()
-						a.VPMADDUBSW(at(v, 128*quad+32*i), half.codes, x)
-						a.VPMADDWD(half.weight, x, x)
-						a.VPADDD(x, s, s)
-					}
+					upper[l], lower[l] = a.vec(), a.vec()
+					a.VPBROADCASTD(codesOf(codes, 2*pair+l, 0, tile, quad), upper[l])
+					a.VPBROADCASTD(codesOf(codes, 2*pair+l, 1, tile, quad), lower[l])
 				}
+				a.mixQuad(at(v, 128*quad), sums, upper, lower, halfs, ones)
 			}
 		}
-		a.ADDQ(operand.U8(8), tiles)
-		a.ADDQ(operand.U8(16), codes)
+		a.ADDQ(operand.U8(16), tiles)
+		a.ADDQ(operand.U8(64), codes)
 	})
 	for l := range 2 {
 		step := a.vec()
@@ -373,5 +363,21 @@ func (a *attention) mixNarrow(pair int, out, stride, w, data reg.Register) {
 			a.VMOVUPS(x, at(out, 32*i))
 		}
 		a.LEAQ(operand.Mem{Base: out, Index: stride, Scale: 4}, out)
+	}
+}
+
+// mixQuad adds four tokens' values to the sums of two lanes.
+func (a *attention) mixQuad(v operand.Mem, sums []reg.VecVirtual, upper, lower [2]reg.VecVirtual, halfs, ones reg.VecVirtual) {
+	for i := range 4 {
+		for l := range 2 {
+			s := sums[4*l+i]
+			for _, half := range []struct{ codes, weight reg.VecVirtual }{{upper[l], halfs}, {lower[l], ones}} {
+				x, m := a.vec(), v
+				m.Disp += 32 * i
+				a.VPMADDUBSW(m, half.codes, x)
+				a.VPMADDWD(half.weight, x, x)
+				a.VPADDD(x, s, s)
+			}
+		}
 	}
 }

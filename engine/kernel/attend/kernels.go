@@ -26,14 +26,23 @@ type stretch struct {
 
 // weightCodes are the weights of four lanes over a segment, each times the
 // scale of its token's value, as integers of 14 bits in two halves of seven:
-// weight = step * (128*codes[lane][0] + codes[lane][1]). Their products with
+// weight = step * (128*upper + lower). Of two tiles codes has 64 bytes: of each
+// four tokens the upper halves, those of the second tile, then the lower ones
+// likewise, the order that packing registers of both tiles leaves. Products with
 // value codes, below 2^14 * 2^7 each, add up over 512 tokens within 32 bits,
 // and those of a half and an unsigned byte within the 16 bits of VPMADDUBSW.
 // The order of fields is known to asm/attention.go.
 type weightCodes struct {
-	codes [laneStep][2][segmentTokens]uint8
+	codes [laneStep][2 * segmentTokens]uint8
 	step  [laneStep]float32
 }
+
+// codeOf is where a lane's codes have the upper half of tile i's token k; the lower one is lowerHalf behind it.
+func codeOf(i, k int) int {
+	return i/2*4*tileTokens + k/valueTokens*4*valueTokens + i%2*valueTokens + k%valueTokens
+}
+
+const lowerHalf = 2 * valueTokens
 
 const (
 	weightMax  = 1<<14 - 1
@@ -121,8 +130,8 @@ func quantizeWeightsPortable(w *weightCodes, p []float32, s *stretch) {
 				if x := v * vector.F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])) * inverse; x > 0 { // not NaN
 					n = uint16(math.RoundToEven(float64(x)))
 				}
-				w.codes[l][0][i*tileTokens+k] = uint8(n / weightHalf)
-				w.codes[l][1][i*tileTokens+k] = uint8(n % weightHalf)
+				w.codes[l][codeOf(i, k)] = uint8(n / weightHalf)
+				w.codes[l][codeOf(i, k)+lowerHalf] = uint8(n % weightHalf)
 			}
 		}
 		w.step[l] = top * (1.0 / weightMax)
@@ -134,7 +143,7 @@ func mixQ8Portable(out []float32, stride int, w *weightCodes, s *stretch) {
 		var sums [blockValues]int32
 		for i, t := range s.tiles {
 			for k := range tileTokens {
-				n := int32(w.codes[l][0][i*tileTokens+k])*weightHalf + int32(w.codes[l][1][i*tileTokens+k])
+				n := int32(w.codes[l][codeOf(i, k)])*weightHalf + int32(w.codes[l][codeOf(i, k)+lowerHalf])
 				values := s.data[t+s.at+k/4*4*blockValues+k%4:]
 				for d := range sums {
 					sums[d] += n * int32(int8(values[4*d]))

@@ -71,3 +71,34 @@ func TestTokensStoredTogetherAreStoredAsOneByOne(t *testing.T) {
 		}
 	}
 }
+
+// Weights of arbitrary tokens count as zero, the others are rounded to the same codes at each level.
+func TestWeightsAreRoundedAlikeAtEachLevel(t *testing.T) {
+	const tiles = 6
+	r := rand.New(rand.NewPCG(13, 1))
+	kv := newKV(t, KVQ8, 16, tiles+1, 1, 32)
+	s := newSequence(r, kv, tiles*tileTokens-5, tiles) // the last ones' scales are NaN
+	plain := newDevice(1, isa.Portable)
+	defer plain.Close()
+	s.store(plain, kv)
+	in := stretch{data: kv.data, at: kv.valueScalesAt()}
+	for i := range tiles {
+		in.tiles = append(in.tiles, kv.tile(0, s.blocks[i], 0, 0))
+	}
+	for range 50 {
+		p := make([]float32, laneStep*scoreStride)
+		for i := range p {
+			p[i] = float32(math.Exp(r.NormFloat64()*4 - 4))
+		}
+		for _, odd := range []float32{0, -1, float32(math.NaN()), float32(math.Inf(1))} {
+			p[r.IntN(laneStep)*scoreStride+r.IntN(tiles*tileTokens)] = odd
+		}
+		want, got := new(weightCodes), new(weightCodes)
+		quantizeWeightsPortable(want, p, &in)
+		for _, level := range isa.Levels() {
+			if quantizeWeights(level, got, p, &in); *got != *want {
+				t.Fatalf("%v: weights are rounded to other codes than in plain Go", level)
+			}
+		}
+	}
+}
