@@ -205,7 +205,7 @@ func TestVectorOperationsAllocateNothing(t *testing.T) {
 			c.Rope(x, rows, vector.Rotation{
 				Style: vector.RopeNeox, Heads: width / headDim, HeadDim: headDim, Half: headDim / 2, Cos: angles, Sin: angles,
 			})
-			vector.ExpSum(level, x[:width], vector.Maximum(level, x[:width]))
+			vector.Weigh(level, x[:width], width, width, []vector.Seen{{N: width}}, make([]vector.Softmax, 1))
 			vector.AbsMax(level, x)
 		}
 		if n := testing.AllocsPerRun(20, step); n > 0 {

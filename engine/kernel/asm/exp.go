@@ -42,12 +42,15 @@ func (l *lanes) float(f float32) operand.Op { return l.constant(math.Float32bits
 // of overwrites x by exp(x). A NaN stays one: MIN and MAX give their second
 // source where either is NaN.
 func (e *exponential) of(x reg.VecVirtual) reg.VecVirtual {
+	e.l.VMINPS(x, e.inRegister(e.high), x)
+	return e.belowZero(x)
+}
+
+// belowZero is of where x is no larger than zero, or NaN.
+func (e *exponential) belowZero(x reg.VecVirtual) reg.VecVirtual {
 	l := e.l
-	limit, n, square, p := l.vec(), l.vec(), l.vec(), l.vec()
-	l.VMOVUPS(e.high, limit)
-	l.VMINPS(x, limit, x)
-	l.VMOVUPS(e.low, limit)
-	l.VMAXPS(x, limit, x)
+	n, square, p := l.vec(), l.vec(), l.vec()
+	l.VMAXPS(x, e.inRegister(e.low), x)
 	l.VMULPS(e.log2e, x, n)
 	if l.wide {
 		l.VRNDSCALEPS(operand.U8(8), n, n)
@@ -69,6 +72,16 @@ func (e *exponential) of(x reg.VecVirtual) reg.VecVirtual {
 		e.raise(p, n)
 	}
 	return p
+}
+
+// inRegister is a constant where an instruction takes it first.
+func (e *exponential) inRegister(c operand.Op) operand.Op {
+	if e.l.wide {
+		return c
+	}
+	v := e.l.vec()
+	e.l.VMOVUPS(c, v)
+	return v
 }
 
 // raise multiplies p by 2^n in two steps, so that neither factor leaves the

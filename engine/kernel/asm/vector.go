@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -20,11 +18,10 @@ func vectors(ctx *build.Context) {
 		l.sumDeviations()
 		l.centerBy()
 		l.absMax()
-		l.maximum()
 		l.swiglu()
 		l.gelu()
 		l.geglu()
-		l.expSum()
+		l.softmax()
 		l.ropeNeox()
 		l.ropeNorm()
 	}
@@ -113,24 +110,6 @@ func (l *lanes) absMax() {
 	l.end()
 }
 
-func (l *lanes) maximum() {
-	l.function("maximum", "(x []float32) float32", "%s returns the largest x[i], -Inf of none; a NaN may be passed over.")
-	x, n := l.base("x"), l.len("x")
-	low := l.fill(l.static("ff800000", repeat(math.Float32bits(float32(math.Inf(-1))))...))
-	acc := make([]reg.VecVirtual, accumulators)
-	for i := range acc {
-		acc[i] = l.vec()
-		l.VMOVUPS(low, acc[i])
-	}
-	l.walk(n, accumulators, false, func(p place) {
-		v := l.load(x, p)
-		l.pad(v, low, p)
-		l.VMAXPS(v, acc[p.turn], acc[p.turn])
-	})
-	l.Store(l.fold(l.VMAXPS, acc), l.ReturnIndex(0))
-	l.end()
-}
-
 func (l *lanes) swiglu() {
 	l.function("swiglu", "(dst, gate, up []float32)", "%s computes dst[i] = gate[i]/(1+exp(-gate[i]))*up[i] over dst.")
 	dst, n, gate, up := l.base("dst"), l.len("dst"), l.base("gate"), l.base("up")
@@ -192,28 +171,6 @@ func (l *lanes) geluOf() func(x reg.VecVirtual) reg.VecVirtual {
 		l.VDIVPS(e, x, x)
 		return x
 	}
-}
-
-func (l *lanes) expSum() {
-	l.function("expSum", "(x []float32, top float32) float32", "%s replaces x[i] by exp(x[i]-top) and returns the sum.")
-	x, n := l.base("x"), l.len("x")
-	top := l.broadcast("top")
-	exp := l.exponential()
-	turns := 1
-	if l.wide {
-		turns = 2
-	}
-	acc, zero := l.zeros(turns), l.zero()
-	l.walk(n, turns, false, func(p place) {
-		v := l.load(x, p)
-		l.VSUBPS(top, v, v)
-		v = exp.of(v)
-		l.pad(v, zero, p)
-		l.VADDPS(v, acc[p.turn], acc[p.turn])
-		l.store(v, x, p)
-	})
-	l.Store(l.fold(l.VADDPS, acc), l.ReturnIndex(0))
-	l.end()
 }
 
 func (l *lanes) ropeNeox() {

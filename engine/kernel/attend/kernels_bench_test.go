@@ -23,6 +23,9 @@ func BenchmarkAttendKernels(b *testing.B) {
 	codeScales.at, codeValues.at, halfValues.at = codes.valueScalesAt(), codes.valuesAt(), halves.valuesAt()
 	w := &attendWork{}
 	w.reserve(lanes, codes)
+	for i := range w.seen {
+		w.seen[i].N = segmentTokens
+	}
 	for _, level := range isa.Levels() {
 		for _, k := range []struct {
 			name string
@@ -30,8 +33,7 @@ func BenchmarkAttendKernels(b *testing.B) {
 		}{
 			{"scoreQ8", func() { scoreQ8(level, w.scores, w.query, lanes, dim/blockValues, &inCodes) }},
 			{"scoreF16", func() { scoreF16(level, w.scores, w.query, lanes, dim, &inHalves) }},
-			{"vector.Maximum", func() { vector.Maximum(level, w.scores[:lanes*segmentTokens]) }},
-			{"vector.ExpSum", func() { vector.ExpSum(level, w.scores[:lanes*segmentTokens], 0) }},
+			{"vector.Weigh", func() { vector.Weigh(level, w.scores, scoreStride, segmentTokens, w.seen[:lanes], w.now) }},
 			{"quantizeWeights", func() { quantizeWeights(level, &w.codes, w.scores, &codeScales) }},
 			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, &codeValues) }},
 			{"mixF16", func() {

@@ -15,13 +15,14 @@ type attendWork struct {
 	head  int
 	lanes int
 
-	query  []uint32    // packed for the kernels, see packFloats and packCodes
-	scores []float32   // [lanes][scoreStride]: scores of a segment, then weights
-	part   []float32   // [lanes][HeadDim]: a segment's mixed values
-	acc    []float32   // [lanes][HeadDim]: those of all segments so far
-	now    []softState // [lanes], of the segment
-	all    []softState // [lanes], of all segments so far
-	fresh  bool        // acc and all hold no segment yet
+	query  []uint32         // packed for the kernels, see packFloats and packCodes
+	scores []float32        // [lanes][scoreStride]: scores of a segment, then weights
+	part   []float32        // [lanes][HeadDim]: a segment's mixed values
+	acc    []float32        // [lanes][HeadDim]: those of all segments so far
+	seen   []vector.Seen    // [lanes], of the segment
+	now    []vector.Softmax // [lanes], of the segment
+	all    []vector.Softmax // [lanes], of all segments so far
+	fresh  bool             // acc and all hold no segment yet
 	codes  weightCodes
 	turned []float32                          // [lanes][HeadDim]: rotated queries
 	scale  []float32                          // of the rotations of a row's heads
@@ -29,9 +30,6 @@ type attendWork struct {
 	opened []byte                             // of q4_0: a segment's tiles, unpacked
 	data   []byte                             // the tiles that kernels read: opened, or the store
 }
-
-// softState is a softmax in progress: the sum of exp(score-top).
-type softState struct{ top, sum float32 }
 
 // reserve makes room for tiles of up to lanes lanes. Kernels work on four
 // lanes at a time from any lane on, so there are some more than are used.
@@ -56,8 +54,9 @@ func (w *attendWork) reserve(lanes int, kv *KV) {
 	}
 	if n := lanes * scoreStride; n > len(w.scores) {
 		w.scores = alignedFloats(n)
-		w.now = make([]softState, lanes)
-		w.all = make([]softState, lanes)
+		w.seen = make([]vector.Seen, lanes)
+		w.now = make([]vector.Softmax, lanes)
+		w.all = make([]vector.Softmax, lanes)
 	}
 }
 
@@ -179,9 +178,7 @@ func (w *attendWork) segment(s int) {
 	if w.Slopes != nil {
 		w.slope(first, n)
 	}
-	for l := range w.lanes {
-		w.now[l] = w.weigh(w.scores[l*scoreStride:][:len(places)*tileTokens], w.hidden(l, first), min(w.visible(l, first), n))
-	}
+	w.weigh(first, n, len(places))
 	if w.KV.Type.rounds() {
 		w.mixCodes(places, ahead)
 	} else {
@@ -242,19 +239,15 @@ func (w *attendWork) slope(first, n int) {
 	}
 }
 
-// weigh turns the scores of positions [lo,hi) into weights that are not yet
-// normalised and the rest into zeros.
-func (w *attendWork) weigh(scores []float32, lo, hi int) softState {
-	hi = max(hi, 0)
-	lo = min(lo, hi)
-	clear(scores[:lo])
-	clear(scores[hi:])
-	seen := scores[lo:hi]
-	if len(seen) == 0 {
-		return softState{}
+// weigh turns the scores that lanes see of n positions from first on into weights that are not yet
+// normalised and the rest of so many tiles into zeros.
+func (w *attendWork) weigh(first, n, tiles int) {
+	for l := range w.lanes {
+		hi := max(0, min(w.visible(l, first), n))
+		lo := min(w.hidden(l, first), hi)
+		w.seen[l] = vector.Seen{First: lo, N: hi - lo}
 	}
-	top := vector.Maximum(w.level, seen)
-	return softState{top, vector.ExpSum(w.level, seen, top)}
+	vector.Weigh(w.level, w.scores, scoreStride, tiles*tileTokens, w.seen[:w.lanes], w.now)
 }
 
 // mixCodes adds up values in integers, four lanes and 32 values at a time. The
@@ -324,14 +317,14 @@ func (w *attendWork) merge() {
 		acc, part := w.acc[l*d:l*d+d], w.part[l*d:l*d+d]
 		all, now := &w.all[l], w.now[l]
 		switch {
-		case now.sum == 0: // the lane sees none of it
-		case all.sum == 0:
+		case now.Sum == 0: // the lane sees none of it
+		case all.Sum == 0:
 			*all = now
 			copy(acc, part)
 		default:
-			top := max(all.top, now.top)
-			a, b := vector.Exp(all.top-top), vector.Exp(now.top-top)
-			*all = softState{top, all.sum*a + now.sum*b}
+			top := max(all.Top, now.Top)
+			a, b := vector.Exp(all.Top-top), vector.Exp(now.Top-top)
+			*all = vector.Softmax{Top: top, Sum: all.Sum*a + now.Sum*b}
 			blend(w.level, acc, part, a, b)
 		}
 	}
@@ -340,14 +333,14 @@ func (w *attendWork) merge() {
 // save keeps a segment's result for gatherJob, restore brings it back.
 func (w *attendWork) save(to []float32) {
 	for l := range w.lanes {
-		to[2*l], to[2*l+1] = w.now[l].top, w.now[l].sum
+		to[2*l], to[2*l+1] = w.now[l].Top, w.now[l].Sum
 	}
 	copy(to[2*w.lanes:], w.part[:w.lanes*w.KV.HeadDim])
 }
 
 func (w *attendWork) restore(from []float32) {
 	for l := range w.lanes {
-		w.now[l] = softState{from[2*l], from[2*l+1]}
+		w.now[l] = vector.Softmax{Top: from[2*l], Sum: from[2*l+1]}
 	}
 	copy(w.part, from[2*w.lanes:][:w.lanes*w.KV.HeadDim])
 }
@@ -361,7 +354,7 @@ func (w *attendWork) finish() {
 	}
 	for l := range w.lanes {
 		acc, out := w.acc[l*d:l*d+d], w.vector(w.Out, w.tile, w.head, l)[:d]
-		inverse := 1 / w.all[l].sum
+		inverse := 1 / w.all[l].Sum
 		for i, v := range acc {
 			out[i] = v * inverse
 		}
@@ -373,7 +366,7 @@ func (w *attendWork) turnBack() {
 	d, scale := w.KV.HeadDim, w.scale[:w.group]
 	for l := 0; l < w.lanes; l += w.group {
 		for i := range scale {
-			scale[i] = 1 / w.all[l+i].sum / float32(rotated(d))
+			scale[i] = 1 / w.all[l+i].Sum / float32(rotated(d))
 		}
 		rotate(w.level, w.vectors(w.Out, l), w.acc[l*d:(l+w.group)*d], scale...)
 	}

@@ -96,6 +96,28 @@ func (r *Rotation) Rope(level isa.Level, x []float32, i int) {
 	}
 }
 
+// Softmax is a softmax that is not yet divided by its sum, of exp(score-Top); Sum is zero of no scores, and NaN if one is.
+type Softmax struct{ Top, Sum float32 }
+
+// Seen is which scores of a row count: N from First on.
+type Seen struct{ First, N int }
+
+// Weigh replaces scores of rows by weights, and the others of the row's first width by zeros. Row i is x[i*stride:], of which
+// the scores seen[i] count; out[i] is its softmax.
+func Weigh(level isa.Level, x []float32, stride, width int, seen []Seen, out []Softmax) {
+	if len(seen) == 0 || width == 0 {
+		clear(out[:len(seen)])
+		return
+	}
+	_ = x[(len(seen)-1)*stride+width-1]
+	for _, s := range seen {
+		if s.First < 0 || s.N < 0 || s.First+s.N > width {
+			panic("kernel: scores beyond their row")
+		}
+	}
+	softmax(level, x, stride, width, seen, out[:len(seen)])
+}
+
 // The same in plain Go, one function for each kernel of asm/vector.go.
 
 func sumSquaresPortable(x []float32) float32 {
@@ -205,13 +227,19 @@ func geluOf(x float32) float32 {
 	return x / (1 + Exp(x*(linear+cubic*(x*x))))
 }
 
-func expSumPortable(x []float32, top float32) float32 {
-	sum := 0.0
-	for i, v := range x {
-		x[i] = Exp(v - top)
-		sum += float64(x[i])
+func softmaxPortable(x []float32, stride, width int, seen []Seen, out []Softmax) {
+	for i, s := range seen {
+		row := x[i*stride:][:width]
+		counts := row[s.First:][:s.N]
+		top, sum := maximumPortable(counts), 0.0
+		for k, v := range counts {
+			counts[k] = Exp(v - top)
+			sum += float64(counts[k])
+		}
+		clear(row[:s.First])
+		clear(row[s.First+s.N:])
+		out[i] = Softmax{top, float32(sum)}
 	}
-	return float32(sum)
 }
 
 func ropeNeoxPortable(x, cos, sin []float32, heads, headDim int) {

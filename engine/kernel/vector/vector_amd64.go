@@ -34,11 +34,6 @@ func centerByAVX512(dst []float32, x []float32, w []float32, b []float32, mean f
 //go:noescape
 func absMaxAVX512(x []float32) float32
 
-// maximumAVX512 returns the largest x[i], -Inf of none; a NaN may be passed over.
-//
-//go:noescape
-func maximumAVX512(x []float32) float32
-
 // swigluAVX512 computes dst[i] = gate[i]/(1+exp(-gate[i]))*up[i] over dst.
 //
 //go:noescape
@@ -54,10 +49,10 @@ func geluAVX512(x []float32)
 //go:noescape
 func gegluAVX512(dst []float32, gate []float32, up []float32)
 
-// expSumAVX512 replaces x[i] by exp(x[i]-top) and returns the sum.
+// softmaxAVX512 turns the scores of rows into weights; see softmaxPortable.
 //
 //go:noescape
-func expSumAVX512(x []float32, top float32) float32
+func softmaxAVX512(x *float32, stride int, width int, rows int, seen *int, out *float32)
 
 // ropeNeoxAVX512 rotates the pairs (i, i+len(cos)) of each head of x.
 //
@@ -99,11 +94,6 @@ func centerByAVX2(dst []float32, x []float32, w []float32, b []float32, mean flo
 //go:noescape
 func absMaxAVX2(x []float32) float32
 
-// maximumAVX2 returns the largest x[i], -Inf of none; a NaN may be passed over.
-//
-//go:noescape
-func maximumAVX2(x []float32) float32
-
 // swigluAVX2 computes dst[i] = gate[i]/(1+exp(-gate[i]))*up[i] over dst.
 //
 //go:noescape
@@ -119,10 +109,10 @@ func geluAVX2(x []float32)
 //go:noescape
 func gegluAVX2(dst []float32, gate []float32, up []float32)
 
-// expSumAVX2 replaces x[i] by exp(x[i]-top) and returns the sum.
+// softmaxAVX2 turns the scores of rows into weights; see softmaxPortable.
 //
 //go:noescape
-func expSumAVX2(x []float32, top float32) float32
+func softmaxAVX2(x *float32, stride int, width int, rows int, seen *int, out *float32)
 
 // ropeNeoxAVX2 rotates the pairs (i, i+len(cos)) of each head of x.
 //

@@ -418,78 +418,6 @@ DATA vector_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA vector_7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL vector_7fffffff<>(SB), RODATA|NOPTR, $32
 
-// func maximumAVX512(x []float32) float32
-// Requires: AVX, AVX512F, BMI2, SSE
-TEXT ·maximumAVX512(SB), NOSPLIT, $0-28
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	VBROADCASTSS vector_ff800000<>+0(SB), Z0
-	VMOVUPS      Z0, Z1
-	VMOVUPS      Z0, Z2
-	VMOVUPS      Z0, Z3
-	VMOVUPS      Z0, Z4
-	XORQ         DX, DX
-
-many1:
-	LEAQ    64(DX), BX
-	CMPQ    BX, CX
-	JG      one1
-	VMOVUPS (AX)(DX*4), Z5
-	VMAXPS  Z5, Z1, Z1
-	VMOVUPS 64(AX)(DX*4), Z5
-	VMAXPS  Z5, Z2, Z2
-	VMOVUPS 128(AX)(DX*4), Z5
-	VMAXPS  Z5, Z3, Z3
-	VMOVUPS 192(AX)(DX*4), Z5
-	VMAXPS  Z5, Z4, Z4
-	MOVQ    BX, DX
-	JMP     many1
-
-one1:
-	LEAQ    16(DX), BX
-	CMPQ    BX, CX
-	JG      rest1
-	VMOVUPS (AX)(DX*4), Z5
-	VMAXPS  Z5, Z1, Z1
-	MOVQ    BX, DX
-	JMP     one1
-
-rest1:
-	SUBQ      DX, CX
-	JZ        done1
-	MOVQ      $-1, BX
-	BZHIQ     CX, BX, BX
-	KMOVW     BX, K1
-	VMOVUPS.Z (AX)(DX*4), K1, Z5
-	VBLENDMPS Z5, Z0, K1, Z5
-	VMAXPS    Z5, Z1, Z1
-
-done1:
-	VMAXPS        Z3, Z1, Z1
-	VMAXPS        Z4, Z2, Z2
-	VMAXPS        Z2, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VMAXPS        Y0, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VMAXPS        X0, X1, X1
-	VPERMILPS     $0x4e, X1, X0
-	VMAXPS        X0, X1, X1
-	VPERMILPS     $0xb1, X1, X0
-	VMAXPS        X0, X1, X1
-	MOVSS         X1, ret+24(FP)
-	VZEROUPPER
-	RET
-
-DATA vector_ff800000<>+0(SB)/4, $0xff800000
-DATA vector_ff800000<>+4(SB)/4, $0xff800000
-DATA vector_ff800000<>+8(SB)/4, $0xff800000
-DATA vector_ff800000<>+12(SB)/4, $0xff800000
-DATA vector_ff800000<>+16(SB)/4, $0xff800000
-DATA vector_ff800000<>+20(SB)/4, $0xff800000
-DATA vector_ff800000<>+24(SB)/4, $0xff800000
-DATA vector_ff800000<>+28(SB)/4, $0xff800000
-GLOBL vector_ff800000<>(SB), RODATA|NOPTR, $32
-
 // func swigluAVX512(dst []float32, gate []float32, up []float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·swigluAVX512(SB), NOSPLIT, $0-72
@@ -517,10 +445,8 @@ many1:
 	JG           one1
 	VMOVUPS      (DX)(SI*4), Z12
 	VXORPS       Z11, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z0, Z14
-	VMAXPS       Z13, Z14, Z13
+	VMINPS       Z13, Z1, Z13
+	VMAXPS       Z13, Z0, Z13
 	VMULPS       Z2, Z13, Z14
 	VRNDSCALEPS  $0x08, Z14, Z14
 	VFNMADD231PS Z3, Z14, Z13
@@ -541,10 +467,8 @@ many1:
 	VMOVUPS      Z12, (AX)(SI*4)
 	VMOVUPS      64(DX)(SI*4), Z12
 	VXORPS       Z11, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z0, Z14
-	VMAXPS       Z13, Z14, Z13
+	VMINPS       Z13, Z1, Z13
+	VMAXPS       Z13, Z0, Z13
 	VMULPS       Z2, Z13, Z14
 	VRNDSCALEPS  $0x08, Z14, Z14
 	VFNMADD231PS Z3, Z14, Z13
@@ -572,10 +496,8 @@ one1:
 	JG           rest1
 	VMOVUPS      (DX)(SI*4), Z12
 	VXORPS       Z11, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z0, Z14
-	VMAXPS       Z13, Z14, Z13
+	VMINPS       Z13, Z1, Z13
+	VMAXPS       Z13, Z0, Z13
 	VMULPS       Z2, Z13, Z14
 	VRNDSCALEPS  $0x08, Z14, Z14
 	VFNMADD231PS Z3, Z14, Z13
@@ -605,10 +527,8 @@ rest1:
 	KMOVW        DI, K1
 	VMOVUPS.Z    (DX)(SI*4), K1, Z12
 	VXORPS       Z11, Z12, Z11
-	VMOVUPS      Z1, Z1
 	VMINPS       Z11, Z1, Z11
-	VMOVUPS      Z0, Z1
-	VMAXPS       Z11, Z1, Z11
+	VMAXPS       Z11, Z0, Z11
 	VMULPS       Z2, Z11, Z0
 	VRNDSCALEPS  $0x08, Z0, Z0
 	VFNMADD231PS Z3, Z0, Z11
@@ -781,10 +701,8 @@ one1:
 	VMOVUPS      Z11, Z14
 	VFMADD231PS  Z12, Z15, Z14
 	VMULPS       Z13, Z14, Z14
-	VMOVUPS      Z1, Z15
-	VMINPS       Z14, Z15, Z14
-	VMOVUPS      Z0, Z15
-	VMAXPS       Z14, Z15, Z14
+	VMINPS       Z14, Z1, Z14
+	VMAXPS       Z14, Z0, Z14
 	VMULPS       Z2, Z14, Z15
 	VRNDSCALEPS  $0x08, Z15, Z15
 	VFNMADD231PS Z3, Z15, Z14
@@ -815,10 +733,8 @@ rest1:
 	VMOVUPS      Z11, Z11
 	VFMADD231PS  Z12, Z14, Z11
 	VMULPS       Z13, Z11, Z11
-	VMOVUPS      Z1, Z1
 	VMINPS       Z11, Z1, Z11
-	VMOVUPS      Z0, Z1
-	VMAXPS       Z11, Z1, Z11
+	VMAXPS       Z11, Z0, Z11
 	VMULPS       Z2, Z11, Z0
 	VRNDSCALEPS  $0x08, Z0, Z0
 	VFNMADD231PS Z3, Z0, Z11
@@ -891,10 +807,8 @@ one1:
 	VMOVUPS      Z11, Z14
 	VFMADD231PS  Z12, Z15, Z14
 	VMULPS       Z13, Z14, Z14
-	VMOVUPS      Z1, Z15
-	VMINPS       Z14, Z15, Z14
-	VMOVUPS      Z0, Z15
-	VMAXPS       Z14, Z15, Z14
+	VMINPS       Z14, Z1, Z14
+	VMAXPS       Z14, Z0, Z14
 	VMULPS       Z2, Z14, Z15
 	VRNDSCALEPS  $0x08, Z15, Z15
 	VFNMADD231PS Z3, Z15, Z14
@@ -927,10 +841,8 @@ rest1:
 	VMOVUPS      Z11, Z11
 	VFMADD231PS  Z12, Z14, Z11
 	VMULPS       Z13, Z11, Z11
-	VMOVUPS      Z1, Z1
 	VMINPS       Z11, Z1, Z11
-	VMOVUPS      Z0, Z1
-	VMAXPS       Z11, Z1, Z11
+	VMAXPS       Z11, Z0, Z11
 	VMULPS       Z2, Z11, Z0
 	VRNDSCALEPS  $0x08, Z0, Z0
 	VFNMADD231PS Z3, Z0, Z11
@@ -954,148 +866,274 @@ done1:
 	VZEROUPPER
 	RET
 
-// func expSumAVX512(x []float32, top float32) float32
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
-TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	MOVSS        top+24(FP), X0
-	VBROADCASTSS X0, Z0
-	VBROADCASTSS vector_c2d00000<>+0(SB), Z1
-	VBROADCASTSS vector_42b20000<>+0(SB), Z2
-	VBROADCASTSS vector_3fb8aa3b<>+0(SB), Z3
-	VBROADCASTSS vector_3f318000<>+0(SB), Z4
-	VBROADCASTSS vector_b95e8083<>+0(SB), Z5
-	VBROADCASTSS vector_3f800000<>+0(SB), Z6
-	VBROADCASTSS vector_3ab5112b<>+0(SB), Z7
-	VBROADCASTSS vector_3c091d81<>+0(SB), Z8
-	VBROADCASTSS vector_3d2aac7c<>+0(SB), Z9
-	VBROADCASTSS vector_3e2aaa48<>+0(SB), Z10
-	VBROADCASTSS vector_3efffffe<>+0(SB), Z11
-	VXORPS       Z12, Z12, Z12
-	VXORPS       Z13, Z13, Z13
-	VXORPS       Z14, Z14, Z14
-	XORQ         DX, DX
+// func softmaxAVX512(x *float32, stride int, width int, rows int, seen *int, out *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·softmaxAVX512(SB), NOSPLIT, $0-48
+	VBROADCASTSS vector_ff800000<>+0(SB), Z0
+	MOVQ         x+0(FP), AX
+	MOVQ         seen+32(FP), CX
+	MOVQ         out+40(FP), DX
+	MOVQ         rows+24(FP), BX
+
+tops:
+	MOVQ    (CX), DI
+	MOVQ    8(CX), R8
+	MOVQ    AX, SI
+	LEAQ    (AX)(DI*4), SI
+	VMOVUPS Z0, Z1
+	VMOVUPS Z0, Z2
+	VMOVUPS Z0, Z3
+	VMOVUPS Z0, Z4
+	XORQ    DI, DI
 
 many1:
-	LEAQ         32(DX), BX
-	CMPQ         BX, CX
-	JG           one1
-	VMOVUPS      (AX)(DX*4), Z15
-	VSUBPS       Z0, Z15, Z15
-	VMOVUPS      Z2, Z16
-	VMINPS       Z15, Z16, Z15
-	VMOVUPS      Z1, Z16
-	VMAXPS       Z15, Z16, Z15
-	VMULPS       Z3, Z15, Z16
-	VRNDSCALEPS  $0x08, Z16, Z16
-	VFNMADD231PS Z4, Z16, Z15
-	VFNMADD231PS Z5, Z16, Z15
-	VMOVUPS      Z7, Z18
-	VFMADD213PS  Z8, Z15, Z18
-	VFMADD213PS  Z9, Z15, Z18
-	VFMADD213PS  Z10, Z15, Z18
-	VFMADD213PS  Z11, Z15, Z18
-	VMULPS       Z15, Z15, Z17
-	VFMADD213PS  Z15, Z17, Z18
-	VADDPS       Z6, Z18, Z18
-	VSCALEFPS    Z16, Z18, Z18
-	VADDPS       Z18, Z12, Z12
-	VMOVUPS      Z18, (AX)(DX*4)
-	VMOVUPS      64(AX)(DX*4), Z15
-	VSUBPS       Z0, Z15, Z15
-	VMOVUPS      Z2, Z16
-	VMINPS       Z15, Z16, Z15
-	VMOVUPS      Z1, Z16
-	VMAXPS       Z15, Z16, Z15
-	VMULPS       Z3, Z15, Z16
-	VRNDSCALEPS  $0x08, Z16, Z16
-	VFNMADD231PS Z4, Z16, Z15
-	VFNMADD231PS Z5, Z16, Z15
-	VMOVUPS      Z7, Z18
-	VFMADD213PS  Z8, Z15, Z18
-	VFMADD213PS  Z9, Z15, Z18
-	VFMADD213PS  Z10, Z15, Z18
-	VFMADD213PS  Z11, Z15, Z18
-	VMULPS       Z15, Z15, Z17
-	VFMADD213PS  Z15, Z17, Z18
-	VADDPS       Z6, Z18, Z18
-	VSCALEFPS    Z16, Z18, Z18
-	VADDPS       Z18, Z13, Z13
-	VMOVUPS      Z18, 64(AX)(DX*4)
-	MOVQ         BX, DX
-	JMP          many1
+	LEAQ    64(DI), R9
+	CMPQ    R9, R8
+	JG      one1
+	VMOVUPS (SI)(DI*4), Z5
+	VMAXPS  Z5, Z1, Z1
+	VMOVUPS 64(SI)(DI*4), Z5
+	VMAXPS  Z5, Z2, Z2
+	VMOVUPS 128(SI)(DI*4), Z5
+	VMAXPS  Z5, Z3, Z3
+	VMOVUPS 192(SI)(DI*4), Z5
+	VMAXPS  Z5, Z4, Z4
+	MOVQ    R9, DI
+	JMP     many1
 
 one1:
-	LEAQ         16(DX), BX
-	CMPQ         BX, CX
-	JG           rest1
-	VMOVUPS      (AX)(DX*4), Z15
-	VSUBPS       Z0, Z15, Z15
-	VMOVUPS      Z2, Z16
-	VMINPS       Z15, Z16, Z15
-	VMOVUPS      Z1, Z16
-	VMAXPS       Z15, Z16, Z15
-	VMULPS       Z3, Z15, Z16
-	VRNDSCALEPS  $0x08, Z16, Z16
-	VFNMADD231PS Z4, Z16, Z15
-	VFNMADD231PS Z5, Z16, Z15
-	VMOVUPS      Z7, Z18
-	VFMADD213PS  Z8, Z15, Z18
-	VFMADD213PS  Z9, Z15, Z18
-	VFMADD213PS  Z10, Z15, Z18
-	VFMADD213PS  Z11, Z15, Z18
-	VMULPS       Z15, Z15, Z17
-	VFMADD213PS  Z15, Z17, Z18
-	VADDPS       Z6, Z18, Z18
-	VSCALEFPS    Z16, Z18, Z18
-	VADDPS       Z18, Z12, Z12
-	VMOVUPS      Z18, (AX)(DX*4)
-	MOVQ         BX, DX
-	JMP          one1
+	LEAQ    16(DI), R9
+	CMPQ    R9, R8
+	JG      rest1
+	VMOVUPS (SI)(DI*4), Z5
+	VMAXPS  Z5, Z1, Z1
+	MOVQ    R9, DI
+	JMP     one1
 
 rest1:
-	SUBQ         DX, CX
-	JZ           done1
-	MOVQ         $-1, BX
-	BZHIQ        CX, BX, BX
-	KMOVW        BX, K1
-	VMOVUPS.Z    (AX)(DX*4), K1, Z15
-	VSUBPS       Z0, Z15, Z15
-	VMOVUPS      Z2, Z0
-	VMINPS       Z15, Z0, Z15
-	VMOVUPS      Z1, Z0
-	VMAXPS       Z15, Z0, Z15
-	VMULPS       Z3, Z15, Z0
-	VRNDSCALEPS  $0x08, Z0, Z0
-	VFNMADD231PS Z4, Z0, Z15
-	VFNMADD231PS Z5, Z0, Z15
-	VMOVUPS      Z7, Z1
-	VFMADD213PS  Z8, Z15, Z1
-	VFMADD213PS  Z9, Z15, Z1
-	VFMADD213PS  Z10, Z15, Z1
-	VFMADD213PS  Z11, Z15, Z1
-	VMULPS       Z15, Z15, Z2
-	VFMADD213PS  Z15, Z2, Z1
-	VADDPS       Z6, Z1, Z1
-	VSCALEFPS    Z0, Z1, Z1
-	VBLENDMPS    Z1, Z14, K1, Z1
-	VADDPS       Z1, Z12, Z12
-	VMOVUPS      Z1, K1, (AX)(DX*4)
+	SUBQ      DI, R8
+	JZ        done1
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI)(DI*4), K1, Z5
+	VBLENDMPS Z5, Z0, K1, Z5
+	VMAXPS    Z5, Z1, Z1
 
 done1:
+	VMAXPS        Z3, Z1, Z1
+	VMAXPS        Z4, Z2, Z2
+	VMAXPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VMAXPS        Y2, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VMAXPS        X2, X1, X1
+	VPERMILPS     $0x4e, X1, X2
+	VMAXPS        X2, X1, X1
+	VPERMILPS     $0xb1, X1, X2
+	VMAXPS        X2, X1, X1
+	VMOVSS        X1, (DX)
+	MOVQ          stride+8(FP), SI
+	LEAQ          (AX)(SI*4), AX
+	ADDQ          $0x10, CX
+	ADDQ          $0x08, DX
+	SUBQ          $0x01, BX
+	JNZ           tops
+	VBROADCASTSS  vector_c2d00000<>+0(SB), Z0
+	VBROADCASTSS  vector_42b20000<>+0(SB), Z1
+	VBROADCASTSS  vector_3fb8aa3b<>+0(SB), Z1
+	VBROADCASTSS  vector_3f318000<>+0(SB), Z2
+	VBROADCASTSS  vector_b95e8083<>+0(SB), Z3
+	VBROADCASTSS  vector_3f800000<>+0(SB), Z4
+	VBROADCASTSS  vector_3ab5112b<>+0(SB), Z5
+	VBROADCASTSS  vector_3c091d81<>+0(SB), Z6
+	VBROADCASTSS  vector_3d2aac7c<>+0(SB), Z7
+	VBROADCASTSS  vector_3e2aaa48<>+0(SB), Z8
+	VBROADCASTSS  vector_3efffffe<>+0(SB), Z9
+	VXORPS        Z10, Z10, Z10
+	MOVQ          x+0(FP), AX
+	MOVQ          seen+32(FP), CX
+	MOVQ          out+40(FP), DX
+	MOVQ          rows+24(FP), BX
+
+weights:
+	MOVQ (CX), R8
+	MOVQ 8(CX), R9
+	MOVQ AX, SI
+	LEAQ (AX)(R8*4), DI
+	XORQ R10, R10
+
+one2:
+	LEAQ    16(R10), R11
+	CMPQ    R11, R8
+	JG      rest2
+	VMOVUPS Z10, (SI)(R10*4)
+	MOVQ    R11, R10
+	JMP     one2
+
+rest2:
+	MOVQ    R8, R11
+	SUBQ    R10, R11
+	JZ      done2
+	MOVQ    $-1, R12
+	BZHIQ   R11, R12, R12
+	KMOVW   R12, K1
+	VMOVUPS Z10, K1, (SI)(R10*4)
+
+done2:
+	VBROADCASTSS (DX), Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	XORQ         SI, SI
+
+many3:
+	LEAQ         32(SI), R10
+	CMPQ         R10, R9
+	JG           one3
+	VMOVUPS      (DI)(SI*4), Z14
+	VSUBPS       Z11, Z14, Z14
+	VMAXPS       Z14, Z0, Z14
+	VMULPS       Z1, Z14, Z15
+	VRNDSCALEPS  $0x08, Z15, Z15
+	VFNMADD231PS Z2, Z15, Z14
+	VFNMADD231PS Z3, Z15, Z14
+	VMOVUPS      Z5, Z17
+	VFMADD213PS  Z6, Z14, Z17
+	VFMADD213PS  Z7, Z14, Z17
+	VFMADD213PS  Z8, Z14, Z17
+	VFMADD213PS  Z9, Z14, Z17
+	VMULPS       Z14, Z14, Z16
+	VFMADD213PS  Z14, Z16, Z17
+	VADDPS       Z4, Z17, Z17
+	VSCALEFPS    Z15, Z17, Z17
+	VADDPS       Z17, Z12, Z12
+	VMOVUPS      Z17, (DI)(SI*4)
+	VMOVUPS      64(DI)(SI*4), Z14
+	VSUBPS       Z11, Z14, Z14
+	VMAXPS       Z14, Z0, Z14
+	VMULPS       Z1, Z14, Z15
+	VRNDSCALEPS  $0x08, Z15, Z15
+	VFNMADD231PS Z2, Z15, Z14
+	VFNMADD231PS Z3, Z15, Z14
+	VMOVUPS      Z5, Z17
+	VFMADD213PS  Z6, Z14, Z17
+	VFMADD213PS  Z7, Z14, Z17
+	VFMADD213PS  Z8, Z14, Z17
+	VFMADD213PS  Z9, Z14, Z17
+	VMULPS       Z14, Z14, Z16
+	VFMADD213PS  Z14, Z16, Z17
+	VADDPS       Z4, Z17, Z17
+	VSCALEFPS    Z15, Z17, Z17
+	VADDPS       Z17, Z13, Z13
+	VMOVUPS      Z17, 64(DI)(SI*4)
+	MOVQ         R10, SI
+	JMP          many3
+
+one3:
+	LEAQ         16(SI), R10
+	CMPQ         R10, R9
+	JG           rest3
+	VMOVUPS      (DI)(SI*4), Z14
+	VSUBPS       Z11, Z14, Z14
+	VMAXPS       Z14, Z0, Z14
+	VMULPS       Z1, Z14, Z15
+	VRNDSCALEPS  $0x08, Z15, Z15
+	VFNMADD231PS Z2, Z15, Z14
+	VFNMADD231PS Z3, Z15, Z14
+	VMOVUPS      Z5, Z17
+	VFMADD213PS  Z6, Z14, Z17
+	VFMADD213PS  Z7, Z14, Z17
+	VFMADD213PS  Z8, Z14, Z17
+	VFMADD213PS  Z9, Z14, Z17
+	VMULPS       Z14, Z14, Z16
+	VFMADD213PS  Z14, Z16, Z17
+	VADDPS       Z4, Z17, Z17
+	VSCALEFPS    Z15, Z17, Z17
+	VADDPS       Z17, Z12, Z12
+	VMOVUPS      Z17, (DI)(SI*4)
+	MOVQ         R10, SI
+	JMP          one3
+
+rest3:
+	MOVQ         R9, R10
+	SUBQ         SI, R10
+	JZ           done3
+	MOVQ         $-1, R11
+	BZHIQ        R10, R11, R11
+	KMOVW        R11, K1
+	VMOVUPS.Z    (DI)(SI*4), K1, Z14
+	VSUBPS       Z11, Z14, Z14
+	VMAXPS       Z14, Z0, Z14
+	VMULPS       Z1, Z14, Z11
+	VRNDSCALEPS  $0x08, Z11, Z11
+	VFNMADD231PS Z2, Z11, Z14
+	VFNMADD231PS Z3, Z11, Z14
+	VMOVUPS      Z5, Z16
+	VFMADD213PS  Z6, Z14, Z16
+	VFMADD213PS  Z7, Z14, Z16
+	VFMADD213PS  Z8, Z14, Z16
+	VFMADD213PS  Z9, Z14, Z16
+	VMULPS       Z14, Z14, Z15
+	VFMADD213PS  Z14, Z15, Z16
+	VADDPS       Z4, Z16, Z16
+	VSCALEFPS    Z11, Z16, Z16
+	VBLENDMPS    Z16, Z10, K1, Z16
+	VADDPS       Z16, Z12, Z12
+	VMOVUPS      Z16, K1, (DI)(SI*4)
+
+done3:
 	VADDPS        Z13, Z12, Z12
-	VEXTRACTF64X4 $0x01, Z12, Y0
-	VADDPS        Y0, Y12, Y12
-	VEXTRACTF128  $0x01, Y12, X0
-	VADDPS        X0, X12, X12
-	VPERMILPS     $0x4e, X12, X0
-	VADDPS        X0, X12, X12
-	VPERMILPS     $0xb1, X12, X0
-	VADDPS        X0, X12, X12
-	MOVSS         X12, ret+32(FP)
+	VEXTRACTF64X4 $0x01, Z12, Y11
+	VADDPS        Y11, Y12, Y12
+	VEXTRACTF128  $0x01, Y12, X11
+	VADDPS        X11, X12, X12
+	VPERMILPS     $0x4e, X12, X11
+	VADDPS        X11, X12, X12
+	VPERMILPS     $0xb1, X12, X11
+	VADDPS        X11, X12, X12
+	VMOVSS        X12, 4(DX)
+	MOVQ          width+16(FP), R10
+	LEAQ          (DI)(R9*4), SI
+	SUBQ          R8, R10
+	SUBQ          R9, R10
+	XORQ          DI, DI
+
+one4:
+	LEAQ    16(DI), R8
+	CMPQ    R8, R10
+	JG      rest4
+	VMOVUPS Z10, (SI)(DI*4)
+	MOVQ    R8, DI
+	JMP     one4
+
+rest4:
+	MOVQ    R10, R8
+	SUBQ    DI, R8
+	JZ      done4
+	MOVQ    $-1, R9
+	BZHIQ   R8, R9, R9
+	KMOVW   R9, K1
+	VMOVUPS Z10, K1, (SI)(DI*4)
+
+done4:
+	MOVQ stride+8(FP), SI
+	LEAQ (AX)(SI*4), AX
+	ADDQ $0x10, CX
+	ADDQ $0x08, DX
+	SUBQ $0x01, BX
+	JNZ  weights
 	VZEROUPPER
 	RET
+
+DATA vector_ff800000<>+0(SB)/4, $0xff800000
+DATA vector_ff800000<>+4(SB)/4, $0xff800000
+DATA vector_ff800000<>+8(SB)/4, $0xff800000
+DATA vector_ff800000<>+12(SB)/4, $0xff800000
+DATA vector_ff800000<>+16(SB)/4, $0xff800000
+DATA vector_ff800000<>+20(SB)/4, $0xff800000
+DATA vector_ff800000<>+24(SB)/4, $0xff800000
+DATA vector_ff800000<>+28(SB)/4, $0xff800000
+GLOBL vector_ff800000<>(SB), RODATA|NOPTR, $32
 
 // func ropeNeoxAVX512(x []float32, cos []float32, sin []float32, heads int, headDim int)
 // Requires: AVX, AVX512F, BMI2
@@ -1630,66 +1668,6 @@ done1:
 	VZEROUPPER
 	RET
 
-// func maximumAVX2(x []float32) float32
-// Requires: AVX, SSE
-TEXT ·maximumAVX2(SB), NOSPLIT, $0-28
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	VBROADCASTSS vector_ff800000<>+0(SB), Y0
-	VMOVUPS      Y0, Y1
-	VMOVUPS      Y0, Y2
-	VMOVUPS      Y0, Y3
-	VMOVUPS      Y0, Y4
-	XORQ         DX, DX
-
-many1:
-	LEAQ    32(DX), BX
-	CMPQ    BX, CX
-	JG      one1
-	VMOVUPS (AX)(DX*4), Y5
-	VMAXPS  Y5, Y1, Y1
-	VMOVUPS 32(AX)(DX*4), Y5
-	VMAXPS  Y5, Y2, Y2
-	VMOVUPS 64(AX)(DX*4), Y5
-	VMAXPS  Y5, Y3, Y3
-	VMOVUPS 96(AX)(DX*4), Y5
-	VMAXPS  Y5, Y4, Y4
-	MOVQ    BX, DX
-	JMP     many1
-
-one1:
-	LEAQ    8(DX), BX
-	CMPQ    BX, CX
-	JG      rest1
-	VMOVUPS (AX)(DX*4), Y5
-	VMAXPS  Y5, Y1, Y1
-	MOVQ    BX, DX
-	JMP     one1
-
-rest1:
-	SUBQ       DX, CX
-	JZ         done1
-	LEAQ       vector_mask<>+0(SB), BX
-	NEGQ       CX
-	VMOVUPS    32(BX)(CX*4), Y5
-	VMASKMOVPS (AX)(DX*4), Y5, Y6
-	VBLENDVPS  Y5, Y6, Y0, Y6
-	VMAXPS     Y6, Y1, Y1
-
-done1:
-	VMAXPS       Y3, Y1, Y1
-	VMAXPS       Y4, Y2, Y2
-	VMAXPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VMAXPS       X0, X1, X1
-	VPERMILPS    $0x4e, X1, X0
-	VMAXPS       X0, X1, X1
-	VPERMILPS    $0xb1, X1, X0
-	VMAXPS       X0, X1, X1
-	MOVSS        X1, ret+24(FP)
-	VZEROUPPER
-	RET
-
 // func swigluAVX2(dst []float32, gate []float32, up []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·swigluAVX2(SB), NOSPLIT, $0-72
@@ -1979,25 +1957,118 @@ done1:
 	VZEROUPPER
 	RET
 
-// func expSumAVX2(x []float32, top float32) float32
-// Requires: AVX, AVX2, FMA3, SSE
-TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	MOVSS        top+24(FP), X0
-	VBROADCASTSS X0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	XORQ         DX, DX
+// func softmaxAVX2(x *float32, stride int, width int, rows int, seen *int, out *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxAVX2(SB), NOSPLIT, $0-48
+	VBROADCASTSS vector_ff800000<>+0(SB), Y0
+	MOVQ         x+0(FP), AX
+	MOVQ         seen+32(FP), CX
+	MOVQ         out+40(FP), DX
+	MOVQ         rows+24(FP), BX
+
+tops:
+	MOVQ    (CX), DI
+	MOVQ    8(CX), R8
+	MOVQ    AX, SI
+	LEAQ    (AX)(DI*4), SI
+	VMOVUPS Y0, Y1
+	VMOVUPS Y0, Y2
+	VMOVUPS Y0, Y3
+	VMOVUPS Y0, Y4
+	XORQ    DI, DI
+
+many1:
+	LEAQ    32(DI), R9
+	CMPQ    R9, R8
+	JG      one1
+	VMOVUPS (SI)(DI*4), Y5
+	VMAXPS  Y5, Y1, Y1
+	VMOVUPS 32(SI)(DI*4), Y5
+	VMAXPS  Y5, Y2, Y2
+	VMOVUPS 64(SI)(DI*4), Y5
+	VMAXPS  Y5, Y3, Y3
+	VMOVUPS 96(SI)(DI*4), Y5
+	VMAXPS  Y5, Y4, Y4
+	MOVQ    R9, DI
+	JMP     many1
 
 one1:
-	LEAQ         8(DX), BX
-	CMPQ         BX, CX
-	JG           rest1
-	VMOVUPS      (AX)(DX*4), Y3
-	VSUBPS       Y0, Y3, Y3
-	VMOVUPS      vector_42b20000<>+0(SB), Y4
-	VMINPS       Y3, Y4, Y3
+	LEAQ    8(DI), R9
+	CMPQ    R9, R8
+	JG      rest1
+	VMOVUPS (SI)(DI*4), Y5
+	VMAXPS  Y5, Y1, Y1
+	MOVQ    R9, DI
+	JMP     one1
+
+rest1:
+	SUBQ       DI, R8
+	JZ         done1
+	LEAQ       vector_mask<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    32(R9)(R8*4), Y5
+	VMASKMOVPS (SI)(DI*4), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y0, Y6
+	VMAXPS     Y6, Y1, Y1
+
+done1:
+	VMAXPS       Y3, Y1, Y1
+	VMAXPS       Y4, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPS    $0x4e, X1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPS    $0xb1, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSS       X1, (DX)
+	MOVQ         stride+8(FP), SI
+	LEAQ         (AX)(SI*4), AX
+	ADDQ         $0x10, CX
+	ADDQ         $0x08, DX
+	SUBQ         $0x01, BX
+	JNZ          tops
+	VXORPS       Y0, Y0, Y0
+	MOVQ         x+0(FP), AX
+	MOVQ         seen+32(FP), CX
+	MOVQ         out+40(FP), DX
+	MOVQ         rows+24(FP), BX
+
+weights:
+	MOVQ (CX), R8
+	MOVQ 8(CX), R9
+	MOVQ AX, SI
+	LEAQ (AX)(R8*4), DI
+	XORQ R10, R10
+
+one2:
+	LEAQ    8(R10), R11
+	CMPQ    R11, R8
+	JG      rest2
+	VMOVUPS Y0, (SI)(R10*4)
+	MOVQ    R11, R10
+	JMP     one2
+
+rest2:
+	MOVQ       R8, R11
+	SUBQ       R10, R11
+	JZ         done2
+	LEAQ       vector_mask<>+0(SB), R12
+	NEGQ       R11
+	VMOVUPS    32(R12)(R11*4), Y1
+	VMASKMOVPS Y0, Y1, (SI)(R10*4)
+
+done2:
+	VBROADCASTSS (DX), Y1
+	VXORPS       Y2, Y2, Y2
+	XORQ         SI, SI
+
+one3:
+	LEAQ         8(SI), R10
+	CMPQ         R10, R9
+	JG           rest3
+	VMOVUPS      (DI)(SI*4), Y3
+	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      vector_c2d00000<>+0(SB), Y4
 	VMAXPS       Y3, Y4, Y3
 	VMULPS       vector_3fb8aa3b<>+0(SB), Y3, Y4
@@ -2021,27 +2092,26 @@ one1:
 	VPADDD       vector_0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y1, Y1
-	VMOVUPS      Y6, (AX)(DX*4)
-	MOVQ         BX, DX
-	JMP          one1
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      Y6, (DI)(SI*4)
+	MOVQ         R10, SI
+	JMP          one3
 
-rest1:
-	SUBQ         DX, CX
-	JZ           done1
-	LEAQ         vector_mask<>+0(SB), BX
-	NEGQ         CX
-	VMOVUPS      32(BX)(CX*4), Y3
-	VMASKMOVPS   (AX)(DX*4), Y3, Y4
-	VSUBPS       Y0, Y4, Y4
-	VMOVUPS      vector_42b20000<>+0(SB), Y0
-	VMINPS       Y4, Y0, Y4
-	VMOVUPS      vector_c2d00000<>+0(SB), Y0
-	VMAXPS       Y4, Y0, Y4
-	VMULPS       vector_3fb8aa3b<>+0(SB), Y4, Y0
-	VROUNDPS     $0x08, Y0, Y0
-	VFNMADD231PS vector_3f318000<>+0(SB), Y0, Y4
-	VFNMADD231PS vector_b95e8083<>+0(SB), Y0, Y4
+rest3:
+	MOVQ         R9, R10
+	SUBQ         SI, R10
+	JZ           done3
+	LEAQ         vector_mask<>+0(SB), R11
+	NEGQ         R10
+	VMOVUPS      32(R11)(R10*4), Y3
+	VMASKMOVPS   (DI)(SI*4), Y3, Y4
+	VSUBPS       Y1, Y4, Y4
+	VMOVUPS      vector_c2d00000<>+0(SB), Y1
+	VMAXPS       Y4, Y1, Y4
+	VMULPS       vector_3fb8aa3b<>+0(SB), Y4, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VFNMADD231PS vector_3f318000<>+0(SB), Y1, Y4
+	VFNMADD231PS vector_b95e8083<>+0(SB), Y1, Y4
 	VMOVUPS      vector_3ab5112b<>+0(SB), Y6
 	VFMADD213PS  vector_3c091d81<>+0(SB), Y4, Y6
 	VFMADD213PS  vector_3d2aac7c<>+0(SB), Y4, Y6
@@ -2050,27 +2120,57 @@ rest1:
 	VMULPS       Y4, Y4, Y5
 	VFMADD213PS  Y4, Y5, Y6
 	VADDPS       vector_3f800000<>+0(SB), Y6, Y6
-	VCVTPS2DQ    Y0, Y0
-	VPSRAD       $0x01, Y0, Y4
-	VPSUBD       Y4, Y0, Y0
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y4
+	VPSUBD       Y4, Y1, Y1
 	VPADDD       vector_0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y4, Y6, Y6
-	VPADDD       vector_0000007f<>+0(SB), Y0, Y0
-	VPSLLD       $0x17, Y0, Y0
-	VMULPS       Y0, Y6, Y6
-	VBLENDVPS    Y3, Y6, Y2, Y6
-	VADDPS       Y6, Y1, Y1
-	VMASKMOVPS   Y6, Y3, (AX)(DX*4)
+	VPADDD       vector_0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y6, Y6
+	VBLENDVPS    Y3, Y6, Y0, Y6
+	VADDPS       Y6, Y2, Y2
+	VMASKMOVPS   Y6, Y3, (DI)(SI*4)
 
-done1:
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0x4e, X1, X0
-	VADDPS       X0, X1, X1
-	VPERMILPS    $0xb1, X1, X0
-	VADDPS       X0, X1, X1
-	MOVSS        X1, ret+32(FP)
+done3:
+	VEXTRACTF128 $0x01, Y2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0x4e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0xb1, X2, X1
+	VADDPS       X1, X2, X2
+	VMOVSS       X2, 4(DX)
+	MOVQ         width+16(FP), R10
+	LEAQ         (DI)(R9*4), SI
+	SUBQ         R8, R10
+	SUBQ         R9, R10
+	XORQ         DI, DI
+
+one4:
+	LEAQ    8(DI), R8
+	CMPQ    R8, R10
+	JG      rest4
+	VMOVUPS Y0, (SI)(DI*4)
+	MOVQ    R8, DI
+	JMP     one4
+
+rest4:
+	MOVQ       R10, R8
+	SUBQ       DI, R8
+	JZ         done4
+	LEAQ       vector_mask<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    32(R9)(R8*4), Y1
+	VMASKMOVPS Y0, Y1, (SI)(DI*4)
+
+done4:
+	MOVQ stride+8(FP), SI
+	LEAQ (AX)(SI*4), AX
+	ADDQ $0x10, CX
+	ADDQ $0x08, DX
+	SUBQ $0x01, BX
+	JNZ  weights
 	VZEROUPPER
 	RET
 

@@ -38,18 +38,6 @@ func AbsMax(level isa.Level, x []float32) float32 {
 	}
 }
 
-// Maximum is the largest element, -Inf of none; a NaN may be passed over.
-func Maximum(level isa.Level, x []float32) float32 {
-	switch level {
-	case isa.AVX512:
-		return maximumAVX512(x)
-	case isa.AVX2:
-		return maximumAVX2(x)
-	default:
-		return maximumPortable(x)
-	}
-}
-
 func swiglu(level isa.Level, dst, gate, up []float32) {
 	switch level {
 	case isa.AVX512:
@@ -61,15 +49,14 @@ func swiglu(level isa.Level, dst, gate, up []float32) {
 	}
 }
 
-// ExpSum replaces x by exp(x-top) and returns the sum, which is NaN if one is.
-func ExpSum(level isa.Level, x []float32, top float32) float32 {
+func softmax(level isa.Level, x []float32, stride, width int, seen []Seen, out []Softmax) {
 	switch level {
 	case isa.AVX512:
-		return expSumAVX512(x, top)
+		softmaxAVX512(&x[0], stride, width, len(seen), &seen[0].First, &out[0].Top)
 	case isa.AVX2:
-		return expSumAVX2(x, top)
+		softmaxAVX2(&x[0], stride, width, len(seen), &seen[0].First, &out[0].Top)
 	default:
-		return expSumPortable(x, top)
+		softmaxPortable(x, stride, width, seen, out)
 	}
 }
 

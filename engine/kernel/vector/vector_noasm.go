@@ -11,13 +11,11 @@ func scaleBy(_ isa.Level, dst, x, w []float32, f float32) { scaleByPortable(dst,
 // AbsMax is the largest magnitude in x, 0 of none, NaN if one is NaN.
 func AbsMax(_ isa.Level, x []float32) float32 { return absMaxPortable(x) }
 
-// Maximum is the largest element, -Inf of none; a NaN may be passed over.
-func Maximum(_ isa.Level, x []float32) float32 { return maximumPortable(x) }
-
 func swiglu(_ isa.Level, dst, gate, up []float32) { swigluPortable(dst, gate, up) }
 
-// ExpSum replaces x by exp(x-top) and returns the sum, which is NaN if one is.
-func ExpSum(_ isa.Level, x []float32, top float32) float32 { return expSumPortable(x, top) }
+func softmax(_ isa.Level, x []float32, stride, width int, seen []Seen, out []Softmax) {
+	softmaxPortable(x, stride, width, seen, out)
+}
 
 func ropeNeox(_ isa.Level, x, cos, sin []float32, heads, headDim int) {
 	ropeNeoxPortable(x, cos, sin, heads, headDim)

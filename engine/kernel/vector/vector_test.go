@@ -138,7 +138,7 @@ func TestExpIsExactToTwoUlp(t *testing.T) {
 				x[i] = float32(lo + 0.5*float64(i)/float64(len(x)))
 			}
 			y := slices.Clone(x)
-			ExpSum(level, y, 0)
+			BlockWeights(level, make([]float64, ReduceBlocks(len(y))), y, 0, 1)
 			for i, got := range y {
 				want := math.Exp(float64(x[i]))
 				switch {
@@ -158,16 +158,19 @@ func TestExpIsExactToTwoUlp(t *testing.T) {
 		if worst > 2e-7 {
 			t.Errorf("%v: relative error of Exp up to %.3g", level, worst)
 		}
-		edge := []float32{float32(math.Inf(-1)), float32(math.Inf(1)), float32(math.NaN()), -1e30, 1e30, 0}
-		ExpSum(level, edge, 0)
-		if edge[0] != 0 || !math.IsInf(float64(edge[1]), 1) || edge[2] == edge[2] || edge[3] != 0 ||
-			!math.IsInf(float64(edge[4]), 1) || edge[5] != 1 {
-			t.Errorf("%v: Exp of -Inf, Inf, NaN, -1e30, 1e30, 0 is %v", level, edge)
+		edge := []float32{float32(math.Inf(-1)), float32(math.Inf(1)), -1e30, 1e30, 0}
+		BlockWeights(level, make([]float64, 1), edge, 0, 1)
+		if edge[0] != 0 || !math.IsInf(float64(edge[1]), 1) || edge[2] != 0 || !math.IsInf(float64(edge[3]), 1) || edge[4] != 1 {
+			t.Errorf("%v: Exp of -Inf, Inf, -1e30, 1e30, 0 is %v", level, edge)
 		}
 	}
 }
 
-func softmaxOf(level isa.Level, s []float32) float32 { return ExpSum(level, s, Maximum(level, s)) }
+func softmaxOf(level isa.Level, s []float32) Softmax {
+	var out [1]Softmax
+	Weigh(level, s, len(s), len(s), []Seen{{0, len(s)}}, out[:])
+	return out[0]
+}
 
 func TestSoftmaxEqualsTheDefinition(t *testing.T) {
 	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
@@ -177,7 +180,7 @@ func TestSoftmaxEqualsTheDefinition(t *testing.T) {
 		}
 		x := slices.Clone(s)
 		top := float64(slices.Max(s))
-		sum := softmaxOf(level, s)
+		got := softmaxOf(level, s)
 		checkGuard(t, s)
 		want := 0.0
 		for i := range x {
@@ -185,14 +188,50 @@ func TestSoftmaxEqualsTheDefinition(t *testing.T) {
 			want += e
 			closeTo(t, fmt.Sprint("weight of ", x[i]), s[i], e, 3e-7+1e-7*math.Abs(float64(x[i])-top))
 		}
-		closeTo(t, fmt.Sprint("sum of ", n), sum, want, 3e-6)
+		closeTo(t, fmt.Sprint("sum of ", n), got.Sum, want, 3e-6)
+		if got.Top != float32(top) {
+			t.Errorf("the top of %d is %g, want %g", n, got.Top, top)
+		}
 	})
 	for _, level := range isa.Levels() {
-		if sum := softmaxOf(level, []float32{1, float32(math.NaN()), 2}); sum == sum {
-			t.Errorf("%v: a NaN among the scores: sum %v", level, sum)
+		for _, odd := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+			if s := softmaxOf(level, []float32{1, odd, 2}); s.Sum == s.Sum {
+				t.Errorf("%v: %v among the scores: sum %v", level, odd, s.Sum)
+			}
 		}
-		if sum := softmaxOf(level, nil); sum != 0 {
-			t.Errorf("%v: sum of nothing: %v", level, sum)
+		if s := softmaxOf(level, nil); s.Sum != 0 {
+			t.Errorf("%v: sum of nothing: %v", level, s.Sum)
+		}
+		low := []float32{0, -50, -104, -1e30, float32(math.Inf(-1))}
+		if s := softmaxOf(level, low); s.Sum != 1 || low[0] != 1 || low[1] == 0 || low[2] != 0 || low[3] != 0 || low[4] != 0 {
+			t.Errorf("%v: weights of 0, -50, -104, -1e30, -Inf are %v", level, low)
+		}
+	}
+}
+
+// Rows have the bits that each has alone, what does not count is zero, and nothing is written beyond a row's width.
+func TestRowsAreWeighedEachByItself(t *testing.T) {
+	const stride = 91
+	r := rand.New(rand.NewPCG(31, 1))
+	for _, level := range isa.Levels() {
+		for width := range stride {
+			x, seen := randoms(r, 5*stride), make([]Seen, 5)
+			for i := range seen {
+				seen[i].First = r.IntN(width + 1)
+				seen[i].N = r.IntN(width - seen[i].First + 1)
+			}
+			seen[2] = Seen{N: width}
+			got, out := slices.Clone(x), make([]Softmax, len(seen))
+			Weigh(level, got, stride, width, seen, out)
+			for i, s := range seen {
+				row, want := got[i*stride:(i+1)*stride], slices.Clone(x[i*stride:(i+1)*stride])
+				alone := softmaxOf(level, want[s.First:s.First+s.N])
+				clear(want[:s.First])
+				clear(want[s.First+s.N : width])
+				if !slices.Equal(row, want) || out[i].Sum != alone.Sum || s.N > 0 && out[i].Top != alone.Top {
+					t.Fatalf("%v: row %d with scores %+v of %d differs from the same scores alone", level, i, s, width)
+				}
+			}
 		}
 	}
 }
