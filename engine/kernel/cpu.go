@@ -80,6 +80,9 @@ func (c *CPU) DriveBriefly(step func() (more bool)) { c.member.DriveBriefly(step
 // Ready says that the engine has a step to do. It may be called from any goroutine.
 func (c *CPU) Ready() { c.member.Ready() }
 
+// Wanted reports whether another engine has a brief step to do, see [pool.Member.Wanted].
+func (c *CPU) Wanted() bool { return c.member.Wanted() }
+
 // Run does a job of the caller's own on the pool.
 func (c *CPU) Run(job pool.Job, items, grain int) { c.member.Run(job, items, grain) }
 

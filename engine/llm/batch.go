@@ -17,7 +17,6 @@ type batch struct {
 	output []int // rows whose hidden state is wanted, in ascending order
 
 	x, q   []float32  // [rows][...]
-	att    []float32  // [rows of a block][...]
 	angles []rotation // one per rotation of the plan
 	hidden []float32  // [len(output)][width]
 	scratch
@@ -25,16 +24,16 @@ type batch struct {
 	kept   *batch  // the rows of output, in the last layer
 	blocks []block // see blockwise
 	views  []batch // of workers, each with its own scratch
-	round  round
+	line   *pipeline
 }
 
 // scratch is the memory that a block of rows passes through.
 type scratch struct {
-	k, v, gate []float32     // [rows of a block][...]
-	branch     []float32     // likewise, of models whose branches have norms
-	mixing     mixing        // of models with experts
-	mostBlock  int           // rows
-	part       []attend.Span // the spans of a block
+	k, v, att, gate []float32     // [rows of a block][...]
+	branch          []float32     // likewise, of models whose branches have norms
+	mixing          mixing        // of models with experts
+	mostBlock       int           // rows
+	part            []attend.Span // the spans of a block
 }
 
 // rotation is how far each pair of a row turns under one of the plan's ropes.
@@ -137,7 +136,6 @@ func (b *batch) reserve(m *model, blockRows int) {
 	}
 	grow(&b.x, rows*m.width)
 	grow(&b.q, rows*q)
-	grow(&b.att, blockRows*q)
 	b.scratch.reserve(m, blockRows)
 	grow(&b.hidden, len(b.output)*m.width)
 	if len(b.angles) < len(m.ropes) {
@@ -150,14 +148,15 @@ func (b *batch) reserve(m *model, blockRows int) {
 }
 
 func (s *scratch) reserve(m *model, rows int) {
-	kv, ffn := 0, 0
+	q, kv, ffn := 0, 0, 0
 	s.mostBlock = rows
 	for i := range m.layers {
 		a := &m.layers[i].attention
-		kv, ffn = max(kv, a.kvHeads*a.headDim), max(ffn, m.layers[i].feed.width)
+		q, kv, ffn = max(q, a.heads*a.headDim), max(kv, a.kvHeads*a.headDim), max(ffn, m.layers[i].feed.width)
 	}
 	grow(&s.k, rows*kv)
 	grow(&s.v, rows*kv)
+	grow(&s.att, rows*q)
 	grow(&s.gate, rows*ffn)
 	if m.branches {
 		grow(&s.branch, rows*m.width)

@@ -13,15 +13,12 @@ import (
 
 // twoSteps computes three prompts in one step and the token after each in a second one, and
 // returns the hidden states of the first step's wanted rows and of the second step. On
-// several threads the first step's rows, leastApart and more, pass through the layers in blocks.
+// several threads the first step's rows pass through the layers in blocks.
 func twoSteps(t *testing.T, m *model, level isa.Level, kvType attend.KVType, threads int, wanted []int) (first, second []float32) {
 	t.Helper()
 	c := kernel.NewCPU(threads, level)
 	defer c.Close()
-	kv, err := attend.NewKV(attend.KVShape{Type: kvType, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: 16, Blocks: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kv := smallKV(t, m, kvType)
 	defer kv.Close()
 	var b, after batch
 	next := kvcache.BlockID(1)
@@ -42,6 +39,111 @@ func twoSteps(t *testing.T, m *model, level isa.Level, kvType attend.KVType, thr
 	m.forward(c, kv, &b)
 	m.forward(c, kv, &after)
 	return b.hidden, after.hidden
+}
+
+func smallKV(t *testing.T, m *model, typ attend.KVType) *attend.KV {
+	t.Helper()
+	kv, err := attend.NewKV(attend.KVShape{Type: typ, Layers: m.depth, KVHeads: m.kvHeads, HeadDim: m.headDim, BlockTokens: 16, Blocks: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
+}
+
+// texts is a batch of texts of which every row sees all.
+func texts(lengths ...int) *batch {
+	var b batch
+	next := kvcache.BlockID(1)
+	for s, n := range lengths {
+		var blocks []kvcache.BlockID
+		for range n/16 + 1 {
+			blocks, next = append(blocks, next), next+1
+		}
+		tokens := make([]int32, n)
+		for i := range tokens {
+			tokens[i] = int32(i*i*5+i+13*s) % tinyVocab
+		}
+		for r := b.addText(tokens, nil, false, blocks, 16); r < len(b.tokens); r++ {
+			b.output = append(b.output, r)
+		}
+	}
+	return &b
+}
+
+// A block whose rows see all of their text waits for all of it.
+func TestBlocksOfTextsSeeAllOfThem(t *testing.T) {
+	m := load(t, families[0].file(t))
+	var want []float32
+	for _, threads := range []int{1, 2, 3} {
+		c, kv, b := kernel.NewCPU(threads, isa.Auto), smallKV(t, m, attend.KVF16), texts(9, 150, 200, 30)
+		m.forward(c, kv, b)
+		c.Close()
+		_ = kv.Close()
+		if want == nil {
+			want = b.hidden
+			continue
+		}
+		if !slices.Equal(b.hidden, want) {
+			t.Errorf("%d threads: other bits than on one", threads)
+		}
+		for i, last := range b.line.needs {
+			r := b.blocks[i]
+			for _, s := range b.spans {
+				if s.Row < r.hi && s.Row+s.Count > r.lo && b.blocks[last].hi < s.Row+s.Count {
+					t.Errorf("%d threads: block %v waits for %v, its text ends at %d", threads, r, b.blocks[last], s.Row+s.Count)
+				}
+			}
+		}
+	}
+}
+
+// Rounds that end early, because somebody else wants the pool all the time, go on where they ended, and each of them gets on.
+func TestPausedBlocksGoOn(t *testing.T) {
+	m := load(t, families[0].file(t))
+	c, kv, b, plain := kernel.NewCPU(2, isa.Auto), smallKV(t, m, attend.KVF16), texts(400), texts(400)
+	defer c.Close()
+	defer kv.Close()
+	m.forward(c, kv, plain)
+	m.begin(c, b, len(b.tokens))
+	b.cut(m, c)
+	j := &pipeline{}
+	j.begin(m, c, kv, b, len(m.layers))
+	j.wanted = func() bool { return true }
+	rounds := 0
+	for ; j.next < j.end; rounds++ {
+		before := j.next
+		if j.round(); j.next == before {
+			t.Fatal("a round did nothing")
+		}
+	}
+	m.hiddenStates(c, b)
+	if rounds < len(m.layers) || !slices.Equal(b.hidden, plain.hidden) {
+		t.Errorf("%d rounds of %d stages of blocks, the same bits: %v", rounds, j.end, slices.Equal(b.hidden, plain.hidden))
+	}
+}
+
+// A panic in one block ends the round, also of workers that wait for the block, and a later step is sound.
+func TestAPanicEndsThePipeline(t *testing.T) {
+	m := load(t, families[0].file(t))
+	c, kv := kernel.NewCPU(3, isa.Auto), smallKV(t, m, attend.KVF16)
+	defer c.Close()
+	defer kv.Close()
+	want, b := texts(400), texts(400)
+	m.forward(c, kv, want)
+	blocks := b.spans[0].Blocks
+	b.spans[0].Blocks = blocks[:3] // attention runs out of them
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("rows beyond their blocks attended")
+			}
+		}()
+		m.forward(c, kv, b)
+	}()
+	b.spans[0].Blocks = blocks
+	if m.forward(c, kv, b); !slices.Equal(b.hidden, want.hidden) {
+		t.Error("other bits after a panic")
+	}
 }
 
 // A row's hidden state has the same bits whichever others are wanted, and rows that nobody wants
@@ -83,26 +185,27 @@ func TestRowsThatNobodyWantsChangeNothing(t *testing.T) {
 	}
 }
 
-// Every row is in one block, and no block is much larger than a panel where rows end.
+// Every row is in one block, and there are enough blocks for all workers.
 func TestBlocksCoverTheRows(t *testing.T) {
 	m := load(t, families[0].file(t))
 	for _, threads := range []int{2, 3} {
 		c := kernel.NewCPU(threads, isa.Auto)
 		defer c.Close()
-		if !m.apart(c, leastApart) {
-			t.Fatalf("no rows pass in blocks on %d threads", threads)
+		least := 2 * threads * leastBlockRows
+		if m.apart(c, least-1) || !m.apart(c, least) {
+			t.Fatalf("%d threads: %d rows pass in blocks, %d do not", threads, least-1, least)
 		}
-		for rows := leastApart; rows <= 600; rows += 7 {
+		for rows := least; rows <= 600; rows += 7 {
 			b := batch{tokens: make([]int32, rows)}
 			b.cut(m, c)
 			at := 0
 			for _, r := range b.blocks {
-				if r.lo != at || r.rows() < 1 || r.rows() > blockRows {
+				if r.lo != at || r.rows() < 1 || r.rows() > mostBlockRows {
 					t.Fatalf("%d rows on %d threads: blocks %v", rows, threads, b.blocks)
 				}
 				at = r.hi
 			}
-			if at != rows || len(b.blocks) < threads {
+			if at != rows || len(b.blocks) < 2*threads {
 				t.Fatalf("%d rows on %d threads: blocks %v", rows, threads, b.blocks)
 			}
 		}

@@ -78,6 +78,12 @@ func (l *Member) Run(job Job, items, grain int) {
 	}
 }
 
+// Wanted reports whether a step of another member is due that runs inside of this member's steps, and waits for the end of the round: a
+// job that could go on for long does well to end then.
+func (l *Member) Wanted() bool {
+	return !l.brief && l.step != nil && l.pool.turns.brief.Load() > 0 && l.pool.turns.due(l, now())
+}
+
 // enter returns when it is the turn of this member, which has no steps.
 func (l *Member) enter() {
 	if !l.pool.turns.take(l, now()) {

@@ -233,6 +233,20 @@ func (p *Pool) spun(worker int, last uint64) bool {
 	return false
 }
 
+// Pause lets a moment go by in a job that waits for what another worker of its round computes; polls is how many have gone by:
+// the first ones awake, later ones leaving the processor to others.
+func Pause(polls int) {
+	const awake, yielding = 1 << 10, 1 << 12
+	switch {
+	case polls < awake:
+		pause()
+	case polls < yielding:
+		runtime.Gosched()
+	default:
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
 // rouse wakes a worker if it is parked. The flag is cleared by exactly one
 // side, so a wake-up is neither lost nor left behind.
 func (p *Pool) rouse(worker int) {

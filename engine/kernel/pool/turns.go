@@ -102,6 +102,14 @@ func (t *turns) interrupt(now int64) *Member {
 	return t.briefly(long, now)
 }
 
+// due reports whether interrupt would give the turn of the holder to another member.
+func (t *turns) due(long *Member, now int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.least(true)
+	return i >= 0 && t.waiting[i].used <= long.used+(now-t.since)/long.weight
+}
+
 // interrupted ends a step that interrupted that of long, and returns the next as
 // interrupt does.
 func (t *turns) interrupted(long *Member, more bool, now int64) *Member {
