@@ -14,34 +14,44 @@ const rotateValues = 64
 // rotate does the steps whose two values lie in one register with a swap and a multiplication by
 // signs, the others register by register.
 func (a *attention) rotate() {
-	a.function("rotate", "(dst, x *float32, n, headDim, heads int, factors *float32)",
-		"%s writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at least.")
-	dst, x, bytes, head := a.param("dst"), a.param("x"), a.param("n"), a.param("headDim")
-	heads, factors := a.param("heads"), a.param("factors")
+	a.function("rotate", "(dst, x *float32, n, headDim, heads, rows, dstSkip, xSkip int, factors *float32)",
+		"%s writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at "+
+			"least. Rows of heads are so many floats apart.")
+	dst, x, bytes, factors := a.param("dst"), a.param("x"), a.param("n"), a.param("factors")
 	a.SHLQ(operand.U8(2), bytes)
-	a.SHLQ(operand.U8(2), head)
 	var signs []reg.VecVirtual
 	for h := 1; h < a.floats(); h *= 2 {
 		signs = append(signs, a.signs(h))
 	}
-	factor, left := a.vec(), a.GP64()
-	a.times("heads", heads, 1, func() {
-		a.VBROADCASTSS(at(factors, 0), factor)
-		a.ADDQ(operand.U8(4), factors)
-		a.MOVQ(head, left)
-		a.CMPQ(bytes, operand.I32(4*rotateValues))
-		a.JE(operand.LabelRef("few"))
-		a.JG(operand.LabelRef("many"))
-		a.times("half", left, 4*rotateValues/2, func() { a.rotateRun(rotateValues/2, dst, x, signs, factor) })
-		a.JMP(operand.LabelRef("done"))
-		a.Label("few")
-		a.times("run", left, 4*rotateValues, func() { a.rotateRun(rotateValues, dst, x, signs, factor) })
-		a.JMP(operand.LabelRef("done"))
-		a.Label("many")
-		a.rotateMany(dst, x, bytes, left, signs, factor)
-		a.Label("done")
+	a.times("rows", a.param("rows"), 1, func() {
+		a.times("heads", a.param("heads"), 1, func() { a.rotateHead(dst, x, bytes, factors, signs) })
+		for _, skip := range []struct {
+			by string
+			p  reg.Register
+		}{{"dstSkip", dst}, {"xSkip", x}} {
+			a.LEAQ(operand.Mem{Base: skip.p, Index: a.param(skip.by), Scale: 4}, skip.p)
+		}
 	})
 	a.end()
+}
+
+// rotateHead rotates all values of a head; dst, x and factors move on.
+func (a *attention) rotateHead(dst, x, bytes, factors reg.Register, signs []reg.VecVirtual) {
+	factor, left := a.vec(), a.param("headDim")
+	a.VBROADCASTSS(at(factors, 0), factor)
+	a.ADDQ(operand.U8(4), factors)
+	a.SHLQ(operand.U8(2), left)
+	a.CMPQ(bytes, operand.I32(4*rotateValues))
+	a.JE(operand.LabelRef("few"))
+	a.JG(operand.LabelRef("many"))
+	a.times("half", left, 4*rotateValues/2, func() { a.rotateRun(rotateValues/2, dst, x, signs, factor) })
+	a.JMP(operand.LabelRef("done"))
+	a.Label("few")
+	a.times("run", left, 4*rotateValues, func() { a.rotateRun(rotateValues, dst, x, signs, factor) })
+	a.JMP(operand.LabelRef("done"))
+	a.Label("many")
+	a.rotateMany(dst, x, bytes, left, signs, factor)
+	a.Label("done")
 }
 
 // rotateMany rotates runs of more values than registers hold, until left is used up; dst and x move on.

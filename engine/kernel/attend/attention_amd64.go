@@ -49,10 +49,10 @@ func mixF32AVX512(out *float32, weights *float32, headDim int, data *byte, tiles
 //go:noescape
 func blendAVX512(acc []float32, x []float32, a float32, b float32)
 
-// rotateAVX512 writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at least.
+// rotateAVX512 writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at least. Rows of heads are so many floats apart.
 //
 //go:noescape
-func rotateAVX512(dst *float32, x *float32, n int, headDim int, heads int, factors *float32)
+func rotateAVX512(dst *float32, x *float32, n int, headDim int, heads int, rows int, dstSkip int, xSkip int, factors *float32)
 
 // unpackAVX512 writes the nibbles of each 64 bytes of src as 128 bytes, the low ones first, plus the four bytes of offset; next is prefetched.
 //
@@ -104,10 +104,10 @@ func mixF32AVX2(out *float32, weights *float32, headDim int, data *byte, tiles *
 //go:noescape
 func blendAVX2(acc []float32, x []float32, a float32, b float32)
 
-// rotateAVX2 writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at least.
+// rotateAVX2 writes factors[i] times the Walsh-Hadamard transform of each n values of head i, which is not scaled; n is a power of two, 32 at least. Rows of heads are so many floats apart.
 //
 //go:noescape
-func rotateAVX2(dst *float32, x *float32, n int, headDim int, heads int, factors *float32)
+func rotateAVX2(dst *float32, x *float32, n int, headDim int, heads int, rows int, dstSkip int, xSkip int, factors *float32)
 
 // unpackAVX2 writes the nibbles of each 64 bytes of src as 128 bytes, the low ones first, plus the four bytes of offset; next is prefetched.
 //

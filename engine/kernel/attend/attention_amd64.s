@@ -1848,26 +1848,28 @@ done1:
 	VZEROUPPER
 	RET
 
-// func rotateAVX512(dst *float32, x *float32, n int, headDim int, heads int, factors *float32)
+// func rotateAVX512(dst *float32, x *float32, n int, headDim int, heads int, rows int, dstSkip int, xSkip int, factors *float32)
 // Requires: AVX, AVX512F
-TEXT ·rotateAVX512(SB), NOSPLIT, $0-48
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-72
 	MOVQ    dst+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
-	MOVQ    headDim+24(FP), BX
-	MOVQ    heads+32(FP), SI
-	MOVQ    factors+40(FP), DI
+	MOVQ    factors+64(FP), BX
 	SHLQ    $0x02, DX
-	SHLQ    $0x02, BX
 	VMOVUPS attention_signs1<>+0(SB), Z0
 	VMOVUPS attention_signs2<>+0(SB), Z1
 	VMOVUPS attention_signs4<>+0(SB), Z2
 	VMOVUPS attention_signs8<>+0(SB), Z3
+	MOVQ    rows+40(FP), SI
+
+rows:
+	MOVQ heads+32(FP), DI
 
 heads:
-	VBROADCASTSS (DI), Z4
-	ADDQ         $0x04, DI
-	MOVQ         BX, R8
+	MOVQ         headDim+24(FP), R8
+	VBROADCASTSS (BX), Z4
+	ADDQ         $0x04, BX
+	SHLQ         $0x02, R8
 	CMPQ         DX, $+256
 	JE           few
 	JG           many
@@ -2068,8 +2070,14 @@ all:
 	JNZ     many
 
 done:
-	SUBQ $+1, SI
+	SUBQ $+1, DI
 	JNZ  heads
+	MOVQ dstSkip+48(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ xSkip+56(FP), DI
+	LEAQ (CX)(DI*4), CX
+	SUBQ $+1, SI
+	JNZ  rows
 	VZEROUPPER
 	RET
 
@@ -4848,25 +4856,27 @@ DATA attention_mask<>+56(SB)/4, $0x00000000
 DATA attention_mask<>+60(SB)/4, $0x00000000
 GLOBL attention_mask<>(SB), RODATA|NOPTR, $64
 
-// func rotateAVX2(dst *float32, x *float32, n int, headDim int, heads int, factors *float32)
+// func rotateAVX2(dst *float32, x *float32, n int, headDim int, heads int, rows int, dstSkip int, xSkip int, factors *float32)
 // Requires: AVX, FMA3
-TEXT ·rotateAVX2(SB), NOSPLIT, $0-48
+TEXT ·rotateAVX2(SB), NOSPLIT, $0-72
 	MOVQ    dst+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
-	MOVQ    headDim+24(FP), BX
-	MOVQ    heads+32(FP), SI
-	MOVQ    factors+40(FP), DI
+	MOVQ    factors+64(FP), BX
 	SHLQ    $0x02, DX
-	SHLQ    $0x02, BX
 	VMOVUPS attention_signs1<>+0(SB), Y0
 	VMOVUPS attention_signs2<>+0(SB), Y1
 	VMOVUPS attention_signs4<>+0(SB), Y2
+	MOVQ    rows+40(FP), SI
+
+rows:
+	MOVQ heads+32(FP), DI
 
 heads:
-	VBROADCASTSS (DI), Y3
-	ADDQ         $0x04, DI
-	MOVQ         BX, R8
+	MOVQ         headDim+24(FP), R8
+	VBROADCASTSS (BX), Y3
+	ADDQ         $0x04, BX
+	SHLQ         $0x02, R8
 	CMPQ         DX, $+256
 	JE           few
 	JG           many
@@ -5171,8 +5181,14 @@ all:
 	JNZ     many
 
 done:
-	SUBQ $+1, SI
+	SUBQ $+1, DI
 	JNZ  heads
+	MOVQ dstSkip+48(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ xSkip+56(FP), DI
+	LEAQ (CX)(DI*4), CX
+	SUBQ $+1, SI
+	JNZ  rows
 	VZEROUPPER
 	RET
 

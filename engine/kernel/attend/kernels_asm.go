@@ -147,14 +147,15 @@ func fetch(level isa.Level, x []float32, n, width, rows int) {
 }
 
 // rotateHeads rotates heads of a multiple of 32 values, one or more of them.
-func rotateHeads(level isa.Level, dst, x []float32, headDim int, factors []float32) {
+func rotateHeads(level isa.Level, dst, x []float32, r headRows, factors []float32) {
+	n, rows, width := rotated(r.headDim), len(factors)/r.heads, r.heads*r.headDim
 	switch level {
 	case isa.AVX512:
-		rotateAVX512(&dst[0], &x[0], rotated(headDim), headDim, len(factors), &factors[0])
+		rotateAVX512(&dst[0], &x[0], n, r.headDim, r.heads, rows, r.dst-width, r.x-width, &factors[0])
 	case isa.AVX2:
-		rotateAVX2(&dst[0], &x[0], rotated(headDim), headDim, len(factors), &factors[0])
+		rotateAVX2(&dst[0], &x[0], n, r.headDim, r.heads, rows, r.dst-width, r.x-width, &factors[0])
 	default:
-		rotateHeadsPortable(dst, x, headDim, factors)
+		rotateHeadsPortable(dst, x, r, factors)
 	}
 }
 

@@ -48,8 +48,8 @@ func halveEights(_ isa.Level, dst []byte, x []float32) { halvePortable(dst, x) }
 
 func fetch(isa.Level, []float32, int, int, int) {}
 
-func rotateHeads(_ isa.Level, dst, x []float32, headDim int, factors []float32) {
-	rotateHeadsPortable(dst, x, headDim, factors)
+func rotateHeads(_ isa.Level, dst, x []float32, r headRows, factors []float32) {
+	rotateHeadsPortable(dst, x, r, factors)
 }
 
 func unpack(_ isa.Level, dst, src, _ []byte, offset uint32) { unpackPortable(dst, src, offset) }

@@ -15,15 +15,30 @@ func rotated(headDim int) int { return headDim & -headDim }
 // rotate leaves the rotations of as many heads as there are factors in dst, which may be x, each times its factor. Sums are added up in
 // one order at every level. A value that is not finite makes all that it meets so.
 func rotate(level isa.Level, dst, x []float32, factors ...float32) {
-	headDim := len(x) / len(factors)
-	rotateHeads(level, dst[:len(x)], x, headDim, factors)
+	r := headRows{headDim: len(x) / len(factors), heads: len(factors), dst: len(x), x: len(x)}
+	rotateRows(level, dst[:len(x)], x, r, factors)
 }
 
-func rotateHeadsPortable(dst, x []float32, headDim int, factors []float32) {
-	copy(dst, x)
-	n := rotated(headDim)
-	for i := 0; i < len(dst); i += n {
-		rotatePortable(dst[i:i+n], factors[i/headDim])
+// headRows are rows of so many heads, which are neighbours, in two slices: so many floats apart in dst, and in x.
+type headRows struct {
+	headDim, heads int
+	dst, x         int
+}
+
+// rotateRows rotates rows of heads, a factor for each head of each row, one row or more.
+func rotateRows(level isa.Level, dst, x []float32, r headRows, factors []float32) {
+	last, width := len(factors)/r.heads-1, r.heads*r.headDim
+	rotateHeads(level, dst[:last*r.dst+width], x[:last*r.x+width], r, factors)
+}
+
+func rotateHeadsPortable(dst, x []float32, r headRows, factors []float32) {
+	n := rotated(r.headDim)
+	for i, factor := range factors {
+		to := dst[i/r.heads*r.dst+i%r.heads*r.headDim:][:r.headDim]
+		copy(to, x[i/r.heads*r.x+i%r.heads*r.headDim:])
+		for k := 0; k < len(to); k += n {
+			rotatePortable(to[k:k+n], factor)
+		}
 	}
 }
 

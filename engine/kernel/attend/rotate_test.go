@@ -57,7 +57,7 @@ func TestRotateIsTheHadamardTransform(t *testing.T) {
 
 func TestHeadsAreRotatedEachByItself(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	factors := []float32{1, 0.5, -3}
+	factors := []float32{1, 0.5, -3, 2}
 	for _, d := range []int{32, 64, 96, 128, 256, 384} {
 		x := randoms(r, len(factors)*d)
 		for _, level := range isa.Levels() {
@@ -68,6 +68,13 @@ func TestHeadsAreRotatedEachByItself(t *testing.T) {
 				if !slices.Equal(got[h*d:(h+1)*d], one) {
 					t.Errorf("%v: head %d of %d values is rotated to other bits in company", level, h, d)
 				}
+			}
+			apart, want := make([]float32, 2*5*d), make([]float32, 2*5*d) // rows of two heads, five heads apart
+			rotateRows(level, apart, x, headRows{d, 2, 5 * d, 2 * d}, factors)
+			copy(want, got[:2*d])
+			copy(want[5*d:], got[2*d:])
+			if !slices.Equal(apart, want) {
+				t.Errorf("%v: rows of heads of %d values are not where they belong", level, d)
 			}
 		}
 	}

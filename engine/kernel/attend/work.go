@@ -25,7 +25,7 @@ type attendWork struct {
 	fresh  bool             // acc and all hold no segment yet
 	codes  weightCodes
 	turned []float32                          // [lanes][HeadDim]: rotated queries
-	scale  []float32                          // of the rotations of a row's heads
+	scale  []float32                          // [lanes], of rotations
 	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
 	opened []byte                             // of q4_0: a segment's tiles, unpacked
 	data   []byte                             // the tiles that kernels read: opened, or the store
@@ -85,9 +85,10 @@ func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	}
 }
 
-// vectors returns the places in q or out of the query heads of a row, which are neighbours; lane is the first of them.
-func (w *attendWork) vectors(x []float32, lane int) []float32 {
-	return w.vector(x, w.tile, w.head, lane)[:w.group*w.KV.HeadDim]
+// vectors returns the place in q or out of the tile's first query; those of its row are its neighbours, those of the next
+// row are all heads behind.
+func (w *attendWork) vectors(x []float32) []float32 {
+	return x[(w.tile.Row*w.Heads+w.head*w.group)*w.KV.HeadDim:]
 }
 
 // padded is the number of lanes that kernels work on.
@@ -111,14 +112,14 @@ func (w *attendWork) packFloats(lane int) {
 
 // packCodes rotates the queries and packs them for scoreQ8.
 func (w *attendWork) packCodes() {
-	d, scale := w.KV.HeadDim, w.scale[:w.group]
+	d, scale := w.KV.HeadDim, w.scale[:w.lanes]
 	for i := range scale {
 		scale[i] = 1
 	}
-	fetch(w.level, w.vectors(w.Q, 0), w.group*d, w.Heads*d, w.tile.Count)
-	for l := 0; l < w.lanes; l += w.group {
-		rotate(w.level, w.turned[l*d:], w.vectors(w.Q, l), scale...)
-	}
+	q := w.vectors(w.Q)
+	fetch(w.level, q, w.group*d, w.Heads*d, w.tile.Count)
+	fetch(w.level, w.vectors(w.Out), w.group*d, w.Heads*d, w.tile.Count) // stores wait for lines, too
+	rotateRows(w.level, w.turned, q, headRows{d, w.group, w.group * d, w.Heads * d}, scale)
 	clear(w.turned[w.lanes*d : w.padded()*d])
 	factor := w.Scale / float32(rotated(d)) // exact
 	for l := 0; l < w.lanes; l += laneStep {
@@ -361,13 +362,12 @@ func (w *attendWork) finish() {
 	}
 }
 
-// turnBack normalises and rotates the result, a row's heads at a time.
+// turnBack normalises and rotates the result.
 func (w *attendWork) turnBack() {
-	d, scale := w.KV.HeadDim, w.scale[:w.group]
-	for l := 0; l < w.lanes; l += w.group {
-		for i := range scale {
-			scale[i] = 1 / w.all[l+i].Sum / float32(rotated(d))
-		}
-		rotate(w.level, w.vectors(w.Out, l), w.acc[l*d:(l+w.group)*d], scale...)
+	d, scale := w.KV.HeadDim, w.scale[:w.lanes]
+	back := float32(rotated(d))
+	for i := range scale {
+		scale[i] = 1 / w.all[i].Sum / back
 	}
+	rotateRows(w.level, w.vectors(w.Out), w.acc, headRows{d, w.group, w.Heads * d, w.group * d}, scale)
 }
