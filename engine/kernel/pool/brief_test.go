@@ -27,7 +27,12 @@ func TestBriefStepsShareTheTimeOfALongOne(t *testing.T) {
 		now, spent, ended, waited := int64(0), int64(0), int64(0), int64(0)
 		for now < end { // all of it one step of the long member
 			now += round
-			for l := q.interrupt(now); l != nil; l = q.interrupted(long, true, now) {
+			due := q.due(long, now)
+			l := q.interrupt(now)
+			if due != (l != nil) {
+				t.Fatalf("after %d µs a brief step is due: %v, and begins: %v", now/1000, due, l != nil)
+			}
+			for ; l != nil; l = q.interrupted(long, true, now) {
 				waited = max(waited, now-ended)
 				now, spent = now+step, spent+step
 				ended = now
@@ -92,7 +97,13 @@ func TestABriefStepInsideALongOne(t *testing.T) {
 		return false
 	})
 	long.Drive(func() bool {
+		if long.Wanted() {
+			t.Error("the long step is wanted before the brief member is ready")
+		}
 		brief.Ready()
+		if !long.Wanted() || brief.Wanted() {
+			t.Errorf("wanted of the long step is %v, of the brief one %v", long.Wanted(), brief.Wanted())
+		}
 		rounds := 0
 		for ; !interrupted; rounds++ {
 			j := tallies(5)
