@@ -13,8 +13,9 @@ import (
 // With many rows of a small model the pool's workers would wait for each other, and for what the other one has just written,
 // more than they compute: a layer is a dozen rounds of less than a millisecond. So the rows are cut into blocks, and a worker takes
 // a block from the keys of one layer to those of the next, in its cache. Blocks pass through the layers one behind the other, as through a pipeline:
-// a block's rows see themselves and the rows before them, so that it needs keys and values of the blocks before it alone, and
-// workers do not wait for each other where a layer ends. (Where rows see all of their text, a block needs all of that.)
+// a block's rows see themselves and the rows before them, so that it needs keys and values of the blocks before it, and of the next one
+// where that writes to the same block of the cache; workers do not wait for each other where a layer ends. (Where rows see all of
+// their text, a block needs all of that.)
 
 const (
 	mostApart      = 16 << 20 // bytes of a layer's weights: every block reads all of them, from the cache that workers share
@@ -79,7 +80,7 @@ type pipeline struct {
 	kv     *attend.KV
 	b      *batch
 	wanted func() bool // somebody else wants the pool for a moment
-	needs  []int       // the last block that a block's rows see
+	needs  []int       // of each block the last one that it waits for
 	done   []stages
 	broken atomic.Bool // a worker panicked
 
@@ -106,17 +107,21 @@ func (j *pipeline) begin(m *model, c *kernel.CPU, kv *attend.KV, b *batch, whole
 	for i := range j.done {
 		j.done[i].Store(0)
 	}
-	j.needs = b.needs(j.needs[:0])
+	j.needs = b.needs(j.needs[:0], kv.BlockTokens)
 }
 
-// needs appends for each block the last one that its rows see.
-func (b *batch) needs(to []int) []int {
+// needs appends for each block the last one that writes to blocks of the cache that its rows read, of cacheTokens tokens each: those of
+// the rows that they see, and rows behind these whose keys lie in the same words.
+func (b *batch) needs(to []int, cacheTokens int) []int {
 	for i, r := range b.blocks {
 		last := r.hi
 		for _, s := range b.spans {
-			if s.Whole > 0 && s.Row < r.hi && s.Row+s.Count > r.lo {
-				last = max(last, s.Row+s.Count)
+			if s.Row >= r.hi || s.Row+s.Count <= r.lo {
+				continue
 			}
+			seen := max(s.Whole, s.Start+min(r.hi-s.Row, s.Count)) // positions
+			end := (seen + cacheTokens - 1) / cacheTokens * cacheTokens
+			last = max(last, s.Row+min(s.Count, end-s.Start))
 		}
 		for b.blocks[i].hi < last {
 			i++

@@ -97,6 +97,16 @@ func TestBlocksOfTextsSeeAllOfThem(t *testing.T) {
 	}
 }
 
+// Nobody writes to a block of the cache that is read: blocks of rows wait for all that write there.
+func TestBlocksWaitForWhatTheyRead(t *testing.T) {
+	b := batch{blocks: []block{{0, 12}, {12, 24}, {24, 36}, {36, 60}, {60, 72}}}
+	b.spans = []attend.Span{{Row: 0, Count: 30, Start: 7}, {Row: 30, Count: 1, Start: 50}, {Row: 31, Count: 19, Whole: 19}, {Row: 50, Count: 22, Start: 100}}
+	// Positions of the blocks' last rows: 18, 30, 36 (its text's end), all of 19, 121; the cache's blocks have 16 tokens.
+	if got, want := b.needs(nil, 16), []int{2, 2, 3, 4, 4}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // Rounds that end early, because somebody else wants the pool all the time, go on where they ended, and each of them gets on.
 func TestPausedBlocksGoOn(t *testing.T) {
 	m := load(t, families[0].file(t))
