@@ -178,6 +178,9 @@ func (j *attendJob) Do(worker, item int) {
 	p, head := j.parts[item/j.KV.KVHeads], item%j.KV.KVHeads
 	w := &j.work[worker]
 	w.begin(j, j.tiles[p.tile], head)
+	if p.saved < 0 && w.tile.Count > 1 {
+		w.fetchOut()
+	}
 	for s := p.from; s < p.to; s++ {
 		w.segment(s)
 		if p.saved >= 0 {

@@ -118,7 +118,6 @@ func (w *attendWork) packCodes() {
 	}
 	q := w.vectors(w.Q)
 	fetch(w.level, q, w.group*d, w.Heads*d, w.tile.Count)
-	fetch(w.level, w.vectors(w.Out), w.group*d, w.Heads*d, w.tile.Count) // stores wait for lines, too
 	rotateRows(w.level, w.turned, q, headRows{d, w.group, w.group * d, w.Heads * d}, scale)
 	clear(w.turned[w.lanes*d : w.padded()*d])
 	factor := w.Scale / float32(rotated(d)) // exact
@@ -360,6 +359,12 @@ func (w *attendWork) finish() {
 			out[i] = v * inverse
 		}
 	}
+}
+
+// fetchOut asks for the lines of a result of many rows: stores wait for lines that other cores read.
+func (w *attendWork) fetchOut() {
+	d := w.KV.HeadDim
+	fetch(w.level, w.vectors(w.Out), w.group*d, w.Heads*d, w.tile.Count)
 }
 
 // turnBack normalises and rotates the result.
