@@ -29,15 +29,11 @@ func (in *ingest) Close() error { return in.lease.Close() }
 
 // add copies a file into a blob and gives its digest and size.
 func (in *ingest) add(ctx context.Context, src io.Reader, done func(int64)) (digest.Digest, int64, error) {
-	f, err := os.CreateTemp(in.registry.path(ingestFolder), "import-*")
+	f, err := in.create()
 	if err != nil {
 		return "", 0, err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // as a blob it stays
-	// The lock tells Collect that somebody is still writing.
-	if _, err := tryLock(f, true); err != nil {
-		return "", 0, errors.Join(err, f.Close())
-	}
 	digester := digest.SHA256.Digester()
 	var size int64
 	err = copyCounted(ctx, io.MultiWriter(f, digester.Hash()), src, func(n int64) { size += n; done(n) })
@@ -45,6 +41,25 @@ func (in *ingest) add(ctx context.Context, src io.Reader, done func(int64)) (dig
 		err = in.place(ctx, f, digester.Digest())
 	}
 	return digester.Digest(), size, errors.Join(err, f.Close())
+}
+
+// create makes a file with a lock, which tells Collect that somebody is still writing. Before it has the lock, another process may take the
+// file for one that a dead process has left, and remove it: then there is another one.
+func (in *ingest) create() (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(in.registry.path(ingestFolder), "import-*")
+		if err != nil {
+			return nil, err
+		}
+		locked, err := tryLock(f, true)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if _, err := os.Lstat(f.Name()); locked && err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+	}
 }
 
 // addBytes makes a small blob.

@@ -255,3 +255,42 @@ func TestLeaseEndsWithItsProcess(t *testing.T) {
 		t.Errorf("after it was killed: %+v, %v", removed, err)
 	}
 }
+
+// A file that is begun while somebody collects is there until it is done with.
+func TestFilesBegunAmidACollectionStay(t *testing.T) {
+	r := open(t, t.TempDir())
+	in, err := r.newIngest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	swept := make(chan error, 1)
+	go func() {
+		var err error
+		for stop := false; !stop && err == nil; {
+			select {
+			case <-done:
+				stop = true
+			default:
+				err = r.sweepFolder(ingestFolder, r.sweepIngest)
+			}
+		}
+		swept <- err
+	}()
+	for range 2000 {
+		f, err := in.create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(f.Name(), f.Name()+".done"); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(f.Name()+".done"), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	if err := errors.Join(<-swept, in.Close()); err != nil {
+		t.Error(err)
+	}
+}
