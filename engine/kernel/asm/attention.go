@@ -10,19 +10,20 @@ import (
 
 // Shapes that package attend fixes, in bytes.
 const (
-	laneStep    = 4              // query vectors at a time
-	scoreStride = (512 + 16) * 4 // between lanes of scores
-	queryBlock  = 40 * 4         // four lanes' codes, scales and corrections of 32 values
-	queryScales = 32 * 4         // in it
-	queryBias   = 36 * 4         // in it
-	keyBlock    = 512            // key or value codes of 32 values in a tile
-	scaleBlock  = 32             // their scales
-	codeLane    = 2 * 512        // weightCodes: between lanes
-	codeQuad    = 16             // between four tokens of a tile and the next
-	codeLow     = 8              // the lower halves
-	codeStep    = 4 * codeLane   // the steps
-	tileFloats  = 16 * 4         // sixteen scores
-	weightMax   = float32(1<<14 - 1)
+	laneStep      = 4               // query vectors at a time
+	scoreStride   = (512 + 16) * 4  // between lanes of scores
+	queryBlock    = 40 * 4          // four lanes' codes, scales and corrections of 32 values
+	queryScales   = 32 * 4          // in it
+	queryBias     = 36 * 4          // in it
+	keyBlock      = 512             // key or value codes of 32 values in a tile
+	scaleBlock    = 32              // their scales
+	codeLane      = 512             // weightCodes: between lanes of codes, and of steps
+	codeSteps     = 4 * codeLane    // the steps
+	codeBlock     = 8*codeLane + 64 // between blocks of values
+	tileFloats    = 16 * 4          // sixteen scores
+	segmentRow    = 512 * 4         // scales of a segment's values, as floats
+	tilesTogether = 4               // tiles whose weights lie in one register of bytes
+	weightMax     = 255
 )
 
 // attentions writes the kernels of attention over tiles of sixteen tokens,
@@ -33,7 +34,8 @@ func attentions(ctx *build.Context) {
 		a := &attention{lanes: &lanes{Context: ctx, wide: wide, family: "attention", data: data}}
 		a.quantize()
 		a.scoreQ8()
-		a.quantizeWeights()
+		a.openScales()
+		a.weighQ8()
 		a.mixQ8()
 		for _, half := range []bool{true, false} {
 			a.scoreFloats(half)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -164,220 +163,132 @@ func (a *attention) scoreNarrow(tile, scales, q, out reg.Register, ask bool) {
 	}
 }
 
-// quantizeWeights runs over the segment twice: for the largest product of
-// weight and value scale, and to round them all by it. MAX gives its second
-// source where either is NaN, and as an integer NaN is negative, which packing
-// makes zero: so what is arbitrary counts as zero.
-func (a *attention) quantizeWeights() {
-	a.function("quantizeWeights", "(w *byte, p *float32, data *byte, tiles *int, count int)",
-		"%s fills weightCodes at w from four lanes of p; see quantizeWeightsPortable.")
-	w, p, data := a.param("w"), a.param("p"), a.param("data")
-	together := 1 // lanes
-	if a.wide {
-		together = laneStep
-	}
-	step := a.GP64() // of the lane
-	a.LEAQ(at(w, codeStep), step)
-	least, most := a.words(math.Float32bits(0x1p-100)), a.words(math.Float32bits(weightMax))
-	share := a.words(math.Float32bits(1 / weightMax))
-	turns := a.GP64()
-	a.MOVQ(operand.I32(laneStep), turns)
-	a.times("lanes", turns, together, func() {
-		inverse := make([]reg.VecVirtual, together)
-		for l := range inverse {
-			inverse[l] = a.vec()
-			a.VMOVUPS(least, inverse[l])
-		}
-		a.overWeights("top", p, data, together, func(l int, _ reg.Register, v []reg.VecVirtual) {
-			for _, x := range v {
-				a.VMAXPS(inverse[l], x, inverse[l])
-			}
-		})
-		for l, v := range inverse {
-			x := a.fold(a.VMAXPS, []reg.VecVirtual{v}).(reg.VecVirtual)
-			t := a.XMM()
-			a.VMULSS(share.AsX(), x, t)
-			a.VMOVSS(t, at(step, 4*l))
-			a.VDIVSS(x, most.AsX(), t)
-			a.VBROADCASTSS(t, v)
-		}
-		a.overWeights("codes", p, data, together, func(l int, offset reg.Register, v []reg.VecVirtual) {
-			for _, x := range v {
-				a.VMULPS(inverse[l], x, x)
-				a.VCVTPS2DQ(x, x)
-			}
-			for i := range len(v) / 2 {
-				a.halves(v[i], v[i+len(v)/2], operand.Mem{Base: w, Index: offset, Scale: 2, Disp: l*codeLane + 32*i})
-			}
-		})
-		a.ADDQ(operand.I32(int32(together*codeLane)), w)
-		a.ADDQ(operand.I32(int32(together*scoreStride)), p)
-		a.ADDQ(operand.U8(uint8(together*4)), step)
-	})
-	a.end()
-}
-
-// overWeights calls body with the products of weight and scale of each lane, in
-// the registers of two tiles that begin at offset.
-func (a *attention) overWeights(label string, p, data reg.Register, together int,
-	body func(l int, offset reg.Register, v []reg.VecVirtual)) {
-	tiles, left, offset := a.param("tiles"), a.param("count"), a.GP64()
-	a.XORQ(offset, offset)
-	a.times(label, left, 2, func() {
-		var scales []reg.VecVirtual
-		for i := range 2 {
-			tile := a.next(data, tiles, i)
-			for part := 0; part < 16; part += a.floats() {
-				scales = append(scales, a.loadFloats(at(tile, 2*part), true))
-			}
-		}
-		for l := range together {
-			var v []reg.VecVirtual
-			for i, s := range scales {
-				x := a.vec()
-				a.VMULPS(operand.Mem{Base: p, Index: offset, Scale: 4, Disp: l*scoreStride + i*4*a.floats()}, s, x)
-				v = append(v, x)
-			}
-			body(l, offset, v)
-		}
-		a.ADDQ(operand.U8(8*2), tiles)
-		a.ADDQ(operand.U8(16*2), offset)
-	})
-}
-
-// halves stores the upper and lower seven bits of weights of the same tokens of
-// two tiles. Packing leaves of each 128 bits four bytes of the first tile's upper
-// halves, of the second's, then of the lower halves: [weightCodes] has that order.
-func (a *attention) halves(x, y reg.VecVirtual, to operand.Mem) {
-	upper := a.vec()
-	a.VPACKUSDW(y, x, x)
-	a.VPSRLW(operand.U8(7), x, upper)
-	if a.wide {
-		a.VPANDD(a.words(0x007f007f), x, x)
-	} else {
-		a.VPAND(a.words(0x007f007f), x, x)
-	}
-	a.VPACKUSWB(x, upper, x)
-	a.VMOVUPS(x, to)
-}
-
-// codesOf is where weightCodes has four weights of a tile.
-func codesOf(base reg.Register, lane, half, tile, quad int) operand.Mem {
-	return at(base, lane*codeLane+codeQuad*quad+codeLow*half+4*tile)
-}
-
-// mixQ8 adds up 32 values of four lanes over a segment in integers.
+// mixQ8 adds up 32 values of four lanes over a segment: sixteen tokens that share a step in integers, the sixteens in
+// floats.
 func (a *attention) mixQ8() {
-	a.function("mixQ8", "(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)",
-		"%s computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.")
+	a.function("mixQ8", "(out *float32, stride int, shares *float32, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)",
+		"%s adds to out[lane][0:32] from weightCodes at w; see mixQ8Portable.")
 	out, stride, w, data := a.param("out"), a.param("stride"), a.param("w"), a.param("data")
 	if a.wide {
 		a.mixWide(out, stride, w, data)
 	} else {
-		for pair := range laneStep / 2 {
-			a.mixNarrow(pair, out, stride, w, data)
-		}
+		lanes, shares := a.GP64(), a.param("shares")
+		a.MOVQ(operand.I32(laneStep), lanes)
+		a.times("lanes", lanes, 1, func() {
+			a.mixNarrow(out, shares, w, data)
+			a.LEAQ(operand.Mem{Base: out, Index: stride, Scale: 4}, out)
+			a.ADDQ(operand.U8(8), shares)
+			a.ADDQ(operand.I32(codeLane), w)
+		})
 	}
 	a.end()
 }
 
 func (a *attention) mixWide(out, stride, w, data reg.Register) {
-	upper, lower := a.zeros(2*laneStep), a.zeros(2*laneStep)
-	tiles, codes := a.param("tiles"), a.copyOf(w)
+	totals := a.zeros(2 * laneStep)
+	tiles := a.param("tiles")
 	keys, scales, ahead := a.param("keys"), a.param("scales"), a.param("ahead")
-	a.times("tiles", a.param("count"), 2, func() {
-		a.TESTQ(ahead, ahead)
-		a.JZ(operand.LabelRef("later"))
-		for i := range 2 {
-			k := a.next(keys, ahead, i)
-			for line := 0; line < keyBlock; line += 64 {
-				a.PREFETCHT1(at(k, line))
-			}
-			a.PREFETCHT1(operand.Mem{Base: k, Index: scales, Scale: 1})
+	a.times("tiles", a.param("count"), tilesTogether, func() {
+		a.keysAhead(keys, scales, ahead)
+		var v []reg.GPVirtual
+		for i := range tilesTogether {
+			v = append(v, a.next(data, tiles, i))
 		}
-		a.ADDQ(operand.U8(16), ahead)
-		a.Label("later")
-		for tile := range 2 {
-			v := a.next(data, tiles, tile)
-			for quad := range 4 {
+		for quad := range 4 {
+			sums := a.zeros(2 * laneStep)
+			for tile := range v {
 				x, y := a.vec(), a.vec()
-				a.VMOVDQU32(at(v, 128*quad), x)
-				a.VMOVDQU32(at(v, 128*quad+64), y)
+				a.VMOVDQU32(at(v[tile], 128*quad), x)
+				a.VMOVDQU32(at(v[tile], 128*quad+64), y)
 				for l := range laneStep {
-					for half, sums := range [][]reg.VecVirtual{upper, lower} {
-						h := a.vec()
-						a.VPBROADCASTD(codesOf(codes, l, half, tile, quad), h)
-						a.VPDPBUSD(x, h, sums[2*l])
-						a.VPDPBUSD(y, h, sums[2*l+1])
+					c := a.vec()
+					a.VPBROADCASTD(at(w, l*codeLane+16*quad+4*tile), c)
+					a.VPDPBUSD(x, c, sums[2*l])
+					a.VPDPBUSD(y, c, sums[2*l+1])
+				}
+			}
+			for l := range laneStep {
+				step := a.vec()
+				a.VBROADCASTSS(at(w, codeSteps+l*codeLane+16*quad), step)
+				for i := range 2 {
+					a.VCVTDQ2PS(sums[2*l+i], sums[2*l+i])
+					a.VFMADD231PS(step, sums[2*l+i], totals[2*l+i])
+				}
+			}
+		}
+		a.ADDQ(operand.U8(8*tilesTogether), tiles)
+		a.ADDQ(operand.U8(16*tilesTogether), w)
+	})
+	shares := a.param("shares")
+	for l := range laneStep {
+		a.addShare(totals[2*l:2*l+2], out, at(shares, 8*l), at(shares, 8*l+4))
+		a.LEAQ(operand.Mem{Base: out, Index: stride, Scale: 4}, out)
+	}
+}
+
+// addShare computes out = out*old + totals*now, in the order of blend.
+func (a *attention) addShare(totals []reg.VecVirtual, out reg.Register, old, now operand.Mem) {
+	f, g := a.fill(old), a.fill(now)
+	for i, t := range totals {
+		m := at(out, 4*i*a.floats())
+		v := a.vec()
+		a.VMOVUPS(m, v)
+		a.VMULPS(g, t, t)
+		a.VFMADD213PS(t, f, v)
+		a.VMOVUPS(v, m)
+	}
+}
+
+// keysAhead prefetches the keys and their scales of as many tiles, if there are any ahead.
+func (a *attention) keysAhead(keys, scales, ahead reg.Register) {
+	a.TESTQ(ahead, ahead)
+	a.JZ(operand.LabelRef("later"))
+	for i := range tilesTogether {
+		k := a.next(keys, ahead, i)
+		for line := 0; line < keyBlock; line += 64 {
+			a.PREFETCHT1(at(k, line))
+		}
+		a.PREFETCHT1(operand.Mem{Base: k, Index: scales, Scale: 1})
+	}
+	a.ADDQ(operand.U8(8*tilesTogether), ahead)
+	a.Label("later")
+}
+
+// mixNarrow adds up the values of one lane. VPMADDUBSW adds two products of bytes in 16 bits, which hold those of weights up
+// to 128 only: so each weight is two addends.
+func (a *attention) mixNarrow(out, shares, w, data reg.Register) {
+	ones, totals := a.words(0x00010001), a.zeros(4)
+	tiles, codes := a.param("tiles"), a.copyOf(w)
+	a.times("tiles", a.param("count"), tilesTogether, func() {
+		v, quads := a.copyOf(data), a.GP64()
+		a.MOVQ(operand.I32(4), quads)
+		a.times("quads", quads, 1, func() {
+			sums := a.zeros(4)
+			for tile := range tilesTogether {
+				below, above, t := a.vec(), a.vec(), a.next(v, tiles, tile)
+				a.VPBROADCASTD(at(codes, 4*tile), above)
+				a.VPSRLW(operand.U8(1), above, below)
+				a.VPAND(a.static("half", repeat(0x7f7f7f7f)...), below, below)
+				a.VPSUBB(below, above, above)
+				for i, s := range sums {
+					for _, part := range []reg.VecVirtual{below, above} {
+						x := a.vec()
+						a.VPMADDUBSW(at(t, 32*i), part, x)
+						a.VPMADDWD(ones, x, x)
+						a.VPADDD(x, s, s)
 					}
 				}
 			}
-		}
-		a.ADDQ(operand.U8(16), tiles)
-		a.ADDQ(operand.U8(64), codes)
-	})
-	for l := range laneStep {
-		step := a.vec()
-		a.VBROADCASTSS(at(w, codeStep+4*l), step)
-		for i := range 2 {
-			x := upper[2*l+i]
-			a.VPSLLD(operand.U8(7), x, x)
-			a.VPADDD(lower[2*l+i], x, x)
-			a.VCVTDQ2PS(x, x)
-			a.VMULPS(step, x, x)
-			a.VMOVUPS(x, at(out, 64*i))
-		}
-		a.LEAQ(operand.Mem{Base: out, Index: stride, Scale: 4}, out)
-	}
-}
-
-// mixNarrow takes two lanes; halves are put together as pairs of products are
-// added.
-func (a *attention) mixNarrow(pair int, out, stride, w, data reg.Register) {
-	ones, halfs := a.words(0x00010001), a.words(0x00800080)
-	sums := a.zeros(8)
-	tiles, codes := a.param("tiles"), a.copyOf(w)
-	a.times(fmt.Sprint("tiles", pair), a.param("count"), 2, func() {
-		for tile := range 2 {
-			v := a.next(data, tiles, tile)
-			for quad := range 4 {
-				var upper, lower [2]reg.VecVirtual
-				for l := range 2 {
-					upper[l], lower[l] = a.vec(), a.vec()
-					a.VPBROADCASTD(codesOf(codes, 2*pair+l, 0, tile, quad), upper[l])
-					a.VPBROADCASTD(codesOf(codes, 2*pair+l, 1, tile, quad), lower[l])
-				}
-				a.mixQuad(at(v, 128*quad), sums, upper, lower, halfs, ones)
+			step := a.vec()
+			a.VBROADCASTSS(at(codes, codeSteps), step)
+			for i, s := range sums {
+				a.VCVTDQ2PS(s, s)
+				a.VFMADD231PS(step, s, totals[i])
 			}
-		}
-		a.ADDQ(operand.U8(16), tiles)
-		a.ADDQ(operand.U8(64), codes)
+			a.ADDQ(operand.U8(16), codes)
+			a.ADDQ(operand.I32(128), v)
+		})
+		a.ADDQ(operand.U8(8*tilesTogether), tiles)
 	})
-	for l := range 2 {
-		step := a.vec()
-		a.VBROADCASTSS(at(w, codeStep+4*(2*pair+l)), step)
-		for i := range 4 {
-			x := sums[4*l+i]
-			a.VCVTDQ2PS(x, x)
-			a.VMULPS(step, x, x)
-			a.VMOVUPS(x, at(out, 32*i))
-		}
-		a.LEAQ(operand.Mem{Base: out, Index: stride, Scale: 4}, out)
-	}
-}
-
-// mixQuad adds four tokens' values to the sums of two lanes.
-func (a *attention) mixQuad(v operand.Mem, sums []reg.VecVirtual, upper, lower [2]reg.VecVirtual, halfs, ones reg.VecVirtual) {
-	for i := range 4 {
-		for l := range 2 {
-			s := sums[4*l+i]
-			for _, half := range []struct{ codes, weight reg.VecVirtual }{{upper[l], halfs}, {lower[l], ones}} {
-				x, m := a.vec(), v
-				m.Disp += 32 * i
-				a.VPMADDUBSW(m, half.codes, x)
-				a.VPMADDWD(half.weight, x, x)
-				a.VPADDD(x, s, s)
-			}
-		}
-	}
+	a.addShare(totals, out, at(shares, 0), at(shares, 4))
 }

@@ -98,3 +98,65 @@ func (e *exponential) raise(p, n reg.VecVirtual) {
 		l.VMULPS(power, p, p)
 	}
 }
+
+// power holds the constants of exp as attention's weights of 8 bits need it, within 3e-6 of the value:
+// exp(x) = 2^(n+f), f in [-1/2,1/2], 2^f = 1 + f*q(f).
+type power struct {
+	l          *lanes
+	log2e, low operand.Op
+	one        operand.Op
+	q          []operand.Op // from the highest power
+	bias       operand.Op
+}
+
+func (l *lanes) power() *power {
+	p := &power{l: l, log2e: l.float(math.Log2E), one: l.float(1)}
+	for _, bits := range []uint32{0x3c1d0166, 0x3d64fe23, 0x3e7601bc, 0x3f317096} {
+		p.q = append(p.q, l.constant(bits))
+	}
+	if l.wide {
+		p.low = l.float(-200) // 2^-200 is zero
+	} else {
+		p.low, p.bias = l.float(-127), l.constant(127) // whose bits are zero
+	}
+	return p
+}
+
+// below is exp of scores x less their tops, which times log2e are shifts; a NaN stays one. It overwrites x.
+func (p *power) below(x, shifts []reg.VecVirtual) []reg.VecVirtual {
+	l, n, v := p.l, make([]reg.VecVirtual, len(x)), make([]reg.VecVirtual, len(x))
+	for i := range x {
+		l.VFMSUB132PS(p.log2e, shifts[i], x[i])
+	}
+	for i := range x {
+		n[i], v[i] = l.vec(), l.vec()
+		if l.wide {
+			l.VMAXPS(x[i], p.low, x[i])
+			l.VRNDSCALEPS(operand.U8(8), x[i], n[i])
+		} else {
+			l.VMOVUPS(p.low, n[i])
+			l.VMAXPS(x[i], n[i], x[i])
+			l.VROUNDPS(operand.U8(8), x[i], n[i])
+		}
+	}
+	for i := range x {
+		l.VSUBPS(n[i], x[i], x[i])
+		l.VMOVUPS(p.q[0], v[i])
+	}
+	for _, q := range append(p.q[1:], p.one) {
+		for i := range x {
+			l.VFMADD213PS(q, x[i], v[i])
+		}
+	}
+	for i := range x {
+		if l.wide {
+			l.VSCALEFPS(n[i], v[i], v[i])
+			continue
+		}
+		l.VCVTPS2DQ(n[i], n[i])
+		l.VPADDD(p.bias, n[i], n[i])
+		l.VPSLLD(operand.U8(23), n[i], n[i])
+		l.VMULPS(n[i], v[i], v[i])
+	}
+	return v
+}

@@ -12,7 +12,6 @@ const (
 	// segmentTokens is how many positions share one softmax. Segments begin at
 	// multiples of it, whatever the batch, so that a row's result depends on its
 	// position alone; each segment is computed by itself, and the results are merged in order.
-	// Sums of q8_0 codes over a segment fit 32 bits; see [weightCodes].
 	segmentTokens = 512
 
 	// scoreStride is the distance between lanes of scores, in floats: a little
@@ -21,12 +20,15 @@ const (
 	scoreStride = segmentTokens + 16
 
 	// attendLanes is how many query vectors share one pass over keys and values,
-	// where there are as many rows: the scores of a segment stay in the
-	// second-level cache.
-	attendLanes = 32
+	// where there are as many rows and work for all workers: the scores of a segment
+	// stay in the second-level cache, and keys and values are read from beyond it seldom.
+	attendLanes = 96
 
 	// laneStep is how many query vectors a kernel works on at a time.
 	laneStep = 4
+
+	// tilesTogether is how many tiles share steps of weights of q8_0; see [weightCodes].
+	tilesTogether = 4
 )
 
 // Span is a run of query rows of one sequence: rows [Row, Row+Count) of the
@@ -123,7 +125,15 @@ type attendPart struct {
 // only where workers would idle.
 func (j *attendJob) plan(spans []Span, workers int) {
 	j.tiles, j.parts, j.splits, j.lanes = j.tiles[:0], j.parts[:0], 0, 0
-	rows, total := tileRows(j.group), 0
+	count, total := 0, 0
+	for _, s := range spans {
+		count += s.Count
+	}
+	lanes := attendLanes
+	for lanes > attendLanes/4 && count*j.group*j.KV.KVHeads < 4*workers*lanes {
+		lanes /= 2
+	}
+	rows := tileRows(j.group, lanes)
 	for _, s := range spans {
 		for lo := 0; lo < s.Count; lo += rows {
 			t := Span{Row: s.Row + lo, Count: min(rows, s.Count-lo), Start: s.Start + lo, Whole: s.Whole, Blocks: s.Blocks}
@@ -152,10 +162,10 @@ func (j *attendJob) plan(spans []Span, workers int) {
 	}
 }
 
-// tileRows is how many rows share a pass, of so many query heads each: as have attendLanes query vectors, and then some
+// tileRows is how many rows share a pass, of so many query heads each: as have so many query vectors, and then some
 // until kernels have no lane left over.
-func tileRows(group int) int {
-	rows := max(1, attendLanes/group)
+func tileRows(group, lanes int) int {
+	rows := max(1, lanes/group)
 	for rows > 1 && rows*group%laneStep != 0 {
 		rows++
 	}
@@ -185,8 +195,7 @@ func (j *attendJob) Do(worker, item int) {
 		w.segment(s)
 		if p.saved >= 0 {
 			w.save(j.saved(p.saved+s-p.from, head))
-		} else {
-			w.merge()
+			w.aim(j, w.tile, head)
 		}
 	}
 	if p.saved < 0 {

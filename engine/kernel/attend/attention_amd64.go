@@ -14,15 +14,20 @@ func quantizeAVX512(codes *int8, x *float32, inverse float32)
 //go:noescape
 func scoreQ8AVX512(dst *float32, query *uint32, lanes int, blocks int, data *byte, tiles *int, count int)
 
-// quantizeWeightsAVX512 fills weightCodes at w from four lanes of p; see quantizeWeightsPortable.
+// openScalesAVX512 writes the float16 scales that data has at each tile, sixteen for each block of values, as dst[block][16*tile+t].
 //
 //go:noescape
-func quantizeWeightsAVX512(w *byte, p *float32, data *byte, tiles *int, count int)
+func openScalesAVX512(dst *float32, data *byte, tiles *int, count int, blocks int)
 
-// mixQ8AVX512 computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.
+// weighQ8AVX512 turns the scores of four lanes into a softmax each and weightCodes for each block of values; see weighQ8Portable.
 //
 //go:noescape
-func mixQ8AVX512(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)
+func weighQ8AVX512(w *byte, blocks int, x *float32, width int, seen *int, scales *float32, out *float32)
+
+// mixQ8AVX512 adds to out[lane][0:32] from weightCodes at w; see mixQ8Portable.
+//
+//go:noescape
+func mixQ8AVX512(out *float32, stride int, shares *float32, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)
 
 // scoreF16AVX512 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //
@@ -69,15 +74,20 @@ func quantizeAVX2(codes *int8, x *float32, inverse float32)
 //go:noescape
 func scoreQ8AVX2(dst *float32, query *uint32, lanes int, blocks int, data *byte, tiles *int, count int)
 
-// quantizeWeightsAVX2 fills weightCodes at w from four lanes of p; see quantizeWeightsPortable.
+// openScalesAVX2 writes the float16 scales that data has at each tile, sixteen for each block of values, as dst[block][16*tile+t].
 //
 //go:noescape
-func quantizeWeightsAVX2(w *byte, p *float32, data *byte, tiles *int, count int)
+func openScalesAVX2(dst *float32, data *byte, tiles *int, count int, blocks int)
 
-// mixQ8AVX2 computes out[lane][0:32] from weightCodes at w; see mixQ8Portable.
+// weighQ8AVX2 turns the scores of four lanes into a softmax each and weightCodes for each block of values; see weighQ8Portable.
 //
 //go:noescape
-func mixQ8AVX2(out *float32, stride int, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)
+func weighQ8AVX2(w *byte, blocks int, x *float32, width int, seen *int, scales *float32, out *float32)
+
+// mixQ8AVX2 adds to out[lane][0:32] from weightCodes at w; see mixQ8Portable.
+//
+//go:noescape
+func mixQ8AVX2(out *float32, stride int, shares *float32, w *byte, data *byte, tiles *int, count int, keys *byte, scales int, ahead *int)
 
 // scoreF16AVX2 computes dst[lane][16*tile+t] = sum_d query[lane][d]*key[tile][d][t].
 //

@@ -238,11 +238,9 @@ func attendInChunks(c *device, kv *KV, s *sequence, q []float32, heads, chunk in
 	return got[:len(q)]
 }
 
-// One long sequence is shared among workers; the bits of other sequences stay the
-// same.
 func TestTilesOfManyRowsLeaveNoLaneIdle(t *testing.T) {
 	for group := 1; group <= 2*attendLanes; group++ {
-		rows := tileRows(group)
+		rows := tileRows(group, attendLanes)
 		lanes := rows * group
 		if rows < 1 || rows > 1 && (lanes%laneStep != 0 || lanes > 2*attendLanes) {
 			t.Errorf("tiles of %d query heads have %d rows", group, rows)
@@ -250,6 +248,22 @@ func TestTilesOfManyRowsLeaveNoLaneIdle(t *testing.T) {
 	}
 }
 
+// Rows share passes where that leaves work for all workers.
+func TestTilesAreAsManyAsWorkersNeed(t *testing.T) {
+	kv := newKV(t, KVQ8, 16, 64, 8, 64)
+	for _, c := range []struct{ rows, workers, tiles int }{
+		{512, 2, 22}, {64, 2, 3}, {64, 64, 11}, {8, 64, 2}, {1, 64, 1},
+	} {
+		j := attendJob{Query: Query{KV: kv}, group: 4}
+		j.plan([]Span{{Count: c.rows, Blocks: make([]kvcache.BlockID, 64)}}, c.workers)
+		if len(j.tiles) != c.tiles {
+			t.Errorf("%d rows, %d workers: %d tiles, want %d", c.rows, c.workers, len(j.tiles), c.tiles)
+		}
+	}
+}
+
+// One long sequence is shared among workers; the bits of other sequences stay the
+// same.
 func TestALongContextIsSplitAmongWorkers(t *testing.T) {
 	const heads, kvHeads, dim, length = 4, 1, 32, 6000
 	for _, level := range isa.Levels() {
@@ -328,7 +342,11 @@ func TestLevelsAgreeOnAttention(t *testing.T) {
 			if !slices.Equal(kv.data, stored) {
 				t.Errorf("%v %v: stored other bytes than %v", level, typ, isa.Levels()[0])
 			}
-			if e := near(got, want); e > 1e-5 {
+			limit := 1e-5
+			if typ.rounds() {
+				limit = 1e-3 // a weight half way between two codes may become either
+			}
+			if e := near(got, want); e > limit {
 				t.Errorf("%v %v: relative distance %g from %v", level, typ, e, isa.Levels()[0])
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // stretch is what a kernel reads of the store: tiles of one head, see [KV].
 type stretch struct {
 	data  []byte // of the store
-	tiles []int  // offsets of the tiles, an even number of them
+	tiles []int  // offsets of the tiles, an even number of them, and a multiple of four for mixQ8
 	at    int    // offset in a tile of the values or scales that are read
 
 	ahead  []int // tiles whose keys the assembly prefetches meanwhile, as many; nil of none
@@ -24,30 +24,28 @@ type stretch struct {
 	scales int   // offset of the scales beside, of q8_0
 }
 
-// weightCodes are the weights of four lanes over a segment, each times the
-// scale of its token's value, as integers of 14 bits in two halves of seven:
-// weight = step * (128*upper + lower). Of two tiles codes has 64 bytes: of each
-// four tokens the upper halves, those of the second tile, then the lower ones
-// likewise, the order that packing registers of both tiles leaves. Products with
-// value codes, below 2^14 * 2^7 each, add up over 512 tokens within 32 bits,
-// and those of a half and an unsigned byte within the 16 bits of VPMADDUBSW.
-// The order of fields is known to asm/attention.go.
+// weightCodes are the weights of four lanes over a segment for a block of values: each weight times the scale of its
+// token's value is a code, without a sign, times a step. Sixteen tokens share a step, which makes the largest code 255: the
+// same four neighbours of four tiles, so that the largest is found within registers that hold a tile each. Codes lie as
+// packing these registers leaves them, a step four times, once for each of the neighbours. Sums of sixteen products of
+// codes are below 2^19 and exact as floats. The order of fields is known to asm/attention.go.
 type weightCodes struct {
-	codes [laneStep][2 * segmentTokens]uint8
-	step  [laneStep]float32
+	codes [laneStep][segmentTokens]uint8       // [tile/4][token/4][tile%4][token%4]
+	step  [laneStep][segmentTokens / 4]float32 // [tile/4][token]
+	_     [64]byte                             // so that blocks do not compete for the same sets of the first-level cache
 }
 
-// codeOf is where a lane's codes have the upper half of tile i's token k; the lower one is lowerHalf behind it.
+// codeOf is where a lane's codes have tile i's token k.
 func codeOf(i, k int) int {
-	return i/2*4*tileTokens + k/valueTokens*4*valueTokens + i%2*valueTokens + k%valueTokens
+	return i/tilesTogether*tilesTogether*tileTokens + k/valueTokens*tileTokens + i%tilesTogether*valueTokens + k%valueTokens
 }
 
-const lowerHalf = 2 * valueTokens
+// stepOf is where a lane's steps have the one of tile i's token k.
+func stepOf(i, k int) int { return i/tilesTogether*tileTokens + k }
 
 const (
-	weightMax  = 1<<14 - 1
-	weightHalf = 1 << 7
-	leastTop   = 0x1p-100 // the largest weight counts as at least this, so that its inverse is finite
+	weightMax = 1<<8 - 1
+	leastTop  = 0x1p-100 // the largest weight counts as at least this, so that its inverse is finite
 )
 
 // queryWords is the size of four lanes' packed codes of 32 values.
@@ -110,48 +108,83 @@ func scoreBlock(out *[tileTokens]float32, q []uint32, keys, scales []byte) {
 	}
 }
 
-func quantizeWeightsPortable(w *weightCodes, p []float32, s *stretch) {
-	for l := range laneStep {
-		p := p[l*scoreStride:]
-		top := float32(leastTop)
-		for i, t := range s.tiles {
-			scales := s.data[t+s.at:]
-			for k, v := range p[i*tileTokens : (i+1)*tileTokens] {
-				if x := v * vector.F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])); x > top {
-					top = x
-				}
-			}
+// openScalesPortable writes the scales of a segment's values as floats, [blocks][segmentTokens].
+func openScalesPortable(dst []float32, blocks int, s *stretch) {
+	for i, t := range s.tiles {
+		for b := range blocks {
+			vector.DecodeF16(dst[b*segmentTokens+i*tileTokens:][:tileTokens], s.data[t+s.at+b*2*tileTokens:][:2*tileTokens])
 		}
-		inverse := weightMax / top
-		for i, t := range s.tiles {
-			scales := s.data[t+s.at:]
-			for k, v := range p[i*tileTokens : (i+1)*tileTokens] {
-				n := uint16(0)
-				if x := v * vector.F16ToF32(binary.LittleEndian.Uint16(scales[2*k:])) * inverse; x > 0 { // not NaN
-					n = uint16(math.RoundToEven(float64(x)))
-				}
-				w.codes[l][codeOf(i, k)] = uint8(n / weightHalf)
-				w.codes[l][codeOf(i, k)+lowerHalf] = uint8(n % weightHalf)
-			}
-		}
-		w.step[l] = top * (1.0 / weightMax)
 	}
 }
 
-func mixQ8Portable(out []float32, stride int, w *weightCodes, s *stretch) {
+// weighQ8Portable turns the scores x of four lanes into a softmax each, out, and codes for each block of values. Of the
+// scores in a multiple of four tiles those count that the lane has seen; where it has seen none, out is arbitrary. scales are
+// those of values, [block][segmentTokens]. x is overwritten.
+func weighQ8Portable(w []weightCodes, x []float32, tiles int, seen []vector.Seen, scales []float32, out []vector.Softmax) {
+	vector.Weigh(isa.Portable, x, scoreStride, tiles*tileTokens, seen[:laneStep], out)
 	for l := range laneStep {
-		var sums [blockValues]int32
-		for i, t := range s.tiles {
-			for k := range tileTokens {
-				n := int32(w.codes[l][codeOf(i, k)])*weightHalf + int32(w.codes[l][codeOf(i, k)+lowerHalf])
-				values := s.data[t+s.at+k/4*4*blockValues+k%4:]
-				for d := range sums {
-					sums[d] += n * int32(int8(values[4*d]))
+		for b := range w {
+			for i := 0; i < tiles; i += tilesTogether {
+				for k := 0; k < tileTokens; k += valueTokens {
+					at := i*tileTokens + k
+					roundWeights(&w[b], l, i, k, x[l*scoreStride+at:], scales[b*segmentTokens+at:])
 				}
 			}
 		}
-		for d, s := range sums {
-			out[l*stride+d] = float32(s) * w.step[l]
+	}
+}
+
+// roundWeights rounds the weights p of tokens that share a step, those from k on of tiles from i on.
+func roundWeights(w *weightCodes, lane, i, k int, p, scales []float32) {
+	top := float32(leastTop)
+	for t := range tilesTogether * valueTokens {
+		at := t/valueTokens*tileTokens + t%valueTokens
+		if x := p[at] * scales[at]; x > top {
+			top = x
+		}
+	}
+	inverse := weightMax / top
+	for t := range tilesTogether * valueTokens {
+		at, n := t/valueTokens*tileTokens+t%valueTokens, uint8(0)
+		if x := p[at] * scales[at] * inverse; x > 0 { // not NaN
+			n = uint8(math.RoundToEven(float64(x)))
+		}
+		w.codes[lane][codeOf(i+t/valueTokens, k+t%valueTokens)] = n
+	}
+	for t := range valueTokens {
+		w.step[lane][stepOf(i, k+t)] = top * (1.0 / weightMax)
+	}
+}
+
+// share is what a lane's values of the segments before, and those of a segment, are multiplied with where the two are added.
+type share struct{ old, now float32 }
+
+// mixQ8Portable adds a segment's values of four lanes to out, by their shares.
+func mixQ8Portable(out []float32, stride int, shares *[laneStep]share, w *weightCodes, s *stretch) {
+	for l, share := range shares {
+		var mixed [blockValues]float32
+		for i := 0; i < len(s.tiles); i += tilesTogether {
+			for k := 0; k < tileTokens; k += valueTokens {
+				var sums [blockValues]int32
+				for j, t := range s.tiles[i : i+tilesTogether] {
+					codes := (*[valueTokens]uint8)(w.codes[l][codeOf(i+j, k):])
+					mixFour(&sums, codes, (*[valueTokens * blockValues]byte)(s.data[t+s.at+k*blockValues:]))
+				}
+				step := w.step[l][stepOf(i, k)]
+				for d, sum := range sums {
+					mixed[d] += float32(sum) * step
+				}
+			}
+		}
+		blendPortable(out[l*stride:][:blockValues], mixed[:], share.old, share.now)
+	}
+}
+
+// mixFour adds four tokens' products.
+func mixFour(sums *[blockValues]int32, codes *[valueTokens]uint8, values *[valueTokens * blockValues]byte) {
+	for d := range sums {
+		for k, c := range codes {
+			sums[d] += int32(c) * int32(int8(values[valueTokens*d+k]))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
 )
 
 func quantizeBy(level isa.Level, codes *blockCodes, x *[blockValues]float32, inverse float32) {
@@ -77,28 +78,40 @@ func scoreF32(level isa.Level, dst []float32, query []uint32, lanes, headDim int
 	}
 }
 
-func quantizeWeights(level isa.Level, w *weightCodes, p []float32, s *stretch) {
+func openScales(level isa.Level, dst []float32, blocks int, s *stretch) {
 	switch level {
 	case isa.AVX512:
-		quantizeWeightsAVX512((*byte)(unsafe.Pointer(w)), &p[0], &s.data[s.at], &s.tiles[0], len(s.tiles))
+		openScalesAVX512(&dst[0], &s.data[s.at], &s.tiles[0], len(s.tiles), blocks)
 	case isa.AVX2:
-		quantizeWeightsAVX2((*byte)(unsafe.Pointer(w)), &p[0], &s.data[s.at], &s.tiles[0], len(s.tiles))
+		openScalesAVX2(&dst[0], &s.data[s.at], &s.tiles[0], len(s.tiles), blocks)
 	default:
-		quantizeWeightsPortable(w, p, s)
+		openScalesPortable(dst, blocks, s)
 	}
 }
 
-func mixQ8(level isa.Level, out []float32, stride int, w *weightCodes, s *stretch) {
+func weighQ8(level isa.Level, w []weightCodes, x []float32, tiles int, seen []vector.Seen, scales []float32, out []vector.Softmax) {
+	to, n := (*byte)(unsafe.Pointer(&w[0])), tiles*tileTokens
+	switch level {
+	case isa.AVX512:
+		weighQ8AVX512(to, len(w), &x[0], n, &seen[0].First, &scales[0], &out[0].Top)
+	case isa.AVX2:
+		weighQ8AVX2(to, len(w), &x[0], n, &seen[0].First, &scales[0], &out[0].Top)
+	default:
+		weighQ8Portable(w, x, tiles, seen, scales, out)
+	}
+}
+
+func mixQ8(level isa.Level, out []float32, stride int, shares *[laneStep]share, w *weightCodes, s *stretch) {
 	next := unsafe.SliceData(s.ahead)
 	switch level {
 	case isa.AVX512:
-		mixQ8AVX512(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys],
-			s.scales-s.keys, next)
+		mixQ8AVX512(&out[0], stride, &shares[0].old, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles),
+			&s.data[s.keys], s.scales-s.keys, next)
 	case isa.AVX2:
-		mixQ8AVX2(&out[0], stride, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles), &s.data[s.keys],
-			s.scales-s.keys, next)
+		mixQ8AVX2(&out[0], stride, &shares[0].old, (*byte)(unsafe.Pointer(w)), &s.data[s.at], &s.tiles[0], len(s.tiles),
+			&s.data[s.keys], s.scales-s.keys, next)
 	default:
-		mixQ8Portable(out, stride, w, s)
+		mixQ8Portable(out, stride, shares, w, s)
 	}
 }
 

@@ -19,8 +19,8 @@ func BenchmarkAttendKernels(b *testing.B) {
 		codesAt[i], halvesAt[i] = i*codes.tileSize, i*halves.tileSize
 	}
 	inCodes, inHalves := stretch{data: codes.data, tiles: codesAt}, stretch{data: halves.data, tiles: halvesAt}
-	codeScales, codeValues, halfValues := inCodes, inCodes, inHalves
-	codeScales.at, codeValues.at, halfValues.at = codes.valueScalesAt(), codes.valuesAt(), halves.valuesAt()
+	codeValues, halfValues := inCodes, inHalves
+	codeValues.at, halfValues.at = codes.valuesAt(), halves.valuesAt()
 	w := &attendWork{}
 	w.reserve(lanes, codes)
 	for i := range w.seen {
@@ -34,8 +34,10 @@ func BenchmarkAttendKernels(b *testing.B) {
 			{"scoreQ8", func() { scoreQ8(level, w.scores, w.query, lanes, dim/blockValues, &inCodes) }},
 			{"scoreF16", func() { scoreF16(level, w.scores, w.query, lanes, dim, &inHalves) }},
 			{"vector.Weigh", func() { vector.Weigh(level, w.scores, scoreStride, segmentTokens, w.seen[:lanes], w.now) }},
-			{"quantizeWeights", func() { quantizeWeights(level, &w.codes, w.scores, &codeScales) }},
-			{"mixQ8", func() { mixQ8(level, w.part, dim, &w.codes, &codeValues) }},
+			{"weighQ8", func() {
+				weighQ8(level, w.codes, w.scores, tiles, w.seen, w.scales, w.now)
+			}},
+			{"mixQ8", func() { mixQ8(level, w.part, dim, new([laneStep]share), &w.codes[0], &codeValues) }},
 			{"mixF16", func() {
 				mixF16(level, w.part, w.scores, dim, &halfValues, segmentTokens)
 			}},

@@ -2,7 +2,10 @@
 
 package attend
 
-import "weir/engine/kernel/isa"
+import (
+	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
+)
 
 func quantizeBy(_ isa.Level, codes *blockCodes, x *[blockValues]float32, inverse float32) {
 	quantizePortable(codes, x, inverse)
@@ -26,12 +29,16 @@ func scoreF32(_ isa.Level, dst []float32, query []uint32, lanes, headDim int, s 
 	scoreF32Portable(dst, query, lanes, headDim, s)
 }
 
-func quantizeWeights(_ isa.Level, w *weightCodes, p []float32, s *stretch) {
-	quantizeWeightsPortable(w, p, s)
+func openScales(_ isa.Level, dst []float32, blocks int, s *stretch) {
+	openScalesPortable(dst, blocks, s)
 }
 
-func mixQ8(_ isa.Level, out []float32, stride int, w *weightCodes, s *stretch) {
-	mixQ8Portable(out, stride, w, s)
+func weighQ8(_ isa.Level, w []weightCodes, x []float32, tiles int, seen []vector.Seen, scales []float32, out []vector.Softmax) {
+	weighQ8Portable(w, x, tiles, seen, scales, out)
+}
+
+func mixQ8(_ isa.Level, out []float32, stride int, shares *[laneStep]share, w *weightCodes, s *stretch) {
+	mixQ8Portable(out, stride, shares, w, s)
 }
 
 func mixF16(_ isa.Level, out, weights []float32, headDim int, s *stretch, n int) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
 )
 
 // Four queries of any size, one of zeros, have the same words at each level.
@@ -72,32 +73,93 @@ func TestTokensStoredTogetherAreStoredAsOneByOne(t *testing.T) {
 	}
 }
 
-// Weights of arbitrary tokens count as zero, the others are rounded to the same codes at each level.
-func TestWeightsAreRoundedAlikeAtEachLevel(t *testing.T) {
-	const tiles = 6
+// Weights are those of a softmax to half a step at each level, and nothing of hidden or arbitrary tokens enters them.
+func TestWeightsAreNearestAtEachLevel(t *testing.T) {
+	const tiles, tokens, dim = 8, 8*tileTokens - 21, 64
 	r := rand.New(rand.NewPCG(13, 1))
-	kv := newKV(t, KVQ8, 16, tiles+1, 1, 32)
-	s := newSequence(r, kv, tiles*tileTokens-5, tiles) // the last ones' scales are NaN
+	kv := newKV(t, KVQ8, 16, tiles+1, 1, dim)
+	s := newSequence(r, kv, tokens, tiles) // the last ones' scales are NaN
 	plain := newDevice(1, isa.Portable)
 	defer plain.Close()
 	s.store(plain, kv)
 	in := stretch{data: kv.data, at: kv.valueScalesAt()}
 	for i := range tiles {
-		in.tiles = append(in.tiles, kv.tile(0, s.blocks[i], 0, 0))
+		in.tiles = append(in.tiles, kv.tile(0, s.blocks[min(i, len(s.blocks)-1)], 0, 0))
 	}
-	for range 50 {
-		p := make([]float32, laneStep*scoreStride)
-		for i := range p {
-			p[i] = float32(math.Exp(r.NormFloat64()*4 - 4))
+	for _, level := range isa.Levels() {
+		w := &attendWork{}
+		w.reserve(laneStep, kv)
+		openScales(level, w.scales, len(w.codes), &in)
+		for range 50 {
+			x := randoms(r, laneStep*scoreStride)
+			for i := range x {
+				x[i] *= 5
+			}
+			for l := range laneStep {
+				first := r.IntN(3) * r.IntN(tokens-1)
+				first = min(first, tokens-1)
+				w.seen[l] = vector.Seen{First: first, N: 1 + r.IntN(tokens-first)}
+			}
+			copy(w.scores, x)
+			weighQ8(level, w.codes, w.scores, tiles, w.seen, w.scales, w.now)
+			for l := range laneStep {
+				checkWeights(t, level, w, l, x[l*scoreStride:])
+			}
 		}
-		for _, odd := range []float32{0, -1, float32(math.NaN()), float32(math.Inf(1))} {
-			p[r.IntN(laneStep)*scoreStride+r.IntN(tiles*tileTokens)] = odd
+	}
+}
+
+func checkWeights(t *testing.T, level isa.Level, w *attendWork, lane int, x []float32) {
+	t.Helper()
+	seen, now := w.seen[lane], w.now[lane]
+	top, sum := slices.Max(x[seen.First:seen.First+seen.N]), 0.0
+	for i := range w.scales[:8*tileTokens] {
+		p := 0.0
+		if i >= seen.First && i < seen.First+seen.N {
+			p = math.Exp(float64(x[i] - top))
 		}
-		want, got := new(weightCodes), new(weightCodes)
-		quantizeWeightsPortable(want, p, &in)
-		for _, level := range isa.Levels() {
-			if quantizeWeights(level, got, p, &in); *got != *want {
-				t.Fatalf("%v: weights are rounded to other codes than in plain Go", level)
+		sum += p
+		for b := range w.codes {
+			tile, k := i/tileTokens, i%tileTokens
+			code, step := float64(w.codes[b].codes[lane][codeOf(tile, k)]), float64(w.codes[b].step[lane][stepOf(tile, k)])
+			want := p * float64(w.scales[b*segmentTokens+i])
+			if p == 0 {
+				want = 0
+			}
+			if e := math.Abs(code*step - want); !(e <= 0.5*step+1e-5*want) {
+				t.Fatalf("%v: the weight of position %d of block %d is %g times %g; %g is wanted", level, i, b, code, step, want)
+			}
+		}
+	}
+	if now.Top != top || math.Abs(float64(now.Sum)-sum) > 1e-5*sum {
+		t.Fatalf("%v: softmax %+v; top %v and sum %v are wanted", level, now, top, sum)
+	}
+}
+
+// A weight that is no number, or that meets a scale which is none, shows in the softmax or in the step.
+func TestWeightsThatAreNoNumbersShow(t *testing.T) {
+	for _, level := range isa.Levels() {
+		for _, odd := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+			kv := newKV(t, KVQ8, 16, 2, 1, 32)
+			w := &attendWork{}
+			w.reserve(laneStep, kv)
+			for i := range w.scales {
+				w.scales[i] = 1
+			}
+			for l := range laneStep {
+				w.seen[l].N = tileTokens
+			}
+			w.scores[5] = odd
+			w.scales[7] = float32(math.Inf(1))
+			weighQ8(level, w.codes, w.scores, tilesTogether, w.seen, w.scales, w.now)
+			if sum := w.now[0].Sum; sum == sum {
+				t.Errorf("%v: a score of %v gives a sum of %v", level, odd, sum)
+			}
+			if step := w.codes[0].step[1][stepOf(0, 7)]; !math.IsInf(float64(step), 1) {
+				t.Errorf("%v: a value that is not finite gives a step of %v", level, step)
+			}
+			if step := w.codes[0].step[1][stepOf(0, 8)]; step != 1.0/weightMax {
+				t.Errorf("%v: and its neighbours one of %v", level, step)
 			}
 		}
 	}

@@ -15,15 +15,15 @@ type attendWork struct {
 	head  int
 	lanes int
 
-	query  []uint32         // packed for the kernels, see packFloats and packCodes
-	scores []float32        // [lanes][scoreStride]: scores of a segment, then weights
-	part   []float32        // [lanes][HeadDim]: a segment's mixed values
-	acc    []float32        // [lanes][HeadDim]: those of all segments so far
-	seen   []vector.Seen    // [lanes], of the segment
-	now    []vector.Softmax // [lanes], of the segment
-	all    []vector.Softmax // [lanes], of all segments so far
-	fresh  bool             // acc and all hold no segment yet
-	codes  weightCodes
+	query  []uint32                           // packed for the kernels, see packFloats and packCodes
+	scores []float32                          // [lanes][scoreStride]: scores of a segment, then weights
+	part   []float32                          // [lanes][HeadDim]: a segment's mixed values, of floats
+	acc    []float32                          // [lanes][HeadDim]: those of all segments so far
+	seen   []vector.Seen                      // [lanes], of the segment
+	now    []vector.Softmax                   // [lanes], of the segment
+	all    []vector.Softmax                   // [lanes], of all segments so far
+	codes  []weightCodes                      // of rounded values: [HeadDim/32]
+	scales []float32                          // of rounded values: [HeadDim/32][segmentTokens]
 	turned []float32                          // [lanes][HeadDim]: rotated queries
 	scale  []float32                          // [lanes], of rotations
 	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
@@ -49,6 +49,9 @@ func (w *attendWork) reserve(lanes int, kv *KV) {
 		w.acc = make([]float32, n)
 		w.turned = make([]float32, n)
 	}
+	if blocks := headDim / blockValues; kv.Type.rounds() && len(w.codes) != blocks {
+		w.codes, w.scales = alignedCodes(blocks), alignedFloats(blocks*segmentTokens)
+	}
 	if len(w.scale) < lanes {
 		w.scale = make([]float32, lanes)
 	}
@@ -68,9 +71,17 @@ func alignedFloats(n int) []float32 {
 	return s[skip : int(skip)+n]
 }
 
-// aim points the worker at a tile, nothing merged so far.
+// alignedCodes allocates the codes of n blocks likewise.
+func alignedCodes(n int) []weightCodes {
+	floats := alignedFloats(n * int(unsafe.Sizeof(weightCodes{})) / 4)
+	return unsafe.Slice((*weightCodes)(unsafe.Pointer(unsafe.SliceData(floats))), n)
+}
+
+// aim points the worker at a tile, nothing mixed so far.
 func (w *attendWork) aim(j *attendJob, t Span, head int) {
-	w.attendJob, w.tile, w.head, w.lanes, w.fresh = j, t, head, t.Count*j.group, true
+	w.attendJob, w.tile, w.head, w.lanes = j, t, head, t.Count*j.group
+	clear(w.all[:w.lanes])
+	clear(w.acc[:w.padded()*j.KV.HeadDim])
 }
 
 // begin also packs the tile's queries.
@@ -150,23 +161,22 @@ func (w *attendWork) hidden(lane, first int) int {
 	return max(0, w.position(lane)-w.Reach-first)
 }
 
-// window is the positions of segment s that some lane may see, from the beginning
-// of a tile on: n from first on, none or fewer where no lane sees any.
+// window is the positions of segment s that some lane may see: n from first on, none or fewer where no lane sees any. They
+// begin where tiles do that share steps, so that it does not depend on a lane's company with which others a weight does.
 func (w *attendWork) window(s int) (first, n int) {
 	first = s * segmentTokens
 	end := min(w.tile.end(), first+segmentTokens)
 	if w.Reach > 0 {
 		end = min(end, w.tile.Start+w.tile.Count+w.Reach)
-		first += w.hidden(0, first) / tileTokens * tileTokens
+		first += w.hidden(0, first) / (tilesTogether * tileTokens) * tilesTogether * tileTokens
 	}
 	return first, end - first
 }
 
-// segment leaves a segment's states in now and its mixed values in part.
+// segment adds segment s to those before it.
 func (w *attendWork) segment(s int) {
 	first, n := w.window(s)
 	if n <= 0 {
-		clear(w.now[:w.lanes])
 		return
 	}
 	places := w.locate(w.places[0][:0], first, n)
@@ -174,20 +184,22 @@ func (w *attendWork) segment(s int) {
 	if w.KV.Type == KVQ4 {
 		places, ahead = w.open(places), nil // what is opened next is prefetched as it is opened
 	}
-	w.score(places)
+	w.score(places[:(n+2*tileTokens-1)/(2*tileTokens)*2])
 	if w.Slopes != nil {
 		w.slope(first, n)
 	}
-	w.weigh(first, n, len(places))
+	w.see(first, n)
 	if w.KV.Type.rounds() {
 		w.mixCodes(places, ahead)
-	} else {
-		w.mixFloats(places, ahead, first, n)
+		return
 	}
+	vector.Weigh(w.level, w.scores, scoreStride, len(places)*tileTokens, w.seen[:w.lanes], w.now)
+	w.mixFloats(places, ahead, first, n)
+	w.merge()
 }
 
-// locate finds the tiles of n positions from first on, an even number of them:
-// kernels take two at a time, and the last may come twice.
+// locate finds the tiles of n positions from first on, and then the last again until kernels have as many as they take at a
+// time.
 func (w *attendWork) locate(places []int, first, n int) []int {
 	kv := w.KV
 	for pos := first; pos < first+n; pos += tileTokens {
@@ -195,7 +207,7 @@ func (w *attendWork) locate(places []int, first, n int) []int {
 		_ = kv.data[o : o+kv.tileSize]
 		places = append(places, o)
 	}
-	if len(places)%2 == 1 {
+	for len(places)%tilesTogether != 0 {
 		places = append(places, places[len(places)-1])
 	}
 	return places
@@ -239,31 +251,43 @@ func (w *attendWork) slope(first, n int) {
 	}
 }
 
-// weigh turns the scores that lanes see of n positions from first on into weights that are not yet
-// normalised and the rest of so many tiles into zeros.
-func (w *attendWork) weigh(first, n, tiles int) {
+// see says which of n positions from first on each lane sees; a lane that is no query's sees none.
+func (w *attendWork) see(first, n int) {
 	for l := range w.lanes {
 		hi := max(0, min(w.visible(l, first), n))
 		lo := min(w.hidden(l, first), hi)
 		w.seen[l] = vector.Seen{First: lo, N: hi - lo}
 	}
-	vector.Weigh(w.level, w.scores, scoreStride, tiles*tileTokens, w.seen[:w.lanes], w.now)
+	clear(w.seen[w.lanes:w.padded()])
 }
 
-// mixCodes adds up values in integers, four lanes and 32 values at a time. The
-// first lanes' pass asks for what is ahead.
+// mixCodes turns four lanes' scores into weights of 8 bits and adds up values in integers, 32 at a time. The first lanes'
+// pass asks for what is ahead.
 func (w *attendWork) mixCodes(places, ahead []int) {
 	kv := w.KV
+	s := stretch{data: w.data, tiles: places, at: kv.valueScalesAt()}
+	openScales(w.level, w.scales, len(w.codes), &s)
 	for l := 0; l < w.lanes; l += laneStep {
-		for b := range kv.HeadDim / blockValues {
+		weighQ8(w.level, w.codes, w.scores[l*scoreStride:], len(places), w.seen[l:], w.scales, w.now[l:])
+		shares := w.shares(l)
+		for b := range w.codes {
 			codes, scales := b*blockValues*tileTokens, b*2*tileTokens
-			s := stretch{data: w.data, tiles: places, at: kv.valueScalesAt() + scales}
-			quantizeWeights(w.level, &w.codes, w.scores[l*scoreStride:], &s)
 			s.at, s.ahead, s.keys, s.scales = kv.valuesAt()+codes, ahead, codes, kv.keyScalesAt()+scales
-			mixQ8(w.level, w.part[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &w.codes, &s)
+			mixQ8(w.level, w.acc[l*kv.HeadDim+b*blockValues:], kv.HeadDim, &shares, &w.codes[b], &s)
 		}
 		ahead = nil
 	}
+}
+
+// shares adds the softmaxes of four lanes to those of the segments before.
+func (w *attendWork) shares(lane int) (s [laneStep]share) {
+	for i := range s {
+		s[i].old = 1
+		if w.seen[lane+i].N > 0 {
+			s[i] = join(&w.all[lane+i], w.now[lane+i])
+		}
+	}
+	return s
 }
 
 // mixFloats adds up values position by position. Positions that some row must
@@ -304,38 +328,40 @@ func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
 	}
 }
 
-// merge adds a segment to those before it.
-func (w *attendWork) merge() {
-	if w.fresh {
-		w.fresh = false
-		w.acc, w.part = w.part, w.acc
-		copy(w.all[:w.lanes], w.now)
-		return
+// join adds the softmax of a segment to all, of those before it, and gives the share of either in the values of both.
+func join(all *vector.Softmax, now vector.Softmax) share {
+	if all.Sum == 0 {
+		*all = now
+		return share{now: 1}
 	}
+	s, top := share{1, 1}, max(all.Top, now.Top)
+	if all.Top != top {
+		s.old = vector.Exp(all.Top - top)
+	}
+	if now.Top != top {
+		s.now = vector.Exp(now.Top - top)
+	}
+	*all = vector.Softmax{Top: top, Sum: all.Sum*s.old + now.Sum*s.now}
+	return s
+}
+
+// merge adds now and part, of a segment, to all and acc, of those before it.
+func (w *attendWork) merge() {
 	d := w.KV.HeadDim
 	for l := range w.lanes {
-		acc, part := w.acc[l*d:l*d+d], w.part[l*d:l*d+d]
-		all, now := &w.all[l], w.now[l]
-		switch {
-		case now.Sum == 0: // the lane sees none of it
-		case all.Sum == 0:
-			*all = now
-			copy(acc, part)
-		default:
-			top := max(all.Top, now.Top)
-			a, b := vector.Exp(all.Top-top), vector.Exp(now.Top-top)
-			*all = vector.Softmax{Top: top, Sum: all.Sum*a + now.Sum*b}
-			blend(w.level, acc, part, a, b)
+		if w.now[l].Sum != 0 { // the lane sees some of it
+			s := join(&w.all[l], w.now[l])
+			blend(w.level, w.acc[l*d:l*d+d], w.part[l*d:l*d+d], s.old, s.now)
 		}
 	}
 }
 
-// save keeps a segment's result for gatherJob, restore brings it back.
+// save keeps the result of one segment for gatherJob, restore brings it back.
 func (w *attendWork) save(to []float32) {
 	for l := range w.lanes {
-		to[2*l], to[2*l+1] = w.now[l].Top, w.now[l].Sum
+		to[2*l], to[2*l+1] = w.all[l].Top, w.all[l].Sum
 	}
-	copy(to[2*w.lanes:], w.part[:w.lanes*w.KV.HeadDim])
+	copy(to[2*w.lanes:], w.acc[:w.lanes*w.KV.HeadDim])
 }
 
 func (w *attendWork) restore(from []float32) {
