@@ -25,10 +25,11 @@ type stretch struct {
 }
 
 // weightCodes are the weights of four lanes over a segment for a block of values: each weight times the scale of its
-// token's value is a code, without a sign, times a step. Sixteen tokens share a step, which makes the largest code 255: the
-// same four neighbours of four tiles, so that the largest is found within registers that hold a tile each. Codes lie as
-// packing these registers leaves them, a step four times, once for each of the neighbours. Sums of sixteen products of
-// codes are below 2^19 and exact as floats. The order of fields is known to asm/attention.go.
+// token's value is a code, without a sign, times a step. Sixteen tokens share a step, which makes the largest code 255: four
+// tokens that are neighbours in a tile, and those at the same places of three more tiles. A register holds a tile, so that
+// the largest of the sixteen is found by comparing four registers and two shuffles. Codes lie in the order that packing these
+// registers leaves; a step lies there four times, once for each neighbour. Sums of sixteen products of codes are below 2^19
+// and exact as floats. asm/attention.go knows the order of the fields.
 type weightCodes struct {
 	codes [laneStep][segmentTokens]uint8       // [tile/4][token/4][tile%4][token%4]
 	step  [laneStep][segmentTokens / 4]float32 // [tile/4][token]

@@ -161,8 +161,9 @@ func (w *attendWork) hidden(lane, first int) int {
 	return max(0, w.position(lane)-w.Reach-first)
 }
 
-// window is the positions of segment s that some lane may see: n from first on, none or fewer where no lane sees any. They
-// begin where tiles do that share steps, so that it does not depend on a lane's company with which others a weight does.
+// window is the positions of segment s that some lane may see: n from first on, none or fewer where no lane sees any. The
+// window begins at a multiple of tilesTogether tiles: so positions alone decide which weights share a step, and not the lanes
+// that are computed together.
 func (w *attendWork) window(s int) (first, n int) {
 	first = s * segmentTokens
 	end := min(w.tile.end(), first+segmentTokens)
@@ -198,8 +199,8 @@ func (w *attendWork) segment(s int) {
 	w.merge()
 }
 
-// locate finds the tiles of n positions from first on, and then the last again until kernels have as many as they take at a
-// time.
+// locate finds the tiles of n positions from first on, and repeats the last one until there is a multiple of tilesTogether,
+// which kernels take at a time.
 func (w *attendWork) locate(places []int, first, n int) []int {
 	kv := w.KV
 	for pos := first; pos < first+n; pos += tileTokens {
