@@ -22,8 +22,10 @@ type Journal struct {
 type Entry struct {
 	ID       string // as OpenAI's answers name it, or the x-request-id of a refused one
 	Route    string
-	Model    string
-	Tenant   string
+	Model    string // as the server calls it, or the client where the server has none
+	Version  string
+	Arm      string // of the rollout that chose the version
+	Tenant   string // "" where it is not known who called
 	Stream   bool
 	Prompts  int
 	Choices  int // in all

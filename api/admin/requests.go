@@ -38,6 +38,8 @@ type requestView struct {
 	State        string       `json:"state"` // running, ended, refused
 	Route        string       `json:"route,omitempty"`
 	Model        string       `json:"model,omitempty"`
+	Version      string       `json:"version,omitempty"`
+	Arm          string       `json:"arm,omitempty"`
 	Tenant       string       `json:"tenant"`
 	Stream       bool         `json:"stream,omitempty"`
 	Prompts      int          `json:"prompts,omitempty"`
@@ -178,7 +180,7 @@ func (c Config) views(ctx context.Context, entries []Entry) ([]requestView, erro
 
 func (e *Entry) view(now time.Time) requestView {
 	v := requestView{
-		ID: e.ID, State: e.state(), Route: e.Route, Model: e.Model, Tenant: e.Tenant, Stream: e.Stream,
+		ID: e.ID, State: e.state(), Route: e.Route, Model: e.Model, Version: e.Version, Arm: e.Arm, Tenant: e.Tenant, Stream: e.Stream,
 		Prompts: e.Prompts, Choices: e.Choices, Retries: e.Retries, PromptTokens: e.Prompt, CachedTokens: e.Cached, OutputTokens: e.Output,
 		Arrived: e.Arrived, Status: e.Status, Code: e.Code, Replica: e.Replica, RouteReason: e.Reason, Attempts: e.Attempts,
 		Moderation: e.Findings,

@@ -5,9 +5,11 @@
 package edge
 
 import (
+	"strings"
 	"time"
 
 	"weir/api/moderation"
+	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -81,6 +83,7 @@ type RequestStart struct {
 	Parsed       time.Time // the request was understood, and its prompt not tokenised yet
 	Submitted    time.Time // its prompt was tokenised, or it is sent on
 	Relayed      bool      // to an upstream, which tokenises
+	Prediction   bool      // by a classical model: PromptTokens are rows, and there is one stage of computing
 	Trace        Trace
 }
 
@@ -120,11 +123,33 @@ type Refusal struct {
 	Remote     string // address of the peer
 	Status     int    // HTTP status
 	Code       string // of the error object
+	Tenant     string // "" where it is not known who called
+	Model      string // id of the served model; "" where it is none, or not known yet
+	Asked      string // what the client called the model, see Asked
+	Version    string // of the model, where one was chosen
+	Arm        router.Arm
+	Prediction bool // of a classical model
 	Trace      Trace
 	Arrived    time.Time
 	Moderation *Moderation // of a request that a policy refused; of others nil
 	Early      bool        // it asked for a generation, and OnRequestStart has not seen it
 	Reason     string      // why a caller was denied, which the caller is not told
+}
+
+// TenantName is the name of a caller's tenant; "" where it is not known who called.
+func TenantName(c *tenant.Caller) string {
+	if c.Tenant == nil {
+		return ""
+	}
+	return c.Tenant.Name
+}
+
+// maxAskedBytes is what is kept of a model's name as a client wrote it.
+const maxAskedBytes = 128
+
+// Asked is a model's name as a client wrote it, in a form that logs and records may hold.
+func Asked(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), maxAskedBytes)], "")
 }
 
 // Moderation says which policy refused a request.

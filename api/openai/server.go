@@ -144,11 +144,19 @@ func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
 
 func (c *call) refused(rt *route, fault *api.Error) {
 	if h := c.server.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
-		h(edge.Refusal{Moderation: c.refusedBy(fault),
+		r := edge.Refusal{Moderation: c.refusedBy(fault),
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
+			Tenant: edge.TenantName(&c.caller), Asked: edge.Asked(c.asked), Arm: c.arm(),
 			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.asks && !c.started,
-		})
+		}
+		if c.found != nil {
+			r.Model, r.Version = c.found.ID, c.found.Version
+		}
+		if c.held != nil && c.held.Label != "" {
+			r.Version = c.held.Label
+		}
+		h(r)
 	}
 }
 
@@ -192,6 +200,9 @@ type call struct {
 	trace   edge.Trace
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
+
+	asked string // the client's name of the model; "" is the only one, or not read yet
+	found *Model // what it stands for; nil: nothing that the caller may use
 
 	moderated *moderation.Report // what policies have found; nil: none was asked
 	policyOf  string             // the model whose policy refused the request
@@ -301,6 +312,7 @@ func (c *call) models() (*modelSet, *api.Error) {
 
 // named looks a name up in the model table; "" is the only model.
 func (c *call) named(name string) (*Model, *api.Error) {
+	c.asked = name
 	set, fault := c.models()
 	if fault != nil {
 		return nil, fault
@@ -308,6 +320,7 @@ func (c *call) named(name string) (*Model, *api.Error) {
 	m, ok := set.find(name)
 	switch {
 	case ok:
+		c.found = m
 		if set.byName[name] == nil {
 			_, c.label = splitVersion(name)
 		}

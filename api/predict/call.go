@@ -60,11 +60,10 @@ func (c *call) refuse(fault *api.Error) {
 	body := api.AppendString([]byte(`{"error":`), fault.Message)
 	c.ctx.SetBody(append(body, '}'))
 	if h := c.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
-		h(edge.Refusal{
-			ID: string(r.Header.Peek("X-Request-Id")), Route: c.route.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
-			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
-			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: c.route.infers && !c.started,
-		})
+		r := c.refusal(string(r.Header.Peek("X-Request-Id")), c.route.pattern, fault)
+		r.Method, r.Remote, r.Reason = edge.MethodName(&c.ctx.Request.Header), c.ctx.RemoteAddr().String(), c.why
+		r.Early = c.route.infers && !c.started
+		h(r)
 	}
 }
 

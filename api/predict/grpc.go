@@ -225,10 +225,10 @@ func (r *remote) finish(fault *api.Error) {
 		code = fault.Status
 		fault.NoRetry = fault.NoRetry || r.running.IsDraining() && !r.config.DrainRetries
 		if hooks.OnRefused != nil && code != edge.StatusHungUp {
-			hooks.OnRefused(edge.Refusal{
-				ID: r.id, Route: r.method, Method: "gRPC", Remote: r.from, Status: code, Code: fault.Code,
-				Trace: r.trace, Arrived: r.arrived, Reason: r.why, Early: r.infers() && !r.started,
-			})
+			told := r.refusal(r.id, r.method, fault)
+			told.Method, told.Remote, told.Reason = "gRPC", r.from, r.why
+			told.Early = r.infers() && !r.started
+			hooks.OnRefused(told)
 		}
 	}
 	if hooks.OnResponse != nil {

@@ -24,6 +24,7 @@ type job struct {
 	caller    tenant.Caller
 	arrived   time.Time
 	trace     edge.Trace
+	asked     string // the client's name of the model
 	predictor router.Predictor
 	about     *router.Description
 	p         router.Prediction
@@ -34,12 +35,25 @@ type job struct {
 	computed  time.Time // the answer was there
 }
 
+// refusal is what hooks are told of a job that was answered with an error.
+func (j *job) refusal(id, route string, fault *api.Error) edge.Refusal {
+	r := edge.Refusal{
+		ID: id, Route: route, Status: fault.Status, Code: fault.Code, Tenant: edge.TenantName(&j.caller), Asked: edge.Asked(j.asked),
+		Arm: j.arm, Prediction: true, Trace: j.trace, Arrived: j.arrived,
+	}
+	if j.about != nil {
+		r.Model, r.Version = j.about.Name, j.about.Version
+	}
+	return r
+}
+
 // isUnknown reports whether there is no such model.
 func isUnknown(err error) bool { return errors.Is(err, router.ErrNoPredictor) }
 
 // use finds the model of the job's request, if its tenant may use it. A model that the
 // tenant may not use does not exist.
 func (s *Server) use(j *job, model, version string) *api.Error {
+	j.asked = model
 	if c, ok := s.config.Models.(router.Chooser); ok && version == "" {
 		version, j.arm = c.Choose(model, j.caller.Tenant.Name, j.id)
 	}
@@ -88,7 +102,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	j.parsed = time.Now()
 	finish := edge.RequestFinish{RequestStart: edge.RequestStart{
 		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Class: p.Class,
-		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Trace: j.trace,
+		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks
 	j.started = true

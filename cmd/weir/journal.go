@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -27,10 +28,12 @@ func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 	}
 	h.OnRefused = func(r edge.Refusal) {
 		if r.Early {
-			now := time.Now()
-			e := admin.Entry{ID: r.ID, Route: r.Route, Arrived: now, Finished: now, Status: r.Status, Code: r.Code, Refused: true}
+			e := admin.Entry{
+				ID: r.ID, Route: r.Route, Model: cmp.Or(r.Model, r.Asked), Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant,
+				Arrived: r.Arrived, Finished: time.Now(), Status: r.Status, Code: r.Code, Refused: true,
+			}
 			if r.Moderation != nil {
-				e.Model, e.Tenant, e.Findings = r.Moderation.Model, r.Moderation.Tenant, findingViews(r.Moderation.Report)
+				e.Findings = findingViews(r.Moderation.Report)
 			}
 			j.End(e)
 		}
@@ -43,7 +46,7 @@ func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 
 func startEntry(r edge.RequestStart) admin.Entry {
 	return admin.Entry{
-		ID: r.ID, Route: r.Endpoint, Model: r.Model, Tenant: r.Tenant, Stream: r.Stream, Prompts: r.Prompts, Choices: r.Prompts * r.N,
+		ID: r.ID, Route: r.Endpoint, Model: r.Model, Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant, Stream: r.Stream, Prompts: r.Prompts, Choices: r.Prompts * r.N,
 		Retries: r.Retries, Prompt: r.PromptTokens, Arrived: r.Arrived,
 	}
 }

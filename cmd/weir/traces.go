@@ -10,7 +10,6 @@ import (
 
 	"weir/api/edge"
 	"weir/configs"
-	"weir/internal/inference"
 	"weir/telemetry"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
@@ -64,52 +63,16 @@ func (t *traces) start(traceparent, tracestate string) edge.Trace {
 
 // finish exports a request that was submitted.
 func (t *traces) finish(f *edge.RequestFinish) {
-	c := t.wanted(f.Trace, f.Status >= http.StatusInternalServerError || t.missed(f))
-	if c == nil {
-		return
+	if c := t.wanted(f.Trace, f.Status >= http.StatusInternalServerError || t.missed(f)); c != nil {
+		t.exporter.Offer(finishedSpan(c, f))
 	}
-	operation := operations[f.Endpoint]
-	r := &trace.Request{
-		Context: *c, Name: operation + " " + f.Model, Start: f.Arrived, End: f.Finished,
-		Attributes: append(identity(operation, f.Endpoint, f.Status),
-			trace.Text("gen_ai.request.model", f.Model), trace.Text("gen_ai.response.model", f.Model),
-			trace.Text("gen_ai.response.id", f.ID), trace.Bool("gen_ai.request.stream", f.Stream),
-			trace.Int("gen_ai.request.choice.count", f.N), trace.Int("gen_ai.request.max_tokens", f.MaxTokens),
-			trace.Int("gen_ai.usage.input_tokens", f.PromptTokens), trace.Int("gen_ai.usage.output_tokens", f.OutputTokens),
-			trace.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens),
-			trace.Text("weir.class", f.Class.String())),
-		Stages: stages(f),
-	}
-	if f.Status >= http.StatusInternalServerError {
-		r.Error = f.Code
-	}
-	if f.Tenant != "" {
-		r.Attributes = append(r.Attributes, trace.Text("weir.tenant", f.Tenant))
-	}
-	if len(f.Reasons) > 0 {
-		r.Attributes = append(r.Attributes, trace.Texts("gen_ai.response.finish_reasons", reasons(f.Reasons)))
-	}
-	if !f.FirstToken.IsZero() {
-		r.Attributes = append(r.Attributes, trace.Seconds("gen_ai.response.time_to_first_chunk", f.FirstToken.Sub(f.Arrived)))
-	}
-	t.exporter.Offer(r)
 }
 
 // refused exports a request that was refused before it was submitted.
 func (t *traces) refused(r *edge.Refusal) {
-	failed := r.Status >= http.StatusInternalServerError
-	c := t.wanted(r.Trace, failed)
-	if c == nil {
-		return
+	if c := t.wanted(r.Trace, r.Status >= http.StatusInternalServerError); c != nil {
+		t.exporter.Offer(refusedSpan(c, r, time.Now()))
 	}
-	operation := operations[r.Route]
-	q := &trace.Request{
-		Context: *c, Name: operation, Start: r.Arrived, End: time.Now(), Attributes: identity(operation, r.Route, r.Status),
-	}
-	if failed {
-		q.Error = r.Code
-	}
-	t.exporter.Offer(q)
 }
 
 // wanted is the context of a trace that is to be exported, or nil.
@@ -157,60 +120,4 @@ func (s *server) traceStats() telemetry.Traces {
 	}
 	st := s.traces.exporter.Stats()
 	return telemetry.Traces{Sent: st.Sent, Overflow: st.Overflow, Lost: st.Lost}
-}
-
-// operations are the names that OpenTelemetry's GenAI conventions give to
-// what the endpoints do.
-var operations = map[string]string{
-	"/v1/chat/completions": "chat", "/v1/completions": "text_completion",
-	"/v1/embeddings": "embeddings", "/embeddings": "embeddings", "/embed": "embeddings", // refusals name the path that was asked
-	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/score": "score", "/score": "score",
-}
-
-// identity are the attributes of every span of a request.
-func identity(operation, route string, status int) []trace.Attribute {
-	return []trace.Attribute{
-		trace.Text("gen_ai.operation.name", operation), trace.Text("gen_ai.provider.name", "weir"),
-		trace.Text("http.route", route), trace.Int("http.response.status_code", status),
-	}
-}
-
-// stages divide a request's time, as far as it came. A stage that the request
-// ended in ends with it.
-func stages(f *edge.RequestFinish) []trace.Stage {
-	if f.Relayed {
-		return []trace.Stage{
-			{Name: "parse", Start: f.Arrived, End: f.Parsed},
-			{Name: "upstream", Start: f.Submitted, End: f.Finished},
-			{Name: "decode", Start: f.FirstToken, End: f.LastToken},
-		}
-	}
-	return []trace.Stage{
-		{Name: "parse", Start: f.Arrived, End: f.Parsed},
-		{Name: "tokenise", Start: f.Parsed, End: f.Submitted, Attributes: []trace.Attribute{
-			trace.Int("gen_ai.usage.input_tokens", f.PromptTokens),
-		}},
-		{Name: "queue", Start: f.Submitted, End: orEnd(f.Admitted, f)},
-		{Name: "prefill", Start: f.Admitted, End: orEnd(f.FirstToken, f), Attributes: []trace.Attribute{
-			trace.Int("gen_ai.usage.cache_read.input_tokens", f.CachedTokens),
-		}},
-		{Name: "decode", Start: f.FirstToken, End: f.LastToken, Attributes: []trace.Attribute{
-			trace.Int("gen_ai.usage.output_tokens", f.OutputTokens),
-		}},
-	}
-}
-
-func orEnd(t time.Time, f *edge.RequestFinish) time.Time {
-	if t.IsZero() {
-		return f.Finished
-	}
-	return t
-}
-
-func reasons(list []inference.FinishReason) []string {
-	texts := make([]string, len(list))
-	for i, r := range list {
-		texts[i] = r.String()
-	}
-	return texts
 }
