@@ -109,7 +109,7 @@ type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, stri
 
 // schema adds those that follow their schema.
 func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
-	s, report, err := schema.Add(b, text, schema.Options{Strict: strict, Closed: true})
+	s, report, err := schema.Add(b, text, schema.Served(strict))
 	c.warn(r.reading.tools.pathOf(text), report.Ignored)
 	return s, err
 }

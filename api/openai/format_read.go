@@ -47,8 +47,6 @@ func (r *formatReader) keep(f *format) {
 			"%s and %s both say what the answer must look like; send one of them", r.found.field, f.field))
 		return
 	}
-	// Peers leave objects that say nothing about it closed: a model that may invent properties goes on and on.
-	f.options.Closed = true
 	r.found = f
 }
 
@@ -87,7 +85,8 @@ func (r *formatReader) response() {
 			at.finish(r.fault)
 		}
 	case "structural_tag":
-		r.keep(&format{kind: formatTag, field: o.path, text: o.gather("format", "structures", "triggers")})
+		r.keep(&format{kind: formatTag, field: o.path, text: o.gather("format", "structures", "triggers"),
+			options: schema.Served(false)})
 	case "":
 		keep(r.fault, missing(join(o.path, "type"), "text, json_object or json_schema"))
 	default:
@@ -128,7 +127,7 @@ func readSchema(o *object, name string, strict bool, r *formatReader) bool {
 	if !ok {
 		return false
 	}
-	f := &format{kind: formatSchema, field: join(o.path, name), text: raw, options: schema.Options{Strict: strict}}
+	f := &format{kind: formatSchema, field: join(o.path, name), text: raw, options: schema.Served(strict)}
 	if raw[0] == '"' {
 		text, err := parseString(f.field, raw)
 		keep(r.fault, err)
@@ -157,7 +156,7 @@ func readTag(o *object, name string, r *formatReader) {
 	if !ok {
 		return
 	}
-	f := &format{kind: formatTag, field: join(o.path, name), text: raw}
+	f := &format{kind: formatTag, field: join(o.path, name), text: raw, options: schema.Served(false)}
 	if raw[0] == '"' {
 		text, err := parseString(f.field, raw)
 		keep(r.fault, err)

@@ -75,6 +75,16 @@ func (c *compiler) note(cl *closure, s *value, up *trail) {
 	}
 }
 
+// aside reports whether a way leads through a condition.
+func (c *compiler) aside(up *trail) bool {
+	for t := up; t != nil; t = t.up {
+		if c.made.hidden[t.at] || c.made.conditions[t.at] {
+			return true
+		}
+	}
+	return false
+}
+
 // choice is an anyOf or oneOf of one member of a closure.
 type choice struct {
 	at        *value
@@ -93,16 +103,18 @@ type closure struct {
 	listed  bool // a member has an enum or a const
 	// under holds, by the members with an unevaluatedProperties or unevaluatedItems, the schemas that apply in their place, themselves included.
 	under map[*value][]*value
+	// aside are the members that hold only because a condition does: those of if, and contraries.
+	aside map[*value]bool
 	never bool // no value is possible
 }
 
 func newClosure(t types) *closure {
-	return &closure{has: map[*value]bool{}, types: t, under: map[*value][]*value{}}
+	return &closure{has: map[*value]bool{}, types: t, under: map[*value][]*value{}, aside: map[*value]bool{}}
 }
 
 func (cl *closure) clone() *closure {
 	n := *cl
-	n.under = maps.Clone(cl.under)
+	n.under, n.aside = maps.Clone(cl.under), maps.Clone(cl.aside)
 	n.members = slices.Clone(cl.members)
 	n.choices = slices.Clone(cl.choices)
 	n.has = make(map[*value]bool, len(cl.has)+4)
@@ -138,10 +150,17 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 		}
 	}
 	c.note(cl, s, up)
+	aside := c.aside(up)
+	if !aside {
+		delete(cl.aside, s)
+	}
 	if cl.has[s] || cl.never {
 		return nil
 	}
 	cl.has[s] = true
+	if aside {
+		cl.aside[s] = true
+	}
 	t, err := c.typesOf(s)
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func TestGenerated(t *testing.T) {
 	var input bytes.Buffer
 	made, unfinished := 0, 0
 	add := func(draft, text string, count int) {
-		g, _, err := compile(text, schema.Options{Strict: true})
+		g, _, err := compile(text, schema.Served(true))
 		if err != nil {
 			return
 		}

@@ -16,6 +16,7 @@ type made struct {
 	negated     map[*value]*negation
 	bare        map[*value]*value
 	hidden      map[*value]bool // contraries: what they look at does not count for unevaluatedProperties and unevaluatedItems
+	conditions  map[*value]bool // schemas of if
 }
 
 // negation is a schema's contrary: any of the alternatives. It may be narrower than that, and is nil where it is not known at all.
@@ -30,7 +31,7 @@ const firstMade = 1 << 30
 func newMade() *made {
 	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{},
 		indivisible: map[*value]*big.Rat{}, foreign: map[*value][]string{}, negated: map[*value]*negation{}, bare: map[*value]*value{},
-		hidden: map[*value]bool{}}
+		hidden: map[*value]bool{}, conditions: map[*value]bool{}}
 }
 
 // object makes a schema in the place of another; pairs are keywords and values.
@@ -86,6 +87,13 @@ func (m *made) both(at *value, list ...*value) *value {
 func (m *made) hide(at *value, contrary *value) *value {
 	h := m.both(at, contrary)
 	m.hidden[h] = true
+	return h
+}
+
+// condition is the schema of an if.
+func (m *made) condition(at *value, s *value) *value {
+	h := m.both(at, s)
+	m.conditions[h] = true
 	return h
 }
 
@@ -428,7 +436,7 @@ func (c *compiler) addCondition(cl *closure, s *value, t *trail) error {
 	if !ok {
 		return c.refuse(s, "if", "the contrary of this schema is not known; use anyOf with one schema for each case")
 	}
-	return c.choose(cl, s, "if", t, c.made.both(s, cond, yes), c.made.both(s, c.made.hide(s, other), no))
+	return c.choose(cl, s, "if", t, c.made.both(s, c.made.condition(s, cond), yes), c.made.both(s, c.made.hide(s, other), no))
 }
 
 // choose adds a choice; one branch alone is added at once.

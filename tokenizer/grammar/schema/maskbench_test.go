@@ -199,7 +199,7 @@ func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v 
 	}()
 	start := threadTime(t)
 	b := grammar.NewBuilder(grammar.Limits{})
-	s, _, err := schema.Add(b, []byte(tr.Schema), schema.Options{Strict: true})
+	s, _, err := schema.Add(b, []byte(tr.Schema), schema.Served(true))
 	var g *grammar.Grammar
 	if err == nil {
 		g, err = b.Compile(s)

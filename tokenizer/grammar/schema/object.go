@@ -46,17 +46,33 @@ func (c *compiler) objectParts(members []*value) ([]objectPart, error) {
 				part.patterns = append(part.patterns, namePattern{p, patterns.items[i]})
 			}
 		}
-		closes := part.properties != nil || len(part.patterns) > 0 || c.doc.keyword(m, "required") != nil
-		if part.rest == nil && c.options.Closed && !c.loose && closes {
-			part.rest = never
-		}
 		parts = append(parts, part)
 	}
 	return parts, nil
 }
 
-// object makes the form of the objects that all members hold for; nil where there can be none.
-func (c *compiler) object(members []*value, under map[*value][]*value) (form, error) {
+// closes reports whether the objects of a closure are read as closed, as the options ask: its members together name properties and say nothing
+// of others. Members under a condition (if, not) name none by themselves.
+func (c *compiler) closes(cl *closure) bool {
+	if !c.options.Closed || c.loose || cl.types&isObject == 0 {
+		return false
+	}
+	named := false
+	for _, m := range cl.members {
+		for _, keyword := range []string{"additionalProperties", "unevaluatedProperties"} {
+			if c.doc.keyword(m, keyword) != nil {
+				return false
+			}
+		}
+		named = named || m.id < firstMade && !cl.aside[m] && slices.ContainsFunc([]string{"properties", "patternProperties", "required"},
+			func(keyword string) bool { return c.doc.keyword(m, keyword) != nil })
+	}
+	return named
+}
+
+// object makes the form of the objects that all members hold for; nil where there can be none. Closed ones have no names but those that a
+// member lists, requires or has a pattern of.
+func (c *compiler) object(members []*value, under map[*value][]*value, closed bool) (form, error) {
 	f := &objectForm{}
 	var err error
 	if f.least, f.most, err = c.counts(members, "minProperties", "maxProperties"); err != nil {
@@ -101,7 +117,7 @@ func (c *compiler) object(members []*value, under map[*value][]*value) (form, er
 		}
 		f.properties = append(f.properties, property{name, required[name], s})
 	}
-	if f.extras, err = c.extras(members, parts, names, allowed); err != nil {
+	if f.extras, err = c.extras(members, parts, names, allowed, closed); err != nil {
 		return nil, err
 	}
 	return f, c.limitProperties(members, f)
@@ -266,8 +282,8 @@ type nameClass struct {
 	matched []bool // by part: one of its patterns matches
 }
 
-// extras cuts the names that are not listed into classes by the patterns that match them.
-func (c *compiler) extras(members []*value, parts []objectPart, names []string, allowed *nameRule) ([]extra, error) {
+// extras cuts the names that are not listed into classes by the patterns that match them; a closed object leaves out those that none matches.
+func (c *compiler) extras(members []*value, parts []objectPart, names []string, allowed *nameRule, closed bool) ([]extra, error) {
 	classes := []nameClass{{matched: make([]bool, len(parts))}}
 	for i, part := range parts {
 		for _, p := range part.patterns {
@@ -305,7 +321,7 @@ func (c *compiler) extras(members []*value, parts []objectPart, names []string, 
 			}
 		}
 		class.values = append(slices.Clip(class.values), unlooked(parts, class.matched)...)
-		if slices.ContainsFunc(class.values, isNever) {
+		if slices.ContainsFunc(class.values, isNever) || closed && !slices.Contains(class.matched, true) {
 			continue
 		}
 		x, err := c.extra(members, class, taken, allowed)

@@ -22,7 +22,8 @@ type Options struct {
 	// OpenAI asks for what OpenAI asks of strict schemas: every object closed, every property required, an object at the root, and their
 	// limits. It implies Strict.
 	OpenAI bool
-	// Closed reads objects that say nothing of additionalProperties as if it were false.
+	// Closed reads objects that name properties and say nothing of others as if additionalProperties were false. An object is what all schemas
+	// that hold for one place make of it: allOf, references and the branch that holds of anyOf, oneOf, if and the like.
 	Closed bool
 	// Compact allows no blanks between the parts of a value.
 	Compact bool
@@ -32,6 +33,10 @@ type Options struct {
 	// Limits bound the work; zero fields have defaults.
 	Limits Limits
 }
+
+// Served are the options that requests have: objects are closed, since a model that may invent properties goes on and on. What is published of
+// coverage is measured with them.
+func Served(strict bool) Options { return Options{Strict: strict, Closed: true} }
 
 // Limits bound a schema and the work that it costs. Zero fields mean the defaults.
 type Limits struct {

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/tokenizer/grammar"
@@ -124,7 +125,8 @@ func (c *compiler) build(s *shape) error {
 			}
 		}
 		key, sorted := conjunction(members)
-		key += string(rune(leaf.types)) + leaf.underKey(sorted)
+		closed := c.closes(leaf)
+		key += string(rune(leaf.types)) + strconv.FormatBool(closed) + leaf.underKey(sorted)
 		if leaf.never || seen[key] {
 			return nil
 		}
@@ -132,7 +134,7 @@ func (c *compiler) build(s *shape) error {
 		forms, ok := c.leaves[key]
 		if !ok {
 			var err error
-			if forms, err = c.formsOf(leaf, members); err != nil {
+			if forms, err = c.formsOf(leaf, members, closed); err != nil {
 				return err
 			}
 			c.leaves[key] = forms
@@ -155,7 +157,7 @@ func (cl *closure) underKey(members []*value) string {
 }
 
 // formsOf gives the forms of a closure without choices.
-func (c *compiler) formsOf(cl *closure, members []*value) ([]form, error) {
+func (c *compiler) formsOf(cl *closure, members []*value, closed bool) ([]form, error) {
 	if cl.listed {
 		return c.listed(members)
 	}
@@ -188,7 +190,7 @@ func (c *compiler) formsOf(cl *closure, members []*value) ([]form, error) {
 		forms = append(forms, f)
 	}
 	if cl.types&isObject != 0 {
-		f, err := c.object(members, cl.under)
+		f, err := c.object(members, cl.under, closed)
 		if err != nil {
 			return nil, err
 		}

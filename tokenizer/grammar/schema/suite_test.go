@@ -270,7 +270,7 @@ func suiteOne(t *testing.T, draft string, group suiteGroup, sum *tally, notes *s
 	t.Helper()
 	text := group.text(draft)
 	sum.groups++
-	g, _, err := compile(text, schema.Options{Strict: true})
+	g, _, err := compile(text, schema.Served(true))
 	if err != nil {
 		var e *schema.Error
 		switch {
