@@ -63,8 +63,10 @@ type Classic struct {
 	Manifest      string // file that says where features come from; empty: from the request
 	Profile       string // file of the reference profile that drift is measured against; empty: none
 	Labels        []string
-	MaxBatch      int // rows
-	MaxRows       int // of a request
+	Transform     string // of a tree model's margins; empty: as its file says
+	BestIteration bool   // of a tree model: as far as early stopping chose
+	MaxBatch      int    // rows
+	MaxRows       int    // of a request
 	MaxQueueDelay time.Duration
 	Pinned        bool
 	Candidate     bool // requests that name no version do not get it, unless a rollout says so
@@ -202,6 +204,8 @@ func classicFields(m *Classic) []field {
 		{key: "manifest", binding: bindText(&m.Manifest, "a path", anyText)},
 		{key: "profile", binding: bindText(&m.Profile, "a path", anyText)},
 		{key: "labels", binding: bindList(&m.Labels, "the name of a class")},
+		{key: "transform", binding: bindText(&m.Transform, "identity, sigmoid, softmax, exp, …", anyText)},
+		{key: "best_iteration", binding: bindBool(&m.BestIteration)},
 		{key: "max_batch", binding: bindInt(&m.MaxBatch, 1, 1<<20, "")},
 		{key: "max_rows", binding: bindInt(&m.MaxRows, 1, 1<<20, "")},
 		{key: "max_queue_delay", binding: bindDuration(&m.MaxQueueDelay, 0, time.Second)},
@@ -244,6 +248,8 @@ const classicSample = `
 #     manifest: /models/churn.features.yml # where features come from: docs/features.md
 #     profile: /models/churn.profile.json # what drift is measured against; weir eval --profile makes it
 #     labels: [stays, leaves] # names of the classes
+#     best_iteration: true # trees up to the iteration that early stopping chose (XGBoost); default: all
+#     transform: sigmoid # what makes outputs of margins, where the file does not say (losses of your own): identity, sigmoid, softmax, exp
 #     max_batch: 1024 # rows that are computed together; 1 computes each request alone
 #     max_rows: 16384 # of a request
 #     max_queue_delay: 0s # that a batch may wait for more rows

@@ -112,7 +112,10 @@ func entries(c configs.Config) []classic.Entry {
 		}
 		list = append(list, classic.Entry{
 			Name: m.Name, Path: m.Path, Golden: m.Golden, Pinned: m.Pinned, Candidate: m.Candidate,
-			Options: classic.Options{Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels},
+			Options: classic.Options{
+				Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels,
+				Transform: m.Transform, BestIteration: m.BestIteration,
+			},
 		})
 	}
 	if c.NamesNone() {
@@ -260,6 +263,9 @@ func (p *predictors) changed(c classic.Change) {
 		return
 	}
 	p.s.log.Info("classical model", fields...)
+	for _, note := range c.Notes {
+		p.s.log.Warn("about a classical model", zap.String("model", c.Name), zap.String("version", c.Version), zap.String("note", note))
+	}
 }
 
 func (p *predictors) fault(f *classic.Fault) {

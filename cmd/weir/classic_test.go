@@ -164,6 +164,38 @@ func TestChangesOfModelsNameTheCaller(t *testing.T) {
 	}
 }
 
+// What early stopping chose is said where people look: inspect, its JSON, the log of a load; and best_iteration serves it.
+func TestEarlyStoppingIsShown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "stopped.json")
+	model, _ := defaultmodel.Iris()
+	model = strings.Replace(model, `"attributes":{}`, `"attributes":{"best_iteration":"4","best_score":"0.1"}`, 1)
+	if err := os.WriteFile(file, []byte(model), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const chosen = "early stopping chose the first 5 of 12 iterations"
+	if _, out, errs := weir("inspect", file); !strings.Contains(out, "note") || !strings.Contains(out, chosen) {
+		t.Errorf("inspect: %s%s", out, errs)
+	}
+	if _, out, errs := weir("inspect", file, "--json"); !strings.Contains(out, `"notes": [`) || !strings.Contains(out, chosen) {
+		t.Errorf("inspect --json: %s%s", out, errs)
+	}
+	s := start(t, func(c *configs.Config) {
+		all, best := configs.NewClassic("all", file), configs.NewClassic("best", file)
+		best.BestIteration = true
+		c.Classic = []configs.Classic{all, best}
+	})
+	for _, want := range []string{chosen, "the first 5 of 12 iterations predict"} {
+		if !strings.Contains(s.errs.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, s.errs.String())
+		}
+	}
+	const row = `{"instances": [[6, 3, 5, 2]]}`
+	_, all := s.predict("all", row)
+	if status, best := s.predict("best", row); status != http.StatusOK || best == all {
+		t.Errorf("%d: with the best iterations %s, with all %s", status, best, all)
+	}
+}
+
 func TestInspectKnowsClassicalModels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "iris.json")
 	model, _ := defaultmodel.Iris()

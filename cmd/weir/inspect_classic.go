@@ -25,6 +25,7 @@ type classicReport struct {
 	Outputs []specReport   `json:"outputs"`
 	Kernel  string         `json:"kernel"`
 	Batches bool           `json:"batches"`
+	Notes   []string       `json:"notes,omitempty"` // what a user should know of the file
 	Nanos   [2]int64       `json:"nanoseconds_of_1_and_64_rows"`
 
 	order []classic.Detail
@@ -72,7 +73,7 @@ func inspectClassic(path string) (*classicReport, error) {
 	d := v.Describe()
 	r := &classicReport{
 		Model: d.Name, Path: path, Bytes: fileBytes, Memory: v.Bytes(), Details: make(map[string]any), order: v.Details(),
-		Inputs: specReports(d.Inputs, nil), Outputs: specReports(d.Outputs, d.Labels), Kernel: v.Kernel(), Batches: v.Batches(),
+		Inputs: specReports(d.Inputs, nil), Outputs: specReports(d.Outputs, d.Labels), Kernel: v.Kernel(), Batches: v.Batches(), Notes: v.Notes(),
 		Nanos: [2]int64{v.Estimate(1).Nanoseconds(), v.Estimate(64).Nanoseconds()},
 	}
 	for _, x := range r.order {
@@ -120,5 +121,8 @@ func (r *classicReport) print(w io.Writer) error {
 	line("kernel", "%s", r.Kernel)
 	line("batches", "%v", r.Batches)
 	line("time", "about %v for 1 row, %v for 64, on one core", time.Duration(r.Nanos[0]), time.Duration(r.Nanos[1]))
+	for _, note := range r.Notes {
+		line("note", "%s", note)
+	}
 	return t.Flush()
 }

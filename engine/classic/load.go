@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"errors"
 	"fmt"
 
 	"weir/engine/gbdt"
@@ -10,7 +11,7 @@ import (
 // Load reads a model of any format known here, checks it, chooses its kernel, finds out
 // what its rows cost, and compares the golden rows.
 func Load(data []byte, name string, o Options) (*Version, error) {
-	m, err := read(data)
+	m, err := read(data, o)
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +33,26 @@ func Load(data []byte, name string, o Options) (*Version, error) {
 func (v *Version) Close() { v.hold.release() }
 
 // read finds the format by the file's content.
-func read(data []byte) (model, error) {
+func read(data []byte, o Options) (model, error) {
 	if isProtobuf(data) {
+		if o.Transform != "" {
+			return nil, errors.New("read model: the option transform is of tree models; an ONNX model has its outputs")
+		}
 		m, err := onnx.Load(data)
 		if err != nil {
 			return nil, fmt.Errorf("read model: %w", err)
 		}
 		return &graph{m, 2 * int64(len(data))}, nil // the graph's tensors, and frames of those that run
 	}
-	m, err := gbdt.Read(data)
+	how := gbdt.ReadOptions{BestIteration: o.BestIteration}
+	if o.Transform != "" {
+		t, err := gbdt.ParseTransform(o.Transform)
+		if err != nil {
+			return nil, fmt.Errorf("read model: %w", err)
+		}
+		how.Transform = &t
+	}
+	m, err := gbdt.ReadWith(data, how)
 	if err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
 	}

@@ -46,8 +46,9 @@ type RepositoryOptions struct {
 // Change is what became of a version.
 type Change struct {
 	Name, Version string
-	What          string // "load", "unload", "evict", "fail"
-	Why           error  // of a failed load
+	What          string   // "load", "unload", "evict", "fail"
+	Why           error    // of a failed load
+	Notes         []string // of a load: what a user should know of the file
 }
 
 // Repository holds versions by name: those that are configured, of which some are in
@@ -178,13 +179,13 @@ func (s *Served) load() (*Version, error) {
 		s.repository.mu.Lock()
 		s.why = err
 		s.repository.mu.Unlock()
-		s.repository.changed(s, "fail", err)
+		s.repository.changed(s, "fail", nil, err)
 		return nil, err
 	}
 	for _, e := range evicted {
-		s.repository.changed(e, "evict", nil)
+		s.repository.changed(e, "evict", nil, nil)
 	}
-	s.repository.changed(s, "load", nil)
+	s.repository.changed(s, "load", v, nil)
 	return v, nil
 }
 
@@ -308,10 +309,15 @@ func (r *Repository) unlock() {
 	}
 }
 
-func (r *Repository) changed(s *Served, what string, why error) {
+// changed tells what became of a version; v is what was loaded.
+func (r *Repository) changed(s *Served, what string, v *Version, why error) {
 	if f := r.opts.OnChange; f != nil {
 		k := s.entry.key()
-		f(Change{k.name, k.version, what, why})
+		c := Change{Name: k.name, Version: k.version, What: what, Why: why}
+		if v != nil {
+			c.Notes = v.Notes()
+		}
+		f(c)
 	}
 }
 
@@ -361,7 +367,7 @@ func (r *Repository) replace(table map[key]*Served) {
 	for k, s := range r.table {
 		if table[k] != s {
 			r.drop(s)
-			changes = append(changes, func() { r.changed(s, "unload", nil) })
+			changes = append(changes, func() { r.changed(s, "unload", nil, nil) })
 		}
 	}
 	old := r.table
@@ -380,7 +386,7 @@ func (r *Repository) replace(table map[key]*Served) {
 			} else {
 				r.left = append(r.left, v)
 			}
-			changes = append(changes, func() { r.changed(s, "load", err) })
+			changes = append(changes, func() { r.changed(s, "load", v, err) })
 		}
 	}
 	r.unlock()
@@ -500,7 +506,7 @@ func (r *Repository) Unload(name string) error {
 		r.drop(s)
 		s.off, s.why = true, nil
 		r.unlock()
-		r.changed(s, "unload", nil)
+		r.changed(s, "unload", nil, nil)
 		return nil
 	})
 }

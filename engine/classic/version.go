@@ -21,6 +21,9 @@ type Options struct {
 	MaxRows  int           // of one request; 16384
 	Labels   []string      // of the classes, for outputs with as many columns; the file's own where it is empty
 	Golden   *Golden       // rows whose outputs are known; nil: none
+
+	Transform     string // of a tree model's margins to outputs, by gbdt's names; empty: as the file's objective says
+	BestIteration bool   // of a tree model: the iterations that early stopping chose predict, where the file names them
 }
 
 func (o Options) complete() Options {
@@ -135,6 +138,14 @@ func (v *Version) Columns() []string {
 
 // Details are what is known of the model beside its inputs and outputs.
 func (v *Version) Details() []Detail { return v.model.details() }
+
+// Notes are what a user should know of the model's file.
+func (v *Version) Notes() []string {
+	if m, is := v.model.(*trees); is {
+		return m.m.Ensemble().Notes
+	}
+	return nil
+}
 
 // Kernel names what computes the version.
 func (v *Version) Kernel() string { return v.model.kernel() }

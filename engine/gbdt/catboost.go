@@ -13,8 +13,8 @@ import (
 // features are refused: their values are hashes and statistics of strings, which a row of numbers does not have.
 //
 // Sources: catboost/libs/model/model_export/json_model_helpers.cpp and cpu/evaluator_impl.cpp of CatBoost 1.2.
-func readCatBoost(top object) (*Ensemble, error) {
-	r := catboostReader{top: top, ensemble: &Ensemble{Format: "catboost json", Sums64: true}}
+func readCatBoost(top object, o ReadOptions) (*Ensemble, error) {
+	r := catboostReader{top: top, options: o, ensemble: &Ensemble{Format: "catboost json", Sums64: true}}
 	for _, step := range []func() error{r.readFeatures, r.readScale, r.readLoss, r.readTrees} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("catboost: %w", err)
@@ -25,6 +25,7 @@ func readCatBoost(top object) (*Ensemble, error) {
 
 type catboostReader struct {
 	top      object
+	options  ReadOptions
 	ensemble *Ensemble
 	columns  []column // by float feature
 	nodes    []Node
@@ -136,28 +137,52 @@ func (r *catboostReader) readScale() error {
 	return nil
 }
 
-// catboostLinks has the losses whose outputs are not the margins: probabilities of classifiers, and Exponent. Most of
-// CatBoost's losses predict the margin, and so does one of the user's own.
+// catboostLinks has CatBoost's losses, with what predict_proba of its classifiers and predict of its regressors and rankers make of
+// margins. QueryCrossEntropy trains on GPUs only; a ranker predicts it as the others.
 var catboostLinks = map[string]Transform{
-	"Logloss": Sigmoid, "CrossEntropy": Sigmoid, "MultiLogloss": Sigmoid, "MultiCrossEntropy": Sigmoid, "MultiClassOneVsAll": Sigmoid,
-	"MultiClass": Softmax, "Poisson": Exp, "Tweedie": Exp,
+	"Logloss": Sigmoid, "CrossEntropy": Sigmoid, "Focal": Sigmoid,
+	"MultiLogloss": Sigmoid, "MultiCrossEntropy": Sigmoid, "MultiClassOneVsAll": Sigmoid, "MultiClass": Softmax,
+	"Poisson": Exp, "Tweedie": Exp,
+	"RMSE": Identity, "LogCosh": Identity, "Lq": Identity, "MAE": Identity, "Quantile": Identity, "MultiQuantile": Identity,
+	"Expectile": Identity, "LogLinQuantile": Identity, "MAPE": Identity, "RMSPE": Identity, "Huber": Identity, "Cox": Identity,
+	"SurvivalAft": Identity, "MultiRMSE": Identity, "MultiRMSEWithMissingValues": Identity,
+	"PairLogit": Identity, "PairLogitPairwise": Identity, "YetiRank": Identity, "YetiRankPairwise": Identity, "QueryRMSE": Identity,
+	"GroupQuantile": Identity, "QuerySoftMax": Identity, "QueryCrossEntropy": Identity, "StochasticFilter": Identity,
+	"LambdaMart": Identity, "StochasticRank": Identity,
 }
 
+// catboostRefusals has losses whose outputs need more than a link, and why.
+var catboostRefusals = map[string]string{
+	"RMSEWithUncertainty": "it predicts a mean and a variance, each in its own way",
+	"": "there is none, so that what the outputs are cannot be told: CatBoost drops it where models of different losses were summed; " +
+		"name the outputs with the option transform",
+	"PythonUserDefinedPerObject":       catboostOwnLoss,
+	"PythonUserDefinedMultiTarget":     catboostOwnLoss,
+	"PythonUserDefinedMultiRegression": catboostOwnLoss,
+}
+
+const catboostOwnLoss = "CatBoostClassifier makes probabilities of a loss of your own and CatBoostRegressor does not, and the file does not say " +
+	"which it was; name the outputs with the option transform (sigmoid or identity)"
+
+// readLoss reads the loss, which says what the outputs are.
 func (r *catboostReader) readLoss() error {
 	info, err := r.top.object("model_info")
 	if err != nil {
 		return err
 	}
 	e := r.ensemble
-	if params, err := info.object("params"); err == nil {
-		if loss, err := params.object("loss_function"); err == nil {
-			e.Objective, _ = loss.text("type")
-		}
+	e.Objective, e.Coarse = catboostLoss(info), true
+	transform, known := catboostLinks[e.Objective]
+	switch why := catboostRefusals[e.Objective]; {
+	case r.options.Transform != nil:
+		transform = *r.options.Transform
+	case why != "":
+		return fmt.Errorf("the loss %q is not evaluated here: %s", e.Objective, why)
+	case !known:
+		return fmt.Errorf("the loss %q is unknown: what its outputs are cannot be told; name them with the option transform (identity: the margins)",
+			shorten(e.Objective))
 	}
-	if e.Objective == "RMSEWithUncertainty" {
-		return errors.New("the loss RMSEWithUncertainty predicts a mean and a variance, each in its own way: not evaluated here")
-	}
-	e.Transform, e.Coarse = catboostLinks[e.Objective], true
+	e.Transform = transform
 	e.Version, _ = info.text("catboost_version_info")
 	e.Version = release(e.Version)
 	classes, _ := info.get("class_params").(object)
@@ -172,6 +197,22 @@ func (r *catboostReader) readLoss() error {
 		}
 	}
 	return nil
+}
+
+// catboostLoss names the loss that a model was trained with. Where models were summed it stands in a text of JSON.
+func catboostLoss(info object) string {
+	loss, _ := info.get("loss_function").(object)
+	if text, err := info.text("loss_function"); err == nil {
+		parsed, _ := parseJSON([]byte(text), 64) // a text that is no JSON names no loss
+		loss, _ = parsed.(object)
+	}
+	if params, err := info.object("params"); err == nil {
+		if own, err := params.object("loss_function"); err == nil {
+			loss = own
+		}
+	}
+	name, _ := loss.text("type")
+	return name
 }
 
 func (r *catboostReader) readTrees() error {

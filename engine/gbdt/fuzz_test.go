@@ -11,7 +11,7 @@ func fuzz(f *testing.F, seeds ...string) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := read(data)
+		e, err := read(data, ReadOptions{})
 		if err != nil {
 			return
 		}
@@ -61,7 +61,7 @@ const smallCatBoost = `{"features_info":{"float_features":[{"flat_feature_index"
 	`"oblivious_trees":[{"leaf_values":[1,2,3,4],"splits":[{"border":0.5,"float_feature_index":0,"split_type":"FloatFeature"}]}]}`
 
 const smallCatBoostNested = `{"features_info":{"float_features":[{"flat_feature_index":0,"feature_index":0,"nan_value_treatment":"AsIs"}]},` +
-	`"model_info":{},"scale_and_bias":[1,0],"trees":[{"split":{"border":0.5,"float_feature_index":0,"split_type":"FloatFeature"},` +
+	`"model_info":{"params":{"loss_function":{"type":"RMSE"}}},"scale_and_bias":[1,0],"trees":[{"split":{"border":0.5,"float_feature_index":0,"split_type":"FloatFeature"},` +
 	`"left":{"value":1},"right":{"value":2}}]}`
 
 // TestSmallSeedsAreModels keeps the seeds of the fuzz targets good.

@@ -14,9 +14,9 @@ import (
 // that the mean of a random forest is taken here already; outputs are those of Booster.predict, over all trees.
 //
 // Sources: src/io/tree.cpp, include/LightGBM/tree.h, src/boosting/gbdt_model_text.cpp, src/c_api.cpp of LightGBM 4.6.
-func readLightGBM(data []byte) (*Ensemble, error) {
+func readLightGBM(data []byte, o ReadOptions) (*Ensemble, error) {
 	e := &Ensemble{Format: "lightgbm text", Rows64: true, Sums64: true, Width: 1, Rounding: Truncate}
-	r := lightgbmReader{rest: data, ensemble: e}
+	r := lightgbmReader{rest: data, options: o, ensemble: e}
 	if err := r.read(); err != nil {
 		return nil, fmt.Errorf("lightgbm: %w", err)
 	}
@@ -25,6 +25,7 @@ func readLightGBM(data []byte) (*Ensemble, error) {
 
 type lightgbmReader struct {
 	rest     []byte
+	options  ReadOptions
 	ensemble *Ensemble
 	nodes    []Node
 }
@@ -130,11 +131,15 @@ var lightgbmLinks = map[string]Transform{
 func (r *lightgbmReader) readObjective(text string) error {
 	name, parameters, _ := strings.Cut(text, " ")
 	transform, known := lightgbmLinks[name]
-	if !known {
-		return fmt.Errorf("objective %q is unknown: what its outputs are cannot be told", shorten(name))
-	}
 	e := r.ensemble
 	e.Objective, e.Transform = name, transform
+	switch own := r.options.Transform; {
+	case own != nil:
+		e.Transform = *own
+		return nil
+	case !known:
+		return fmt.Errorf("objective %q is unknown: what its outputs are cannot be told; name them with the option transform (identity: the margins)", shorten(name))
+	}
 	for p := range strings.FieldsSeq(parameters) {
 		value, isSigmoid := strings.CutPrefix(p, "sigmoid:")
 		switch {

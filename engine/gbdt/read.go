@@ -6,10 +6,23 @@ import (
 	"fmt"
 )
 
+// ReadOptions say how a file is read. The zero value goes by the file alone.
+type ReadOptions struct {
+	// Transform makes outputs of margins instead of what the file's objective says; nil: as it says. Files whose objective does
+	// not tell need it.
+	Transform *Transform
+	// BestIteration keeps the trees up to the iteration that early stopping chose, where the file names one (XGBoost). LightGBM
+	// and CatBoost save no others by default.
+	BestIteration bool
+}
+
 // Read finds the format of a model's bytes by their content and reads it: XGBoost JSON and UBJSON, LightGBM text, CatBoost
 // JSON. It says what it found where it is none of them.
-func Read(data []byte) (*Model, error) {
-	e, err := read(data)
+func Read(data []byte) (*Model, error) { return ReadWith(data, ReadOptions{}) }
+
+// ReadWith is Read with a say in what the file leaves open.
+func ReadWith(data []byte, o ReadOptions) (*Model, error) {
+	e, err := read(data, o)
 	if err != nil {
 		return nil, fmt.Errorf("gbdt: %w", err)
 	}
@@ -21,21 +34,21 @@ func Read(data []byte) (*Model, error) {
 	return m, nil
 }
 
-func read(data []byte) (*Ensemble, error) {
+func read(data []byte, o ReadOptions) (*Ensemble, error) {
 	trimmed := bytes.TrimLeft(data, " \t\r\n\ufeff")
 	switch {
 	case len(trimmed) == 0:
 		return nil, errors.New("the file is empty")
 	case bytes.HasPrefix(trimmed, []byte("tree\n")), bytes.HasPrefix(trimmed, []byte("tree\r\n")):
-		return readLightGBM(trimmed)
+		return readLightGBM(trimmed, o)
 	case trimmed[0] == '{' && isUBJSON(trimmed):
 		document, err := parseUBJSON(trimmed)
 		if err != nil {
 			return nil, err
 		}
-		return readXGBoost(document, "xgboost ubjson", len(data))
+		return readXGBoost(document, "xgboost ubjson", len(data), o)
 	case trimmed[0] == '{':
-		return readJSON(trimmed)
+		return readJSON(trimmed, o)
 	}
 	return nil, foreign(data)
 }
@@ -45,7 +58,7 @@ func isUBJSON(data []byte) bool {
 	return len(data) > 1 && (ubjsonWidth(data[1]) > 0 || data[1] == '$' || data[1] == '#')
 }
 
-func readJSON(data []byte) (*Ensemble, error) {
+func readJSON(data []byte, o ReadOptions) (*Ensemble, error) {
 	// XGBoost's numbers are float32 and CatBoost's float64; the document has to be parsed as either.
 	bits := 64
 	if bytes.Contains(data, []byte(`"learner"`)) {
@@ -58,9 +71,9 @@ func readJSON(data []byte) (*Ensemble, error) {
 	top, _ := document.(object)
 	switch {
 	case top.has("learner"):
-		return readXGBoost(document, "xgboost json", len(data))
+		return readXGBoost(document, "xgboost json", len(data), o)
 	case top.has("oblivious_trees"), top.has("trees") && top.has("features_info"):
-		return readCatBoost(top)
+		return readCatBoost(top, o)
 	case top.has("tree_info") && top.has("feature_infos"):
 		return nil, errors.New("this is LightGBM's dump_model as JSON, which lacks what exact predictions need: " +
 			"save with save_model (text) instead")

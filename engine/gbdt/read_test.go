@@ -137,15 +137,6 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestUnknownLossGivesMargins: CatBoost predicts the raw value for a loss of the user's.
-func TestUnknownLossGivesMargins(t *testing.T) {
-	data := strings.Replace(string(firstGolden(t, "catboost-binary")), `"Logloss"`, `"Mine"`, 1)
-	m, err := Read([]byte(data))
-	if err != nil || m.Ensemble().Transform != Identity {
-		t.Errorf("%v, %v", m, err)
-	}
-}
-
 func TestObjectivesOfLightGBM(t *testing.T) {
 	data := string(firstGolden(t, "lightgbm-regression"))
 	for text, want := range map[string]Transform{
@@ -375,14 +366,14 @@ func appendUBJSON(b []byte, v any) []byte {
 func TestUBJSONEqualsJSON(t *testing.T) {
 	n := 0
 	goldens(t, func(t *testing.T, g *golden) {
-		want, err := read(g.model)
+		want, err := read(g.model, ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want.Format != "xgboost json" {
 			return
 		}
-		got, err := read(asUBJSON(t, g.model))
+		got, err := read(asUBJSON(t, g.model), ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

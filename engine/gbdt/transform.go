@@ -1,8 +1,11 @@
 package gbdt
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Transform is how margins become outputs, in the precision of the margins.
@@ -33,6 +36,14 @@ func (t Transform) String() string {
 		return transformNames[t]
 	}
 	return "transformation " + strconv.Itoa(int(t))
+}
+
+// ParseTransform finds a transformation by its name.
+func ParseTransform(name string) (Transform, error) {
+	if i := slices.Index(transformNames[:], name); i >= 0 {
+		return Transform(i), nil //nolint:gosec // there are few
+	}
+	return 0, fmt.Errorf("the transformation %q is unknown; there are %s", shorten(name), strings.Join(transformNames[:], ", "))
 }
 
 // width gives the outputs per row for that many margins.

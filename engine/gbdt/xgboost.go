@@ -11,14 +11,14 @@ import (
 // Sums start from the base score, as XGBoost has them since 1.3; 1.2 added it last, so its own last bits on its files differ.
 //
 // Sources: doc/model.schema, src/tree/io_utils.h, src/gbm/gbtree_model.cc, src/learner.cc, src/common/categorical.h of XGBoost 3.2.
-func readXGBoost(root any, format string, size int) (*Ensemble, error) {
+func readXGBoost(root any, format string, size int, o ReadOptions) (*Ensemble, error) {
 	top, _ := root.(object)
 	learner, err := top.object("learner")
 	if err != nil {
 		return nil, fmt.Errorf("xgboost: %w", err)
 	}
 	r := xgboostReader{
-		learner: learner, words: baseSetWords + setWordsPerByte*size,
+		learner: learner, options: o, words: baseSetWords + setWordsPerByte*size,
 		ensemble: &Ensemble{Format: format, Less: true, Rounding: NonNegative},
 	}
 	if version, err := top.numbers("version"); err == nil {
@@ -39,6 +39,7 @@ func readXGBoost(root any, format string, size int) (*Ensemble, error) {
 
 type xgboostReader struct {
 	learner  object
+	options  ReadOptions
 	ensemble *Ensemble
 	weights  []float64 // of trees, of the booster dart; nil: all 1
 	nodes    []Node    // of one tree; used again for the next
@@ -114,7 +115,7 @@ var (
 // xgboostLinks has the objectives of XGBoost.
 var xgboostLinks = map[string]link{
 	"reg:squarederror": {}, "reg:linear": {}, "reg:squaredlogerror": {}, "reg:pseudohubererror": {}, "reg:absoluteerror": {},
-	"reg:quantileerror": {}, "reg:expectileerror": {}, "binary:logitraw": {},
+	"reg:quantileerror": {}, "binary:logitraw": {},
 	"rank:pairwise": {}, "rank:ndcg": {}, "rank:map": {},
 	"reg:logistic": logistic, "binary:logistic": logistic, "binary:hinge": {transform: Hinge},
 	"reg:gamma": logged, "reg:tweedie": logged, "count:poisson": logged,
@@ -143,6 +144,9 @@ func (r *xgboostReader) readObjective() error {
 		return fmt.Errorf("objective %q is unknown: what its outputs are cannot be told", shorten(name))
 	}
 	r.ensemble.Objective, r.ensemble.Transform = name, l.transform
+	if own := r.options.Transform; own != nil {
+		r.ensemble.Transform = *own
+	}
 	if l.margin != nil {
 		for i, x := range r.ensemble.Base {
 			r.ensemble.Base[i] = float64(l.margin(float32(x)))
@@ -183,27 +187,29 @@ func (r *xgboostReader) readBooster() error {
 			return wrong("weight_drop", "a list of numbers", weights)
 		}
 	}
-	if err := r.readTrees(model); err != nil {
-		return err
-	}
-	r.noteBest(model)
-	return nil
+	return r.readTrees(model)
 }
 
-// noteBest notes where early stopping chose fewer iterations than the file has.
-func (r *xgboostReader) noteBest(model object) {
+// kept is how many of the trees predict: all, or those up to the iteration that early stopping chose, where it is asked for. A note
+// says so where the two differ.
+func (r *xgboostReader) kept(model object, trees int) int {
 	attributes, err := r.learner.object("attributes")
 	if err != nil {
-		return
+		return trees
 	}
 	best, err := attributes.whole("best_iteration")
 	rounds, _ := model.numbers("iteration_indptr")
 	if err != nil || best < 0 || best+1 >= len(rounds)-1 {
-		return
+		return trees
 	}
-	r.ensemble.Notes = append(r.ensemble.Notes, fmt.Sprintf("early stopping chose the first %d of %d iterations, with which XGBoost's "+
-		"scikit-learn classes predict; Booster.predict and this server use all: save booster[:%d] for the former",
-		best+1, len(rounds)-1, best+1))
+	note := "early stopping chose the first %d of %d iterations: XGBoost's scikit-learn classes predict with those, Booster.predict and this server with all; " +
+		"the option best_iteration keeps those alone"
+	n, isWhole := whole(rounds[best+1])
+	if r.options.BestIteration && isWhole && n > 0 && int(n) <= trees {
+		trees, note = int(n), "the first %d of %d iterations predict, which early stopping chose"
+	}
+	r.ensemble.Notes = append(r.ensemble.Notes, fmt.Sprintf(note, best+1, len(rounds)-1))
+	return trees
 }
 
 // readTrees reads the trees in the order of their ids.
@@ -236,7 +242,7 @@ func (r *xgboostReader) readTrees(model object) error {
 		}
 		ordered[id] = tree
 	}
-	for i, tree := range ordered {
+	for i, tree := range ordered[:r.kept(model, len(ordered))] {
 		output, ok := whole(outputs[i])
 		if !ok {
 			return fmt.Errorf("tree_info of tree %d is %v", i, outputs[i])

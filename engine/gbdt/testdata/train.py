@@ -27,6 +27,9 @@ CATEGORIES = [-1, -0.5, 0.5, 1.9, 31, 32, 33, 1000, 16777215, 16777216, 3e9, -3e
 
 
 class Case:
+    loss = ""  # of a file that stands for it
+    best_iteration = False  # the predictions are those of the iterations that early stopping chose
+
     def __init__(self, name, large, features=8, categorical=(), missing=False, zeros=False, classes=0, dtype=np.float32):
         self.name, self.large, self.features = name, large, features
         self.categorical, self.missing, self.dtype = list(categorical), missing, dtype
@@ -92,6 +95,8 @@ class Case:
         header = {"library": library, "model": len(model), "rows": n, "features": rows.shape[1],
                   "margins": margins.size // n, "outputs": outputs.size // n,
                   "row_bytes": rows.dtype.itemsize, "value_bytes": kind.itemsize}
+        header |= {"loss": self.loss} if self.loss else {}
+        header |= {"best_iteration": True} if self.best_iteration else {}
         assert outputs.dtype == kind, (outputs.dtype, kind)
         parts = [json.dumps(header).encode() + b"\n", model, np.ascontiguousarray(rows).tobytes(),
                  np.ascontiguousarray(margins).tobytes(), np.ascontiguousarray(outputs).tobytes()]
@@ -279,6 +284,17 @@ def lightgbm_cases(folder, large):
 
 # CatBoost
 
+def without_history(j):
+    """Takes weights, the history of the training and the date out of a model: they are no part of a prediction."""
+    for tree in j.get("oblivious_trees", []):
+        tree.pop("leaf_weights", None)
+    for key in ["training", "output_options", "train_finish_time", "model_guid", "ctr_params"]:
+        j["model_info"].pop(key, None)
+    j["model_info"]["params"] = {k: v for k, v in j["model_info"]["params"].items() if k == "loss_function"}
+    j.pop("ctr_data", None)
+    return j
+
+
 def catboost_case(folder, large, name, params, classes=0, missing=False, positive=False, nan_in=(), weights=None):
     import catboost
     c = Case(name, large, classes=classes)
@@ -295,14 +311,7 @@ def catboost_case(folder, large, name, params, classes=0, missing=False, positiv
     with open(path) as f:
         j = json.load(f)
     os.unlink(path)
-    # Weights, the history of the training and the date are no part of a prediction.
-    for tree in j.get("oblivious_trees", []):
-        tree.pop("leaf_weights", None)
-    for key in ["training", "output_options", "train_finish_time", "model_guid", "ctr_params"]:
-        j["model_info"].pop(key, None)
-    j["model_info"]["params"] = {k: v for k, v in j["model_info"]["params"].items() if k == "loss_function"}
-    j.pop("ctr_data", None)
-    text = json.dumps(j).encode()
+    text = json.dumps(without_history(j)).encode()
     rows = c.rows([f["borders"] or [] for f in j["features_info"]["float_features"]], nan_in=set(nan_in))
     margins = model.predict(rows, prediction_type="RawFormulaVal", thread_count=1)
     loss = params["loss_function"]
