@@ -11,6 +11,7 @@ import (
 type Store struct {
 	URL       string // sqlite:PATH or postgres://…; empty: a file in the state directory
 	KeyPepper string // in the keyed hash of every key; empty: from a file beside the SQLite file
+	AuditHead string // file apart from the store; empty: beside the SQLite file, or in the state directory
 	// PromptRetention is how long prompts and answers of tenants with log_prompts are kept.
 	PromptRetention time.Duration
 }
@@ -26,6 +27,10 @@ func storeSettings(c *Config) []Setting {
 			Usage: "secret without which the store verifies no API key, the same for all weirs that share the store; empty " +
 				"is a file beside the SQLite file, made at need",
 			binding: bindText(&c.Store.KeyPepper, "a secret of at least 32 bytes, best from the environment or the file, or nothing", isPepper)},
+		{Key: "store.audit_head", Flag: "audit-head",
+			Usage: "file, apart from the database, that notes the head of the audit log, so that an end that was cut off shows; " +
+				"empty is beside the SQLite file, or in $XDG_STATE_HOME/weir for PostgreSQL",
+			binding: bindText(&c.Store.AuditHead, "a path, or nothing", anyText)},
 		{Key: "store.prompt_retention", Flag: "prompt-retention",
 			Usage:   "how long the store keeps prompts and answers of tenants with log_prompts; of others it keeps none",
 			binding: bindDuration(&c.Store.PromptRetention, time.Hour, 10*365*24*time.Hour)},

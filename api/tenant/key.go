@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -58,6 +59,12 @@ func NewPepper(secret []byte) (Pepper, error) {
 		return Pepper{}, fmt.Errorf("the pepper of the keys has %d bytes; it needs at least %d", len(secret), MinPepperBytes)
 	}
 	return Pepper{secret: secret}, nil
+}
+
+// Derive is a secret of 32 bytes for another purpose, which tells nothing about the pepper, nor about the secret of
+// any other purpose (HKDF-SHA-256).
+func (p Pepper) Derive(purpose string) ([]byte, error) {
+	return hkdf.Key(sha256.New, p.secret, nil, "weir "+purpose, sha256.Size)
 }
 
 // Hash is HMAC-SHA-256 of a key's prefix, id and secret, under the pepper. Tag and

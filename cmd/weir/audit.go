@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/user"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -26,7 +27,7 @@ func newAudit() *cobra.Command {
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuditList(), newAuditVerify(), newAuditHead())
+	cmd.AddCommand(newAuditList(), newAuditVerify(), newAuditHead(), newAuditAccept())
 	return cmd
 }
 
@@ -82,9 +83,10 @@ func newAuditVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [HEAD...]",
 		Short: "Check the chain of all entries, and that it has heads that were noted",
-		Long: "Check that no entry was altered, removed or put in. Who may write the whole store can compute the\n" +
-			"chain anew, or cut off its end: that shows only against a head that was noted elsewhere. weir serve\n" +
-			"logs the head at its start, at its end and every day.",
+		Long: "Check that no entry was altered, removed or put in, that the table's triggers are there, and that the log\n" +
+			"has the head that is noted in a file apart from it (--audit-head). The chain is keyed with the pepper:\n" +
+			"who may write the whole store cannot compute it anew. Heads that were noted elsewhere, such as those\n" +
+			"that weir serve logs at its start, at its end and every day, can be given to be compared, too.",
 		Example: "  weir audit verify\n  weir audit verify 1200:4f0c…",
 	}
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
@@ -95,9 +97,9 @@ func newAuditVerify() *cobra.Command {
 				return &usageError{err: err}
 			}
 		}
-		head, err := audit.Verify(s.Entries(ctx, 0), noted...)
+		head, err := s.VerifyAudit(ctx, noted...)
 		if errors.Is(err, audit.ErrBroken) {
-			return fmt.Errorf("%w; it is whole up to entry %d", err, head.Sequence)
+			return auditBroken(fmt.Errorf("%w; it is whole up to entry %d", err, head.Sequence))
 		}
 		if err != nil {
 			return err
@@ -120,6 +122,35 @@ func newAuditHead() *cobra.Command {
 			return err
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), head)
+		return err
+	})
+	return cmd
+}
+
+func newAuditAccept() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "accept --reason TEXT",
+		Short: "Note that what is wrong with the audit log was seen, and let servers start on it again",
+		Long: "Note in the audit log what is wrong with it and why, put its triggers back, and note its head anew: for a\n" +
+			"database that was set back to an older copy, and after an intrusion that was looked into. The entry\n" +
+			"holds a digest of all entries before it: what is changed in them later shows again.",
+		Example: "  weir audit accept --reason 'restored from the backup of Monday'",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why the log is as it is, for those who read it later")
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+		if strings.TrimSpace(reason) == "" {
+			return &usageError{err: errors.New("--reason is empty; say why the log is as it is")}
+		}
+		found, err := s.AcceptAudit(ctx, commandLine(), reason)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			return errors.New("the audit log is whole; there is nothing to accept")
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted: %v\n", found)
 		return err
 	})
 	return cmd

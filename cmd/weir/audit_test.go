@@ -82,16 +82,49 @@ func TestAuditVerbs(t *testing.T) {
 	const unlock = `DROP TRIGGER weir_audit_no_update`
 	tamper(t, path, unlock, `UPDATE weir_audit SET object = 'other' WHERE sequence = 2`)
 	status, _, errs = weir("audit", "verify", "--store", url)
-	if status != exitFailure || !strings.Contains(errs, "entry 2 was altered; it is whole up to entry 1") {
+	if status != exitFailure || !strings.Contains(errs, "entry 2 was altered, or is keyed with another secret; it is whole up to entry 1") {
 		t.Errorf("an entry that was altered: %d %s", status, errs)
 	}
 	tamper(t, path, `DROP TRIGGER weir_audit_no_delete`, `DELETE FROM weir_audit WHERE sequence >= 2`)
-	if status, _, errs = weir("audit", "verify", "--store", url, strings.TrimSpace(first)); status != exitOK {
-		t.Errorf("a shorter log is a whole one: %s", errs)
+	for _, noted := range [][]string{{}, {strings.TrimSpace(head)}} { // the file beside the store says it, too
+		status, _, errs = weir(append([]string{"audit", "verify", "--store", url}, noted...)...)
+		if status != exitFailure || !strings.Contains(errs, "ends with entry 1, but entry 3 was noted") || !strings.Contains(errs, "weir audit accept") {
+			t.Errorf("an end that was cut off: %d %s", status, errs)
+		}
 	}
-	status, _, errs = weir("audit", "verify", "--store", url, strings.TrimSpace(head))
-	if status != exitFailure || !strings.Contains(errs, "ends with entry 1, but entry 3 was noted") {
-		t.Errorf("an end that was cut off: %d %s", status, errs)
+}
+
+// A server does not start on an audit log that was tampered with, until somebody has seen it.
+func TestServeRefusesATamperedAuditLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.db")
+	url := "sqlite:" + path
+	makeKey(t, url, "acme")
+	makeKey(t, url, "other")
+	tamper(t, path, `DROP TRIGGER weir_audit_no_delete`, `DELETE FROM weir_audit`,
+		`CREATE TRIGGER weir_audit_no_delete BEFORE DELETE ON weir_audit
+BEGIN
+	SELECT RAISE(ABORT, 'entries of the audit log are never removed');
+END`)
+	c := configs.Default()
+	c.Server.Port, c.Server.AdminAddress, c.Store.URL = 0, "off", url
+	var out lockedBuffer
+	err := serve(t.Context(), fixed(c), &out, &out)
+	if err == nil || !strings.Contains(err.Error(), "it ends with entry 0, but entry 2 was noted") || !strings.Contains(err.Error(), "weir audit accept") {
+		t.Fatalf("it started: %v", err)
+	}
+	if status, _, errs := weir("audit", "accept", "--store", url); status != exitUsage || !strings.Contains(errs, "--reason") {
+		t.Errorf("without a reason: %d %s", status, errs)
+	}
+	status, accepted, errs := weir("audit", "accept", "--store", url, "--reason", "a test")
+	if status != exitOK || !strings.Contains(accepted, "entry 2 was noted") {
+		t.Errorf("accept: %d %s%s", status, accepted, errs)
+	}
+	s := start(t, func(c *configs.Config) { c.Store.URL = url })
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := weir("audit", "verify", "--store", url); status != exitOK {
+		t.Errorf("afterwards: %s%s", out, errs)
 	}
 }
 

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/store"
+	"weir/telemetry/audit"
 )
 
 const (
@@ -94,18 +97,25 @@ func storeExists(c configs.Store) (bool, error) {
 
 // openStore opens the store, with its folder where that is weir's own.
 func openStore(ctx context.Context, c configs.Store, options store.Options) (*store.Store, error) {
-	url, err := storeURL(c)
+	address, err := storeURL(c)
 	if err != nil {
 		return nil, err
 	}
 	if c.URL == "" {
-		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(url, sqliteScheme)), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(address, sqliteScheme)), 0o700); err != nil {
 			return nil, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
 		}
 	}
+	pepper, err := pepperOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if options.Audit, err = auditOf(c, pepper); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return store.Open(ctx, url, options)
+	return store.Open(ctx, address, options)
 }
 
 func closeStore(s *store.Store) error {
@@ -120,11 +130,11 @@ func pepperOf(c configs.Store) (tenant.Pepper, error) {
 	if c.KeyPepper != "" {
 		return tenant.NewPepper([]byte(c.KeyPepper))
 	}
-	url, err := storeURL(c)
+	address, err := storeURL(c)
 	if err != nil {
 		return tenant.Pepper{}, err
 	}
-	path, found := strings.CutPrefix(url, sqliteScheme)
+	path, found := strings.CutPrefix(address, sqliteScheme)
 	if !found {
 		return tenant.Pepper{}, errors.New("store.key_pepper is not set; weirs that share a database need the same one: " +
 			"set WEIR_KEY_PEPPER to a secret of at least 32 bytes, such as openssl rand -hex 32 gives")
@@ -138,6 +148,38 @@ func pepperOf(c configs.Store) (tenant.Pepper, error) {
 		return tenant.Pepper{}, fmt.Errorf("the pepper of the keys: %w", err)
 	}
 	return tenant.NewPepper([]byte(strings.TrimSpace(string(text))))
+}
+
+// auditOf is how the audit log of the store is keyed, and where its head is noted: the setting's file, one beside
+// the SQLite file, or one in the state directory, where there is one.
+func auditOf(c configs.Store, pepper tenant.Pepper) (store.Audit, error) {
+	secret, err := pepper.Derive("audit log")
+	if err != nil {
+		return store.Audit{}, err
+	}
+	a := store.Audit{Key: audit.NewKey(secret)}
+	if c.AuditHead != "" {
+		a.Heads = audit.NewHeads(c.AuditHead)
+		return a, nil
+	}
+	address, err := storeURL(c)
+	if err != nil {
+		return a, err
+	}
+	if path, found := strings.CutPrefix(address, sqliteScheme); found {
+		a.Heads = audit.NewHeads(path + ".audit-head")
+		return a, nil
+	}
+	dir, err := stateDir()
+	if err != nil || os.MkdirAll(dir, 0o700) != nil {
+		return a, nil //nolint:nilerr // the server says that no head is noted
+	}
+	if u, err := url.Parse(address); err == nil {
+		u.User = nil // one database, whoever asks
+		sum := sha256.Sum256([]byte(u.String()))
+		a.Heads = audit.NewHeads(filepath.Join(dir, "audit-head-"+hex.EncodeToString(sum[:8])))
+	}
+	return a, nil
 }
 
 // makePepper writes a new pepper whole or not at all, and takes that of whoever was
@@ -201,10 +243,39 @@ func (s *server) openStore() error {
 			trouble.do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
 		},
 	})
-	if err == nil {
-		s.ledger = s.store
+	if err != nil {
+		return err
+	}
+	s.ledger = s.store
+	return s.checkAudit()
+}
+
+// checkAudit finds an audit log that was tampered with, or is no longer what this weir has noted. The process does not
+// start on it: what it would add, and note as the head, would cover the traces up.
+func (s *server) checkAudit() error {
+	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	defer cancel()
+	noted, err := s.store.CheckAudit(ctx)
+	if err != nil {
+		return errors.Join(auditBroken(err), s.closeStore())
+	}
+	head, err := s.store.Head(ctx)
+	if err == nil && noted == (audit.Head{}) && head.Sequence > 0 {
+		s.log.Warn("no head of the audit log was noted here before: that its end was cut off would not show this time; --audit-head names a file that stays",
+			zap.String("head", head.String()))
 	}
 	return err
+}
+
+// auditTimeout bounds reading the whole audit log.
+const auditTimeout = 5 * time.Minute
+
+// auditBroken says what to do about a broken audit log.
+func auditBroken(err error) error {
+	if !errors.Is(err, audit.ErrBroken) {
+		return err
+	}
+	return fmt.Errorf("%w; find out who changed the database, or go back to a copy of it; once that is known, weir audit accept --reason TEXT notes it and goes on", err)
 }
 
 func (s *server) closeStore() error {

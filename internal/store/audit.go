@@ -11,29 +11,60 @@ import (
 	"weir/telemetry/audit"
 )
 
+// Audit is how the store keys its audit log, and where it notes the log's heads.
+type Audit struct {
+	Key   audit.Key    // zero: the log is a chain without a key
+	Heads *audit.Heads // nil: nowhere
+}
+
 // Append adds a change at the end of the audit log.
 func (s *Store) Append(ctx context.Context, c audit.Change) (entry audit.Entry, err error) {
 	if err := c.Check(); err != nil {
 		return audit.Entry{}, err
 	}
-	err = s.transact(ctx, func(tx *sql.Tx) error {
-		if err := s.lockTable(ctx, tx, "weir_audit"); err != nil {
-			return err
-		}
+	err = s.transactAudit(ctx, func(tx *sql.Tx) error {
 		last, err := auditHead(ctx, tx)
 		if err != nil {
 			return err
 		}
-		entry = audit.Next(last, c)
-		_, err = tx.ExecContext(ctx, `INSERT INTO weir_audit (sequence, at, actor, action, object, details, previous, hash)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, entry.Sequence, entry.Time.UnixMicro(),
-			entry.Actor, entry.Action, entry.Object, entry.Details, entry.Previous[:], entry.Hash[:])
-		return err
+		entry = s.options.Audit.Key.Next(last, c)
+		return s.addEntry(ctx, tx, &entry)
 	})
 	if err != nil {
 		return audit.Entry{}, fmt.Errorf("the audit log: %w", err)
 	}
+	s.noteHead(&entry)
 	return entry, nil
+}
+
+// noteHead notes an entry that is durable. Where that fails the next note takes this one's place.
+func (s *Store) noteHead(e *audit.Entry) {
+	if heads := s.options.Audit.Heads; heads != nil {
+		if err := heads.Note(e.Head()); err != nil {
+			s.options.Failed(err)
+		}
+	}
+}
+
+// transactAudit runs f alone among those that add entries.
+func (s *Store) transactAudit(ctx context.Context, f func(*sql.Tx) error) error {
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.lockTable(ctx, tx, "weir_audit"); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+func (s *Store) addEntry(ctx context.Context, tx *sql.Tx, e *audit.Entry) error {
+	keyed := 1
+	if s.options.Audit.Key.IsZero() {
+		keyed = 0
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO weir_audit (sequence, at, actor, action, object, details, previous, hash, keyed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, e.Sequence, e.Time.UnixMicro(),
+		e.Actor, e.Action, e.Object, e.Details, e.Previous[:], e.Hash[:], keyed)
+	return err
 }
 
 // Head names the last entry.

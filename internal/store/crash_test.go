@@ -164,7 +164,7 @@ func checkWrites(t *testing.T, s *Store, wrote map[string]bool) {
 		}
 		found[e.Object] = true
 	}
-	if _, err := audit.Verify(s.Entries(t.Context(), 0)); err != nil {
+	if _, err := s.VerifyAudit(t.Context()); err != nil {
 		t.Error(err)
 	}
 	keys, err := s.List(t.Context(), "")

@@ -168,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.Begin(ctx, request("k", 1)); err != nil && !strings.Contains(err.Error(), "full") {
 		t.Errorf("Begin: %v", err)
 	}
-	if head, err := audit.Verify(s.Entries(ctx, 0)); err != nil || head.Sequence != written {
+	if head, err := s.VerifyAudit(ctx); err != nil || head.Sequence != written {
 		t.Errorf("the log has %v, %v; %d entries were acknowledged", head, err, written)
 	}
 
@@ -176,7 +176,7 @@ func TestFullDisk(t *testing.T) {
 	if e, err := s.Append(ctx, change); err != nil || e.Sequence != written+1 {
 		t.Errorf("entry %d, %v", e.Sequence, err)
 	}
-	if _, err := audit.Verify(s.Entries(ctx, 0)); errors.Is(err, audit.ErrBroken) || err != nil {
+	if _, err := s.VerifyAudit(ctx); errors.Is(err, audit.ErrBroken) || err != nil {
 		t.Error(err)
 	}
 	if report := wholeReport(t, s); report.Total.Requests != 1 {

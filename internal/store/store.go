@@ -43,6 +43,7 @@ type Options struct {
 	// Each process lets them grow by a sixteenth before it looks. 0: no bound.
 	AnswerBytes  int64
 	HistoryBytes int64 // bounds one tenant's responses likewise; the longest unused go first
+	Audit        Audit // how the audit log is keyed
 	// Failed hears of failures in the background, which is where usage is written and
 	// the lease renewed. It is called on the store's goroutines.
 	Failed func(error)
@@ -89,11 +90,17 @@ type dialect struct {
 	migrationLock string
 	// tableLock keeps other writers off a table for a transaction; "" likewise.
 	tableLock string
+
+	guards    string            // query: names and texts of the audit log's triggers
+	dropGuard map[string]string // statement by kind of guard, for its name
 }
 
 var sqliteDialect = &dialect{
 	folder: "sqlite",
 	now:    "CAST(1000000 * unixepoch('now', 'subsec') AS INTEGER)",
+
+	guards:    `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'weir_audit'`,
+	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s"},
 }
 
 var postgresDialect = &dialect{
@@ -101,6 +108,11 @@ var postgresDialect = &dialect{
 	now:           "CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)",
 	migrationLock: "SELECT pg_advisory_xact_lock(hashtext('weir ' || current_schema()))",
 	tableLock:     "LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE",
+
+	// A trigger's text is not kept as it was written; its function's is.
+	guards: `SELECT tgname, '' FROM pg_trigger WHERE tgrelid = 'weir_audit'::regclass AND NOT tgisinternal AND tgenabled = 'O'
+		UNION ALL SELECT proname, prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'weir!_audit!_%' ESCAPE '!'`,
+	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s ON weir_audit", "FUNCTION": "DROP FUNCTION IF EXISTS %s()"},
 }
 
 // backgroundTimeout bounds each statement that no caller waits for.
@@ -139,6 +151,9 @@ func (s *Store) begin(ctx context.Context, t target) error {
 	}
 	if err := s.migrate(ctx, steps); err != nil {
 		return err
+	}
+	if err := s.keyAudit(ctx); err != nil {
+		return fmt.Errorf("key the audit log: %w", err)
 	}
 	if err := s.renewLease(ctx); err != nil {
 		return err

@@ -155,7 +155,7 @@ func TestManyOpenAnEmptyStoreAtOnce(t *testing.T) {
 		}
 		wait.Wait()
 		s := openStore(t, url, Options{})
-		if head, err := audit.Verify(s.Entries(t.Context(), 0)); err != nil || head.Sequence != 8 {
+		if head, err := s.VerifyAudit(t.Context()); err != nil || head.Sequence != 8 {
 			t.Errorf("head %v, %v", head, err)
 		}
 	})
@@ -226,7 +226,7 @@ func TestAuditLogIsAChainAndAppendOnly(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		head, err := audit.Verify(s.Entries(t.Context(), 0))
+		head, err := s.VerifyAudit(t.Context())
 		if err != nil || head.Sequence != writers*each {
 			t.Fatalf("head %v, %v", head, err)
 		}
@@ -248,7 +248,7 @@ func TestAuditLogIsAChainAndAppendOnly(t *testing.T) {
 			t.Error("NUL is taken")
 		}
 		breakAuditLog(t, s)
-		if _, err := audit.Verify(s.Entries(t.Context(), 0)); !errors.Is(err, audit.ErrBroken) {
+		if _, err := s.VerifyAudit(t.Context()); !errors.Is(err, audit.ErrBroken) {
 			t.Errorf("an altered entry is not found: %v", err)
 		}
 	})

@@ -1,14 +1,13 @@
 // Package audit records changes that people and rules make to a server, as a chain in
 // which each entry holds the hash of the one before it: an entry that was altered,
-// removed or put in shows. Who can rewrite the whole store can also rewrite the chain
-// from some entry on; only a Head that was noted elsewhere, such as in a log, shows
-// that, or that entries are missing at the end.
+// removed or put in shows. The hashes are keyed (Key): who can rewrite the whole store
+// cannot compute the chain anew. What is missing at its end shows against a Head that was
+// noted elsewhere: in a file apart from the store (Heads), or in a log.
 package audit
 
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -56,7 +55,7 @@ func (c *Change) Check() error {
 	return nil
 }
 
-// Hash is the SHA-256 of an entry.
+// Hash is the keyed hash of an entry.
 type Hash [sha256.Size]byte
 
 // String is the hash in hexadecimal.
@@ -97,27 +96,6 @@ type Entry struct {
 // Head is the entry's name.
 func (e *Entry) Head() Head { return Head{e.Sequence, e.Hash} }
 
-// Next puts a change after the entry that last names.
-func Next(last Head, c Change) Entry {
-	c.Time = c.Time.UTC().Truncate(time.Microsecond)
-	e := Entry{Change: c, Sequence: last.Sequence + 1, Previous: last.Hash}
-	e.Hash = e.sum()
-	return e
-}
-
-// sum hashes all fields, each text after its length, so that no two entries have the
-// same bytes.
-func (e *Entry) sum() Hash {
-	b := append([]byte("weir audit 1\x00"), e.Previous[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(e.Sequence))
-	b = binary.BigEndian.AppendUint64(b, uint64(e.Time.UnixMicro()))
-	for _, text := range []string{e.Actor, e.Action, e.Object, e.Details} {
-		b = binary.BigEndian.AppendUint64(b, uint64(len(text)))
-		b = append(b, text...)
-	}
-	return sha256.Sum256(b)
-}
-
 // Log is an audit log; internal/store has it.
 type Log interface {
 	// Append adds a change at the end and returns its entry once it is durable.
@@ -125,51 +103,4 @@ type Log interface {
 	// Entries are those after a sequence number, 0 for all, in their order. An
 	// error is the last thing they yield.
 	Entries(ctx context.Context, after int64) iter.Seq2[Entry, error]
-}
-
-// ErrBroken is what Verify says of a log that was tampered with or damaged.
-var ErrBroken = errors.New("the audit log is broken")
-
-// Verify goes through a whole log. It returns the last entry's name, to be noted
-// elsewhere. noted are heads from earlier: the log must contain each. An error that
-// is no ErrBroken came from reading.
-func Verify(entries iter.Seq2[Entry, error], noted ...Head) (Head, error) {
-	expected := make(map[int64]Hash, len(noted))
-	for _, h := range noted {
-		if other, twice := expected[h.Sequence]; twice && other != h.Hash {
-			return Head{}, fmt.Errorf("%w: two heads that were noted differ at entry %d", ErrBroken, h.Sequence)
-		}
-		expected[h.Sequence] = h.Hash
-	}
-	delete(expected, 0)
-	var last Head
-	for e, err := range entries {
-		if err != nil {
-			return last, err
-		}
-		if err := follows(last, &e); err != nil {
-			return last, err
-		}
-		if hash, ok := expected[e.Sequence]; ok && hash != e.Hash {
-			return last, fmt.Errorf("%w: entry %d is not the one whose hash was noted", ErrBroken, e.Sequence)
-		}
-		delete(expected, e.Sequence)
-		last = e.Head()
-	}
-	for sequence := range expected {
-		return last, fmt.Errorf("%w: it ends with entry %d, but entry %d was noted", ErrBroken, last.Sequence, sequence)
-	}
-	return last, nil
-}
-
-func follows(last Head, e *Entry) error {
-	switch {
-	case e.Sequence != last.Sequence+1:
-		return fmt.Errorf("%w: entry %d follows entry %d", ErrBroken, e.Sequence, last.Sequence)
-	case e.Previous != last.Hash:
-		return fmt.Errorf("%w: entry %d does not hold the hash of the one before it", ErrBroken, e.Sequence)
-	case e.sum() != e.Hash:
-		return fmt.Errorf("%w: entry %d was altered", ErrBroken, e.Sequence)
-	}
-	return nil
 }
