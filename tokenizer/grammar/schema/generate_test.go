@@ -115,71 +115,52 @@ var usual = []string{
 	`{}`,
 }
 
-// TestGenerated draws texts from masks, over single bytes and over tokens of several, and has Python's jsonschema check them all.
-func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+// drawn are schemas with texts of their masks, for Python's jsonschema to check.
+type drawn struct {
+	input            bytes.Buffer
+	made, unfinished int
+}
+
+// add draws texts of a schema, over single bytes and over tokens of several by turns; one that is refused has none.
+func (d *drawn) add(t *testing.T, draft, text string, count int) {
+	g, _, err := compile(text, schema.Served(true))
+	if err != nil {
+		return
 	}
-	python := os.Getenv("WEIR_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if out, err := exec.Command(python, "-c", "import jsonschema, rfc3339_validator").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: %s has no packages jsonschema and rfc3339-validator (WEIR_PYTHON names another): %v %s", python, err, out)
-	}
-	type line struct {
+	line := struct {
 		Draft     string   `json:"draft"`
 		Schema    string   `json:"schema"`
 		Instances []string `json:"instances"`
-	}
-	several := grammar.NewVocabulary(pairs, nil)
-	var input bytes.Buffer
-	made, unfinished := 0, 0
-	add := func(draft, text string, count int) {
-		g, _, err := compile(text, schema.Served(true))
+	}{draft, text, []string{}}
+	for i := range count {
+		s := sampler{random: rand.New(rand.NewPCG(uint64(d.made), uint64(i))), vocab: octets, pieces: pairs[:256]}
+		if i%2 == 1 {
+			s.vocab, s.pieces = several, pairs
+		}
+		s.mask = make([]uint64, s.vocab.Words())
+		instance, ok, err := s.sample(g)
 		if err != nil {
-			return
+			t.Errorf("%.300s after %q: %v", text, instance, err)
 		}
-		l := line{Draft: draft, Schema: text}
-		for i := range count {
-			s := sampler{random: rand.New(rand.NewPCG(uint64(made), uint64(i))), vocab: octets, pieces: pairs[:256]}
-			if i%2 == 1 {
-				s.vocab, s.pieces = several, pairs
-			}
-			s.mask = make([]uint64, s.vocab.Words())
-			instance, ok, err := s.sample(g)
-			if err != nil {
-				t.Errorf("%s after %q: %v", text, instance, err)
-			}
-			if !ok {
-				unfinished++
-				continue
-			}
-			made++
-			l.Instances = append(l.Instances, instance)
+		if !ok {
+			d.unfinished++
+			continue
 		}
-		data, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&input, "%s\n", data)
+		d.made++
+		line.Instances = append(line.Instances, instance)
 	}
-	for _, text := range usual {
-		add("draft2020-12", text, 300)
+	data, err := json.Marshal(line)
+	if err != nil {
+		t.Fatal(err)
 	}
-	suite := readSuite(t)
-	for _, draft := range []string{"draft2020-12", "draft7"} {
-		for _, file := range slices.Sorted(maps.Keys(suite[draft])) {
-			if strings.HasPrefix(file, "optional/") {
-				continue
-			}
-			for _, group := range suite[draft][file] {
-				add(draft, group.text(draft), 16)
-			}
-		}
-	}
+	fmt.Fprintf(&d.input, "%s\n", data)
+}
+
+// check has Python's jsonschema check all texts; none may be wrong.
+func (d *drawn) check(t *testing.T, least int) {
+	python := python(t)
 	cmd := exec.Command(python, "testdata/validate.py")
-	cmd.Stdin = &input
+	cmd.Stdin = &d.input
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -189,8 +170,50 @@ func TestGenerated(t *testing.T) {
 	if _, err := fmt.Sscanf(lines[len(lines)-1], "checked %d wrong %d unreadable %d", &checked, &wrong, &unreadable); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Logf("%d checked, %d wrong, %d with patterns that Python does not read; %d texts did not end in time", checked, wrong, unreadable, unfinished)
-	if wrong > 0 || checked < 10_000 || unfinished > made/50 {
-		t.Errorf("%d of %d wrong:\n%.3000s", wrong, checked, out)
+	t.Logf("%d checked, %d wrong, %d with patterns that Python does not read; %d texts did not end in time", checked, wrong, unreadable, d.unfinished)
+	if wrong > 0 || checked < least {
+		t.Errorf("%d of %d wrong:\n%.6000s", wrong, checked, out)
+	}
+}
+
+// python is one with the package jsonschema; the test ends where there is none.
+func python(t *testing.T) string {
+	python := os.Getenv("WEIR_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if out, err := exec.Command(python, "-c", "import jsonschema, rfc3339_validator").CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: %s has no packages jsonschema and rfc3339-validator (WEIR_PYTHON names another): %v %s", python, err, out)
+	}
+	return python
+}
+
+// several is a vocabulary of pairs.
+var several = grammar.NewVocabulary(pairs, nil)
+
+// TestGenerated draws texts from masks, over single bytes and over tokens of several, and has Python's jsonschema check them all.
+func TestGenerated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	python(t)
+	var d drawn
+	for _, text := range usual {
+		d.add(t, "draft2020-12", text, 300)
+	}
+	suite := readSuite(t)
+	for _, draft := range []string{"draft2020-12", "draft7"} {
+		for _, file := range slices.Sorted(maps.Keys(suite[draft])) {
+			if strings.HasPrefix(file, "optional/") {
+				continue
+			}
+			for _, group := range suite[draft][file] {
+				d.add(t, draft, group.text(draft), 16)
+			}
+		}
+	}
+	d.check(t, 10_000)
+	if d.unfinished > d.made/50 {
+		t.Errorf("%d texts did not end in time, %d did", d.unfinished, d.made)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"weir/tokenizer/grammar/schema"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden file of the suite")
+var rewrite = flag.Bool("rewrite", false, "write the golden files")
 
 // octets is a vocabulary of the 256 single bytes.
 var octets = func() *grammar.Vocabulary {
@@ -247,9 +247,14 @@ func TestSuite(t *testing.T) {
 		fmt.Fprintf(&golden, "total %s: %+v\n", kind, *total[kind])
 		t.Logf("%s: %+v", kind, *total[kind])
 	}
-	const path = "testdata/suite.golden"
+	compareGolden(t, "testdata/suite.golden", golden.String())
+}
+
+// compareGolden holds what was found against a golden file.
+func compareGolden(t *testing.T, path, got string) {
+	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(golden.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -259,9 +264,9 @@ func TestSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines := strings.Split(string(want), "\n")
-	for i, line := range strings.Split(golden.String(), "\n") {
+	for i, line := range strings.Split(got, "\n") {
 		if i >= len(wantLines) || line != wantLines[i] {
-			t.Fatalf("the suite's results differ from %s at line %d:\n%s\nRun with -rewrite and read the difference.", path, i+1, line)
+			t.Fatalf("the results differ from %s at line %d:\n%s\nRun with -rewrite and read the difference.", path, i+1, line)
 		}
 	}
 }

