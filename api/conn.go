@@ -56,6 +56,9 @@ type conn struct {
 	resting  *list.Element // of the listener's list while not busy; guarded by its lock
 	restedAt time.Time     // guarded by the listener's lock
 
+	surplus    *list.Element // of the listener's surplus connections; nil: it has a place. Set before the connection is served
+	hurryUntil time.Time     // no read deadline is later; zero: no hurry. Guarded by mu
+
 	greeting     bool          // the TLS handshake is still to come; owned by the connection's goroutine
 	greetingTime time.Duration // most time for it
 
@@ -256,6 +259,9 @@ func (c *conn) lost(err error) error {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.hurryUntil.IsZero() && (t.IsZero() || t.After(c.hurryUntil)) {
+		t = c.hurryUntil
+	}
 	c.readDeadline = t
 	if c.stopped != nil {
 		return nil

@@ -66,6 +66,15 @@ func (c *conn) greetingFailed(err error) {
 var plainRefusal = []byte("HTTP/1.1 400 Bad Request\r\nServer: weir\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"This port speaks HTTPS and was sent an HTTP request; use https:// in the URL.\n")
 
+// tell sends a whole answer and closes. Whether the peer could read it does not
+// matter.
+func (c *conn) tell(answer []byte) {
+	c.lingerBytes, c.lingerTime = 64<<10, tellTime
+	c.lingers.Store(true)
+	_, _ = c.Write(answer)
+	_ = c.Close()
+}
+
 func handshakeFault(err error) string {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		if looksLikeHTTP(record.RecordHeader) {

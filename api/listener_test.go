@@ -125,7 +125,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	}
 	time.Sleep(leastRest + 100*time.Millisecond) // however long they take, requests are not evicted
 	told := 0
-	for range 3 * turnAwayPlaces {
+	for range 3 * config.SurplusConnections {
 		c := dial(t, addr)
 		_, _ = io.WriteString(c, get("/surplus"))
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -134,7 +134,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if told < turnAwayPlaces || turned.Load() != 3*turnAwayPlaces || evicted.Load() != 0 {
+	if told != 3*config.SurplusConnections || int(turned.Load()) != told || evicted.Load() != 0 {
 		t.Errorf("%d were told, %d turned away, %d evicted", told, turned.Load(), evicted.Load())
 	}
 	close(release)

@@ -32,8 +32,11 @@ type Config struct {
 	MaxHeaderBytes  int           // request line and header fields
 	MaxRequestBytes int           // request body
 	BodyMemoryBytes int64         // request bodies in memory, over all connections; further ones get 503
-	MaxConnections  int           // further ones take the place of a resting one, or get 503
-	CloseTimeout    time.Duration // what Shutdown adds to its context, to end what a drain left
+	MaxConnections  int           // further ones take the place of a resting one, or are surplus connections
+	// SurplusConnections are answered beyond MaxConnections: a GET of HealthPath as ever, anything else with 503.
+	SurplusConnections int
+	HealthPath         string
+	CloseTimeout       time.Duration // what Shutdown adds to its context, to end what a drain left
 
 	// TLS is what the listeners speak; nil is plain HTTP. See TLS.Config.
 	TLS *tls.Config
@@ -50,7 +53,7 @@ type Hooks struct {
 	// OnAcceptError: no connection could be accepted, and none is tried for
 	// that long.
 	OnAcceptError func(err error, pause time.Duration)
-	// OnTurnedAway: a connection beyond MaxConnections was refused.
+	// OnTurnedAway: a surplus connection was refused.
 	OnTurnedAway func()
 	// OnEvicted: a connection without a request was closed for a new one.
 	OnEvicted func()
@@ -69,6 +72,9 @@ func DefaultConfig() Config {
 		BodyMemoryBytes: 64 << 20,
 		MaxConnections:  16 << 10,
 		CloseTimeout:    2 * time.Second,
+
+		SurplusConnections: 16,
+		HealthPath:         "/health",
 	}
 }
 
@@ -92,6 +98,7 @@ func (c Config) Validate() error {
 		{"max_header_bytes", c.MaxHeaderBytes, 1 << 10},
 		{"max_request_bytes", c.MaxRequestBytes, 1 << 10},
 		{"max_connections", c.MaxConnections, 1},
+		{"surplus_connections", c.SurplusConnections, 1},
 	} {
 		if n.value < n.min {
 			return fmt.Errorf("%s is %d; it must be at least %d", n.name, n.value, n.min)
@@ -151,9 +158,9 @@ func New(c Config, h Handler) *Server {
 		IdleTimeout:                  c.IdleTimeout,
 		WriteTimeout:                 0, // covers a whole response, which may be a stream; conn.Write has its own
 		ReadBufferSize:               c.MaxHeaderBytes,
-		StreamRequestBody:            true,                                // readBody reads it, into a buffer that grows with it
-		MaxRequestBodySize:           1,                                   // of a body, what fasthttp itself reads
-		Concurrency:                  2*c.MaxConnections + turnAwayPlaces, // never reached: the listener has the bound
+		StreamRequestBody:            true,                                        // readBody reads it, into a buffer that grows with it
+		MaxRequestBodySize:           1,                                           // of a body, what fasthttp itself reads
+		Concurrency:                  2*c.MaxConnections + 2*c.SurplusConnections, // never reached: the listener has the bound
 		CloseOnShutdown:              true,
 		DisablePreParseMultipartForm: true,
 		SecureErrorLogMessage:        true,
@@ -247,6 +254,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}()
 	defer ReleaseBody(ctx)
 	s.config.Access.share(ctx)
+	if e := s.turnsAway(ctx); e != nil {
+		s.refuse(ctx, e)
+		return
+	}
 	if e := s.refusal(&ctx.Request.Header); e != nil {
 		s.refuse(ctx, e)
 		return
@@ -293,6 +304,9 @@ func (s *Server) refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	if errors.As(err, &broken) && !broken.Timeout() {
 		e.Write(ctx) // the connection failed; nobody reads this, and nobody was refused
 		return
+	}
+	if full := s.turnsAway(ctx); full != nil {
+		e = full
 	}
 	s.refuse(ctx, e)
 }

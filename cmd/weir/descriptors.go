@@ -13,6 +13,7 @@ type files struct {
 	limit       int // of the process; 0 is unknown
 	asked       int // connections that the configuration allows
 	connections int // of the API
+	surplus     int // of the API beyond these, which are answered for a moment
 	admin       int // of the second listener
 	rpc         int // of gRPC; 0: it is off
 }
@@ -22,12 +23,13 @@ const (
 	mostSpareFiles  = 256
 	mostAdmin       = 32
 	mostRPC         = 1024
+	mostSurplus     = 16
 )
 
 // descriptors shares out what RLIMIT_NOFILE allows. Go itself has raised the
 // soft limit to the hard one when the process began.
 func descriptors(maxConnections int) files {
-	f := files{asked: maxConnections, connections: maxConnections, admin: mostAdmin}
+	f := files{asked: maxConnections, connections: maxConnections, surplus: mostSurplus, admin: mostAdmin}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return f
@@ -36,11 +38,12 @@ func descriptors(maxConnections int) files {
 }
 
 // within keeps a quarter of the descriptors, within bounds, for everything
-// but the API's connections; an eighth of that is for the second listener's.
+// but the API's connections; of that an eighth is for the second listener's, and a quarter for surplus connections.
 func (f files) within(limit int) files {
 	spare := spareFiles(limit)
 	f.limit = limit
 	f.admin = min(max(spare/8, 2), mostAdmin)
+	f.surplus = min(spare/4, mostSurplus)
 	f.connections = max(1, min(f.asked, limit-spare))
 	return f
 }

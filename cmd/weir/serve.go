@@ -348,7 +348,7 @@ func (s *server) addResponseCache() error {
 // connections is the edge's configuration on the listener that was bound.
 func (s *server) connections(f files) api.Config {
 	c := s.config.HTTP
-	c.MaxConnections, c.Hooks = f.connections, edgeHooks(s.metrics, s.log)
+	c.MaxConnections, c.SurplusConnections, c.Hooks = f.connections, f.surplus, edgeHooks(s.metrics, s.log)
 	if s.tls != nil {
 		c.TLS, c.ClientCertificates = s.tls.Config(), true // a reload may ask clients for certificates
 	}
