@@ -4,38 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 )
 
-const (
-	firstBodyBytes = 4 << 10  // first size of a body's buffer, which doubles as bytes arrive
-	smallBodyBytes = 64 << 10 // bodies up to here may take the budget's last quarter
-)
-
-// budget is the memory that request bodies of all connections may hold.
-// A body for which no memory is left is refused and does not wait: bodies that
-// have half arrived would keep their memory and wait for one another. The last
-// quarter is reserved for small bodies, so that uploads cannot block chats.
-type budget struct {
-	total int64
-	used  atomic.Int64
-}
-
-func (b *budget) take(n, bodyBytes int64) bool {
-	limit := b.total
-	if bodyBytes > smallBodyBytes {
-		limit -= limit / 4
-	}
-	if b.used.Add(n) > limit {
-		b.used.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *budget) give(n int64) { b.used.Add(-n) }
+const firstBodyBytes = 4 << 10 // first size of a body's buffer, which doubles as bytes arrive
 
 // readBody reads the body of a request, at most MaxRequestBytes of it. The buffer
 // grows with the bytes that have arrived, whatever length the header declares, and
@@ -78,13 +51,13 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 // grow moves a body into a larger buffer, if the budget has room for it.
 func grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
 	c := connOf(ctx)
-	if !c.charge(int64(size)) {
+	memory, ok := c.charge(size)
+	if !ok {
 		return nil, Refuse("server_is_overloaded",
 			"the request bodies of all connections use all of their memory (--http-body-memory-bytes); retry, or send less at once")
 	}
-	grown := make([]byte, len(body), size)
-	copy(grown, body)
-	c.refund(int64(cap(body)))
+	grown := memory[:copy(memory, body)]
+	c.refund(cap(body))
 	return grown, nil
 }
 

@@ -31,7 +31,7 @@ type Config struct {
 	WriteTimeout    time.Duration // one write, not one response: streams may run for hours
 	MaxHeaderBytes  int           // request line and header fields
 	MaxRequestBytes int           // request body
-	BodyMemoryBytes int64         // request bodies in memory, over all connections; further ones get 503
+	BodyMemoryBytes int64         // request bodies in memory, over all connections, freed ones included until they are collected; further ones get 503
 	MaxConnections  int           // further ones take the place of a resting one, or are surplus connections
 	// SurplusConnections are answered beyond MaxConnections: a GET of HealthPath as ever, anything else with 503.
 	SurplusConnections int
@@ -145,7 +145,7 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(c Config, h Handler) *Server {
-	s := &Server{config: c, handler: h, bodies: &budget{total: c.BodyMemoryBytes}}
+	s := &Server{config: c, handler: h, bodies: newBudget(c.BodyMemoryBytes)}
 	s.uploads, _ = h.(Uploads)
 	fasthttp.SetBodySizePoolLimit(pooledBodyBytes, pooledBodyBytes)
 	s.http = &fasthttp.Server{
