@@ -158,9 +158,9 @@ func New(c Config, h Handler) *Server {
 		IdleTimeout:                  c.IdleTimeout,
 		WriteTimeout:                 0, // covers a whole response, which may be a stream; conn.Write has its own
 		ReadBufferSize:               c.MaxHeaderBytes,
-		StreamRequestBody:            true,                                        // readBody reads it, into a buffer that grows with it
-		MaxRequestBodySize:           1,                                           // of a body, what fasthttp itself reads
-		Concurrency:                  2*c.MaxConnections + 2*c.SurplusConnections, // never reached: the listener has the bound
+		StreamRequestBody:            true,                      // readBody reads it, into a buffer that grows with it
+		MaxRequestBodySize:           1,                         // of a body, what fasthttp itself reads
+		Concurrency:                  2*c.MaxConnections + 1024, // never reached: the listener has the bound, and closed ones end at once
 		CloseOnShutdown:              true,
 		DisablePreParseMultipartForm: true,
 		SecureErrorLogMessage:        true,

@@ -113,6 +113,9 @@ func (h *hparams) readEncoder(m *metadata) {
 
 // check holds the sizes against each other and refuses what is not built.
 func (h *hparams) check(m *metadata) {
+	if tensors := len(m.f.Tensors); h.depth > tensors {
+		m.fail("block_count", "is %d, and the file has %d tensors, one for each block at least", h.depth, tensors)
+	}
 	if h.headDim < 1 || h.headDim%2 != 0 {
 		m.fail("attention.key_length", "gives heads of %d values, must be even and positive", h.headDim)
 	}

@@ -30,6 +30,7 @@ func TestLoadRefusesWhatItCannotRun(t *testing.T) {
 		{"block count of a wrong type", tiny{edit: set("llama.block_count", "two")}, Options{}, "block_count"},
 		{"absurd layers", tiny{edit: set("llama.block_count", uint32(1<<31))}, Options{}, "block_count is 2147483648"},
 		{"more layers than tensors", tiny{edit: set("llama.block_count", uint32(3))}, Options{}, "blk.2.attn_norm.weight is missing"},
+		{"far more layers than tensors", tiny{edit: set("llama.block_count", uint32(1<<20))}, Options{}, "block_count is 1048576, and the file has"},
 		{"fewer layers than tensors", tiny{edit: set("llama.block_count", uint32(1))}, Options{}, "have no place"},
 		{"experts", tiny{edit: set("llama.expert_count", uint32(8))}, Options{}, "mixtures of experts"},
 		{"vocabulary", tiny{edit: set("tokenizer.ggml.tokens", []string{"a", "b"})}, Options{}, "the tokenizer has 2 tokens"},
