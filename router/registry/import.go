@@ -117,7 +117,7 @@ func (in *ingest) importAll(ctx context.Context, name string, im *Import) (*entr
 }
 
 func (in *ingest) addFile(ctx context.Context, path string, done func(int64)) (digest.Digest, int64, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return "", 0, err
 	}

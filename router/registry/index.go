@@ -82,7 +82,10 @@ func parseIndex(data []byte) (*index, error) {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	ix := &index{entries: make(map[digest.Digest]*entry), aliases: make(map[string]digest.Digest)}
-	for _, desc := range doc.Manifests {
+	for i, desc := range doc.Manifests {
+		if err := desc.Digest.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: manifests[%d]: digest %.100q: %w; correct the entry or take it out", ErrFormat, i, desc.Digest, err)
+		}
 		ix.read(desc)
 	}
 	if text, ok := doc.Annotations[annotationLast]; ok {

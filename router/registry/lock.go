@@ -131,7 +131,7 @@ func (r *Registry) leased() (map[digest.Digest]bool, error) {
 }
 
 func readLease(path string, used map[digest.Digest]bool) error {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has just ended
 	}
@@ -195,7 +195,7 @@ type Progress func(done, total int64)
 // checkBlob reads a blob and compares its digest, unless it was found right and has not changed since; force reads in
 // any case. done is told the bytes that are read.
 func (r *Registry) checkBlob(ctx context.Context, d digest.Digest, size int64, force bool, done func(int64)) error {
-	f, err := os.Open(r.blobPath(d))
+	f, err := openRegular(r.blobPath(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing", ErrCorrupt, d)
 	}

@@ -123,7 +123,7 @@ func (r *Registry) Push(ctx context.Context, version, reference string, o Remote
 		done = before + b.Size
 		progress(done, total)
 	}
-	f, err := os.Open(r.blobPath(v.Digest))
+	f, err := openRegular(r.blobPath(v.Digest))
 	if err != nil {
 		return v, err
 	}
@@ -157,7 +157,7 @@ func (r *Registry) pushOnce(ctx context.Context, p *peer, b ocispec.Descriptor, 
 	if err != nil || there {
 		return err
 	}
-	f, err := os.Open(r.blobPath(b.Digest))
+	f, err := openRegular(r.blobPath(b.Digest))
 	if err != nil {
 		return err
 	}
