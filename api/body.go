@@ -15,7 +15,7 @@ const firstBodyBytes = 4 << 10 // first size of a body's buffer, which doubles a
 // is left to the garbage collector: a pool of buffers would keep the largest ones.
 // Where readBody fails, the connection must be closed.
 func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
-	stream := ctx.RequestBodyStream()
+	stream := bodyStream(ctx)
 	if stream == nil {
 		return nil
 	}

@@ -303,6 +303,8 @@ func TestHeadIsChecked(t *testing.T) {
 		{"POST / HTTP/1.2\r\nHost: x\r\nContent-Length: 9999\r\n\r\n", 505, "http_version_not_supported"},
 		{"GET / HTTP/1.1\r\n\r\n", 400, "malformed_request"},
 		{"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "malformed_request"},
+		{"GET / HTTP/1.1\r\nHost: x\r\nExpect: other\r\n\r\n", 417, "expectation_failed"},
+		{"POST / HTTP/1.1\r\nHost: x\r\nExpect: other\r\nContent-Length: 9\r\n\r\n", 417, "expectation_failed"},
 		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8388609\r\n\r\n", 413, "request_too_large"},
 		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "malformed_request"},
 	} {

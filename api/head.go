@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -18,12 +19,26 @@ import (
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	asked := h.Peek(fasthttp.HeaderExpect)
 	switch {
-	case announcesBody(h) && !s.takes(h, nil) && !s.asksPeer(h), h.IsHTTP11() && bytes.EqualFold(asked, []byte("100-continue")):
-		h.Set(fasthttp.HeaderExpect, "100-continue")
+	case expectsOther(h):
+		other := string(asked)
+		h.Set(fasthttp.HeaderExpect, continues)
+		h.Add(fasthttp.HeaderExpect, other) // by which refusal knows it
+	case announcesBody(h) && !s.takes(h, nil) && !s.asksPeer(h), h.IsHTTP11() && len(asked) > 0:
+		h.Set(fasthttp.HeaderExpect, continues)
 	case len(asked) > 0:
-		h.Del(fasthttp.HeaderExpect) // HTTP/1.0 knows no 1xx responses, and other expectations do not exist
+		h.Del(fasthttp.HeaderExpect) // HTTP/1.0 knows no 1xx responses
 	}
 	return fasthttp.RequestConfig{}
+}
+
+// continues is the only expectation that there is (RFC 9110, 10.1.1).
+const continues = "100-continue"
+
+// expectsOther reports whether a request has an expectation that this server does not know.
+func expectsOther(h *fasthttp.RequestHeader) bool {
+	return h.IsHTTP11() && slices.ContainsFunc(h.PeekAll(fasthttp.HeaderExpect), func(v []byte) bool {
+		return !bytes.EqualFold(v, []byte(continues))
+	})
 }
 
 // expect answers requests that are refused by their head; for the others it
@@ -75,9 +90,11 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 		return Refuse("http_version_not_supported", fmt.Sprintf("this server does not speak %.16q; use HTTP/1.1", version))
 	case ambiguous(h):
 		return Refuse("malformed_request", "the request's length can be read in two ways; "+
-			"send one Content-Length or one Transfer-Encoding, and no folded header lines")
+			"send one Content-Length or one Transfer-Encoding without blanks behind it, and end header lines with CR LF without folding them")
 	case version == "HTTP/1.1" && len(h.Host()) == 0:
 		return Refuse("malformed_request", "the request has no Host header, which HTTP/1.1 asks for")
+	case expectsOther(h):
+		return Refuse("expectation_failed", "the request has an Expect header other than 100-continue, which is all that this server knows")
 	}
 	return s.config.Access.checkHead(h)
 }
@@ -97,15 +114,19 @@ func (s *Server) tooLarge() *Error {
 
 // ambiguous tells requests whose end a proxy in front may see elsewhere than
 // fasthttp does: a length beside a transfer coding (RFC 9112, 6.3: such a
-// connection must not be kept), and folded header lines (5.2: refuse them).
+// connection must not be kept), folded header lines (5.2: refuse them), lines that
+// end without a carriage return, and blanks behind the name of the coding.
 // The parser itself refuses the other known forms; the tests have a corpus.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
-		if line[0] == ' ' || line[0] == '\t' {
+		if line[0] == ' ' || line[0] == '\t' || !bytes.HasSuffix(line, []byte("\r\n")) {
 			return true
 		}
-		name, _, _ := bytes.Cut(line, []byte{':'})
+		name, value, _ := bytes.Cut(line[:len(line)-2], []byte{':'})
+		if bytes.EqualFold(name, []byte("Transfer-Encoding")) && len(bytes.TrimRight(value, " \t")) != len(value) {
+			return true
+		}
 		length = length || bytes.EqualFold(name, []byte("Content-Length"))
 		coding = coding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
 	}

@@ -56,6 +56,7 @@ var Refusals = map[string]Refusal{
 	"idempotency_in_flight":       {http.StatusConflict, TypeInvalidRequest, time.Second},
 	"idempotency_key_reused":      {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
 	"request_too_large":           {http.StatusRequestEntityTooLarge, TypeInvalidRequest, 0},
+	"expectation_failed":          {http.StatusExpectationFailed, TypeInvalidRequest, 0},
 	"unsupported_media_type":      {http.StatusUnsupportedMediaType, TypeInvalidRequest, 0},
 	"header_too_large":            {http.StatusRequestHeaderFieldsTooLarge, TypeInvalidRequest, 0},
 	"vocabulary_unavailable":      {http.StatusNotImplemented, TypeServer, 0},
