@@ -20,7 +20,7 @@ type Change struct {
 // liveKeys are the settings and lists that a running process can change. All others
 // need a restart, because memory, ports or threads were made from them.
 var liveKeys = map[string]bool{
-	"log.level": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
+	"log.level": true, "log.access_per_second": true, "server.api_key": true, "tenants": true, "issuers": true, "prices": true,
 	"predict.models": true, "classic": true, "models": true, "policies": true, "model.safety": true,
 	"model.path": true, "model.chat_template": true, "model.served_model_name": true, "model.embedding_prompts": true,
 	"server.tls_certificate": true, "server.tls_key": true, "server.tls_client_ca": true,
@@ -91,7 +91,7 @@ func (c *Config) TakeLive(from Config) {
 	if !switchesTLS(*c, from) {
 		c.Server.TLS = from.Server.TLS
 	}
-	c.Log.Level = from.Log.Level
+	c.Log.Level, c.Log.AccessPerSecond = from.Log.Level, from.Log.AccessPerSecond
 	c.API.APIKeys = from.API.APIKeys
 	c.Tenants, c.Issuers, c.Prices = from.Tenants, from.Issuers, from.Prices
 	c.Predict.Models, c.Classic, c.Models, c.Policies = from.Predict.Models, from.Classic, from.Models, from.Policies

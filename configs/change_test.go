@@ -15,7 +15,7 @@ import (
 func TestChanges(t *testing.T) {
 	before := Default()
 	after := Default()
-	after.Log.Level = "debug"
+	after.Log.Level, after.Log.AccessPerSecond = "debug", 3
 	after.Scheduler.MaxSeqs = 3
 	after.Server.ShutdownTimeout = time.Minute
 	after.API.APIKeys = []string{"12345678"}
@@ -30,7 +30,7 @@ func TestChanges(t *testing.T) {
 	got := Changes(before, after)
 	want := []Change{
 		{"server.api_key", true}, {"server.shutdown_timeout", false}, {"model.path", true}, {"model.memory_bytes", false}, {"predict.models", true}, {"scheduler.max_num_seqs", false}, {"quota.redis", false},
-		{"quota.failure", true}, {"quota.lease", true}, {"slo.streams", true}, {"log.level", true}, {"tenants", true}, {"brownout", true}, {"classic", true},
+		{"quota.failure", true}, {"quota.lease", true}, {"slo.streams", true}, {"log.level", true}, {"log.access_per_second", true}, {"tenants", true}, {"brownout", true}, {"classic", true},
 		{"models", true},
 	}
 	if !slices.Equal(got, want) {

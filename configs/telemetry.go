@@ -35,5 +35,8 @@ func telemetrySettings(c *Config) []Setting {
 			binding: bindChoice(&c.Log.Level, telemetry.LogLevels)},
 		{Key: "log.format", Flag: "log-format", Usage: "format of the log; auto is console on a terminal and json elsewhere",
 			binding: bindChoice(&c.Log.Format, telemetry.LogFormats)},
+		{Key: "log.access_per_second", Flag: "log-access-per-second",
+			Usage:   "requests per second that get a line in the log at level info, and as many more that failed; 0 is none",
+			binding: bindInt(&c.Log.AccessPerSecond, 0, 1_000_000, "")},
 	}
 }

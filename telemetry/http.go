@@ -16,6 +16,7 @@ type httpMetrics struct {
 	acceptErrors prometheus.Counter
 	turnedAway   prometheus.Counter
 	evicted      prometheus.Counter
+	denied       *prometheus.CounterVec
 	handshakes   *prometheus.CounterVec
 }
 
@@ -50,6 +51,10 @@ func newHTTPMetrics() httpMetrics {
 			Name: "weir_connections_evicted_total",
 			Help: "Connections without a request that were closed to make room for new ones.",
 		}),
+		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_sign_ins_denied_total",
+			Help: "Requests whose key, token or certificate stands for nobody, by listener and by why, which the client is not told.",
+		}, []string{"listener", "reason"}),
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_tls_handshake_errors_total",
 			Help: "TLS handshakes of the API that failed, by why.",
@@ -59,8 +64,13 @@ func newHTTPMetrics() httpMetrics {
 
 func (h httpMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		h.requests, h.duration, h.refusals, h.retries, h.acceptErrors, h.turnedAway, h.evicted, h.handshakes,
+		h.requests, h.duration, h.refusals, h.retries, h.acceptErrors, h.turnedAway, h.evicted, h.denied, h.handshakes,
 	}
+}
+
+// CountDenied counts a request whose caller is nobody. reason is one of few.
+func (m *Metrics) CountDenied(listener, reason string) {
+	m.http.denied.WithLabelValues(listener, reason).Inc()
 }
 
 // CountClientRetry counts one request that its client has sent before.

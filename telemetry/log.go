@@ -29,10 +29,14 @@ var (
 type LogConfig struct {
 	Level  string // one of LogLevels; the least severe level written
 	Format string // one of LogFormats; auto is console on a terminal, json elsewhere
+
+	AccessPerSecond int // lines about requests, at level info; 0 is none
 }
 
 // DefaultLogConfig writes info and above in the form that suits the output.
-func DefaultLogConfig() LogConfig { return LogConfig{Level: "info", Format: "auto"} }
+func DefaultLogConfig() LogConfig {
+	return LogConfig{Level: "info", Format: "auto", AccessPerSecond: 10}
+}
 
 // NewLogger returns a logger that writes to w; terminal says whether a person
 // reads it. The logger never samples and never exits the process. Callers pass

@@ -23,6 +23,7 @@ type Metrics struct {
 	keys     *prometheus.CounterVec // requests with an idempotency key
 	panics   *prometheus.CounterVec
 	reloads  reloads
+	tenants  *tenantMetrics
 
 	mu     sync.RWMutex
 	models map[string]*Model
@@ -37,6 +38,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 		answers:  newAnswers(),
 		keys:     newKeyMetrics(),
 		reloads:  newReloads(),
+		tenants:  newTenantMetrics(),
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_panics_recovered_total",
 			Help: "Panics that were recovered, by the boundary that did; each failed one request or step.",
@@ -55,7 +57,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 	all := append(m.http.collectors(), m.answers.requests, m.answers.streams, m.keys, m.panics, info,
 		m.reloads.successful, m.reloads.at,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := registerAll(m.registry, all); err != nil {
+	if err := registerAll(m.registry, append(all, m.tenants.collectors()...)); err != nil {
 		return nil, err
 	}
 	return m, nil

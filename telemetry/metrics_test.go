@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bufio"
 	"flag"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -134,6 +135,19 @@ func TestScrapeMatchesGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	found(Moderated{Model: "tiny", Policy: "default", Category: "violence", Side: "input", Action: "block", Count: 3})
+	if err := m.AddTenants(func(name string) bool { return name == "acme" }, func() []TenantLimit {
+		return []TenantLimit{{Tenant: "acme", Model: "tiny", Limit: "daily_cost", Value: 2, Used: 1.5, Left: 0.25}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m.CountTenantEnd(&TenantEnd{Tenant: "acme", Outcome: AnswerComplete, Model: "tiny", Version: "v1", Arm: "candidate", Prompt: 20, Cached: 16, Output: 11,
+		ComputeSeconds: 0.5, Cost: 0.0003})
+	m.CountTenantEnd(&TenantEnd{Tenant: "key-1234", Outcome: AnswerComplete, Model: "iris", Version: "1", Rows: 3})
+	m.CountTenantEnd(&TenantEnd{Tenant: "acme", Outcome: AnswerRefused, Code: "model_not_found"})
+	m.CountTenantRefusal("acme", true, 429, "rate_limit_exceeded")
+	m.CountTenantRefusal("", false, 401, "invalid_api_key")
+	m.ObserveTenantFirstToken("acme", 0.03)
+	m.CountDenied("api", "unknown_key")
 	m.CountPanic("handler")
 	m.CountAnswer(Answer{Model: "tiny", Outcome: AnswerComplete, Stream: true})
 	m.CountAnswer(Answer{Outcome: AnswerRefused})
@@ -412,5 +426,30 @@ func TestRelayedModels(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+}
+
+// Names that no configuration has, and more names than may be, make no more series.
+func TestSeriesOfTenantsAreBounded(t *testing.T) {
+	m, err := NewMetrics(Build{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.AddTenants(func(name string) bool { return !strings.HasPrefix(name, "unlisted") }, func() []TenantLimit { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * maxNames {
+		m.CountTenantRefusal(fmt.Sprint("t", i), true, 429, "rate_limit_exceeded")
+		m.CountTenantEnd(&TenantEnd{Tenant: fmt.Sprint("unlisted", i), Outcome: AnswerComplete, Model: "m", Version: fmt.Sprint(i)})
+	}
+	text := scrape(t, m)
+	if n := strings.Count(text, "weir_tenant_refusals_total{"); n != maxNames+1 {
+		t.Errorf("%d series of refusals, want %d", n, maxNames+1)
+	}
+	if n := strings.Count(text, "weir_version_requests_total{"); n != maxNames+1 {
+		t.Errorf("%d series of versions, want %d", n, maxNames+1)
+	}
+	if want := fmt.Sprintf(`weir_tenant_requests_total{outcome="complete",tenant="other"} %d`, 3*maxNames); !strings.Contains(text, want) {
+		t.Errorf("the scrape lacks %s", want)
 	}
 }

@@ -58,6 +58,9 @@ func (c Config) caller(r *http.Request) (caller tenant.Caller, fault *api.Error)
 		return caller, &api.Error{Status: http.StatusServiceUnavailable, Type: api.TypeUnavailable, Code: "identity_unavailable",
 			Message: "callers cannot be verified now; retry"}
 	case err != nil:
+		if c.Denied != nil {
+			c.Denied(tenant.Reason(err), r.RemoteAddr)
+		}
 		return caller, &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 			Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
 	case caller.Scope&want == 0:

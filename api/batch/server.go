@@ -289,10 +289,12 @@ func (c *call) name() {
 
 func (s *Server) refused(c *call, rt *route, fault *api.Error, why string) {
 	if h := s.config.Hooks.OnRefused; h != nil {
-		h(edge.Refusal{
+		r := edge.Refusal{
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
-			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code, Tenant: edge.TenantName(&c.caller), Arrived: c.arrived, Reason: why,
-		})
+			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code, Arrived: c.arrived, Reason: why,
+		}
+		r.By(&c.caller)
+		h(r)
 	}
 }
 

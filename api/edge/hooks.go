@@ -123,7 +123,8 @@ type Refusal struct {
 	Remote     string // address of the peer
 	Status     int    // HTTP status
 	Code       string // of the error object
-	Tenant     string // "" where it is not known who called
+	Tenant     string // of the caller; "" is also that of all callers where nobody is asked
+	Known      bool   // it is known who called
 	Model      string // id of the served model; "" where it is none, or not known yet
 	Asked      string // what the client called the model, see Asked
 	Version    string // of the model, where one was chosen
@@ -132,16 +133,16 @@ type Refusal struct {
 	Trace      Trace
 	Arrived    time.Time
 	Moderation *Moderation // of a request that a policy refused; of others nil
+	Started    bool        // OnRequestStart has seen it, and OnRequestFinish its end
 	Early      bool        // it asked for a generation, and OnRequestStart has not seen it
 	Reason     string      // why a caller was denied, which the caller is not told
 }
 
-// TenantName is the name of a caller's tenant; "" where it is not known who called.
-func TenantName(c *tenant.Caller) string {
-	if c.Tenant == nil {
-		return ""
+// By notes who called.
+func (r *Refusal) By(c *tenant.Caller) {
+	if c.Tenant != nil {
+		r.Tenant, r.Known = c.Tenant.Name, true
 	}
-	return c.Tenant.Name
 }
 
 // maxAskedBytes is what is kept of a model's name as a client wrote it.

@@ -22,8 +22,10 @@ type Meter interface {
 	TopUp(g *quota.Grant, generated, cover int64) error
 	// Settle ends a grant with what was really used. Only the first call counts.
 	Settle(g *quota.Grant, use quota.Use)
-	// Remaining is what a holder has left.
+	// Remaining is what a holder has left of its limits per minute.
 	Remaining(who quota.Holder) (quota.Remaining, error)
+	// Standings are all limits of a holder that hold for several requests together.
+	Standings(who quota.Holder) ([]quota.Standing, error)
 }
 
 // Local is the meter of one process.
@@ -61,6 +63,13 @@ func (l *Local) Remaining(who quota.Holder) (quota.Remaining, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.meter.Remaining(time.Now(), who), nil
+}
+
+// Standings implements Meter; its error is always nil.
+func (l *Local) Standings(who quota.Holder) ([]quota.Standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.meter.Standings(time.Now(), who), nil
 }
 
 // Seed tells what a holder has spent of the running day and month before the

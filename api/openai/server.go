@@ -147,9 +147,10 @@ func (c *call) refused(rt *route, fault *api.Error) {
 		r := edge.Refusal{Moderation: c.refusedBy(fault),
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
-			Tenant: edge.TenantName(&c.caller), Asked: edge.Asked(c.asked), Arm: c.arm(),
-			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Early: rt.asks && !c.started,
+			Asked: edge.Asked(c.asked), Arm: c.arm(),
+			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Started: c.started, Early: rt.asks && !c.started,
 		}
+		r.By(&c.caller)
 		if c.found != nil {
 			r.Model, r.Version = c.found.ID, c.found.Version
 		}

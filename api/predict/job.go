@@ -38,9 +38,10 @@ type job struct {
 // refusal is what hooks are told of a job that was answered with an error.
 func (j *job) refusal(id, route string, fault *api.Error) edge.Refusal {
 	r := edge.Refusal{
-		ID: id, Route: route, Status: fault.Status, Code: fault.Code, Tenant: edge.TenantName(&j.caller), Asked: edge.Asked(j.asked),
-		Arm: j.arm, Prediction: true, Trace: j.trace, Arrived: j.arrived,
+		ID: id, Route: route, Status: fault.Status, Code: fault.Code, Asked: edge.Asked(j.asked),
+		Arm: j.arm, Prediction: true, Started: j.started, Trace: j.trace, Arrived: j.arrived,
 	}
+	r.By(&j.caller)
 	if j.about != nil {
 		r.Model, r.Version = j.about.Name, j.about.Version
 	}

@@ -59,6 +59,36 @@ type Denied struct{ Reason string }
 
 func (d *Denied) Error() string { return "denied: " + d.Reason }
 
+// The kinds of Denied, a bounded set for metrics: which of a caller's proofs failed, and how.
+const (
+	DeniedNothing = "nothing_shown"
+	DeniedKey     = "unknown_key"
+	DeniedRevoked = "revoked_key"
+	DeniedExpired = "expired_key"
+	DeniedTenant  = "unknown_tenant"
+	DeniedToken   = "token"
+	DeniedPeer    = "peer"
+)
+
+// DenialKind is the kind of a reason that Reason gave.
+func DenialKind(reason string) string {
+	switch reason {
+	case deniedNothing.Reason:
+		return DeniedNothing
+	case deniedUnknown.Reason:
+		return DeniedKey
+	case deniedRevoked.Reason:
+		return DeniedRevoked
+	case deniedExpired.Reason:
+		return DeniedExpired
+	case deniedTenant.Reason:
+		return DeniedTenant
+	case deniedPeer.Reason, deniedPeerTime.Reason, deniedReplay.Reason:
+		return DeniedPeer
+	}
+	return DeniedToken
+}
+
 // ErrUnverifiable says that it cannot be found out now whom a proof stands for, because the
 // store or an issuer does not answer.
 var ErrUnverifiable = errors.New("callers cannot be verified now")

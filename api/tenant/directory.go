@@ -99,6 +99,9 @@ func (d *Directory) Unlisted(name string) *Tenant {
 	return &t
 }
 
+// Lists reports whether a tenant is listed by its name.
+func (d *Directory) Lists(name string) bool { return d.byName[name] != nil }
+
 // List is all listed tenants, in their order.
 func (d *Directory) List() []*Tenant { return slices.Clone(d.list) }
 

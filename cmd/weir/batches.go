@@ -48,7 +48,7 @@ func removeFiles(c configs.Config, files []batch.File) error {
 
 // newBatches makes the handler of files and batches, in front of the others. about is the edge's configuration.
 func (s *server) newBatches(about openai.Config) error {
-	all := hooks(s.metrics, s.log, s.refusals, s.traces)
+	all := s.seen(hooks(s.metrics, s.log, s.refusals, s.traces))
 	trouble := &quietly{every: troubleEvery}
 	c := batch.Config{
 		Callers: s.callers.authenticator, Hooks: edge.Hooks{OnResponse: all.OnResponse, OnRefused: all.OnRefused, OnPanic: all.OnPanic},

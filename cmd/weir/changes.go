@@ -17,6 +17,7 @@ const (
 	actionKeyCreate     = "key.create"
 	actionKeyRotate     = "key.rotate"
 	actionKeyRevoke     = "key.revoke"
+	actionDenied        = "signin.denied"
 	actionConfigReload  = "config.reload"
 	actionCacheReset    = "prefix_cache.reset"
 	actionTenantForget  = "tenant.forget"

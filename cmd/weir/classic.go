@@ -99,7 +99,7 @@ func (s *server) predictHooks() edge.Hooks {
 	if s.ledger != nil {
 		h = accounted(s.ledger, h)
 	}
-	return s.others.counted(s.rollouts.rolled(journaled(s.journal, h)))
+	return s.others.counted(s.rollouts.rolled(journaled(s.journal, s.seen(h))))
 }
 
 // entries are the classical models of a configuration: without any model in it, the

@@ -124,16 +124,24 @@ func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
 	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
-		if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() && f.Status != http.StatusOK {
-			return // nothing was computed
+		if r, ok := used(&f); ok {
+			ledger.Record(r)
 		}
-		if f.FromCache {
-			f.OutputTokens = 0 // they are charged once
-		}
-		ledger.Record(usage.Record{
-			Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
-			Output: int64(f.OutputTokens), Compute: f.Compute, Cost: usage.Money(f.Cost),
-		})
 	}
 	return h
+}
+
+// used is what a finished request has used; false where nothing was computed.
+func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
+	if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() && f.Status != http.StatusOK {
+		return r, false
+	}
+	r = usage.Record{
+		Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
+		Output: int64(f.OutputTokens), Compute: f.Compute, Cost: usage.Money(f.Cost),
+	}
+	if f.FromCache {
+		r.Output = 0 // they are charged once
+	}
+	return r, true
 }

@@ -119,6 +119,8 @@ type server struct {
 	compute      *pool.Pool        // of the process, shared by its engines
 	service      admission.Service // likewise: what tenants use over all of them
 	refusals     *refusals
+	access       *accessLog
+	signIns      *signIns // nil: no store, and so no audit log
 	prices       atomic.Pointer[map[string]quota.Price]
 	brownout     *brownoutControl
 	journal      *admin.Journal
@@ -208,6 +210,7 @@ func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Wri
 		return nil, err
 	}
 	s.prices.Store(&c.Prices)
+	s.access = newAccessLog(s.log, c.Log.AccessPerSecond)
 	s.fleets = newFleets(s)
 	if s.languages, err = newLanguages(s, budget); err != nil {
 		return nil, err
@@ -215,7 +218,7 @@ func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Wri
 	if s.rollouts, err = s.newRollouts(); err != nil {
 		return nil, err
 	}
-	s.reloader = newReloader(s, read, s.logLevel, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms, s.newFleets)
+	s.reloader = newReloader(s, read, s.logLevel, s.accessRate, s.newTenants, s.tlsFiles, s.newPrices, s.newClassic, s.brownoutSteps, s.objectives, s.quotaTerms, s.newFleets)
 	if err := s.newTLS(); err != nil {
 		return nil, configError(err)
 	}
@@ -259,9 +262,10 @@ func (s *server) build(b telemetry.Build) error {
 		return err
 	}
 	edge := c.API
-	edge.Version, edge.Hooks = b.Version, journaled(s.journal, hooks(s.metrics, s.log, s.refusals, s.traces))
+	edge.Version, edge.Hooks = b.Version, journaled(s.journal, s.seen(hooks(s.metrics, s.log, s.refusals, s.traces)))
 	edge.Callers = s.callers.authenticator
 	if s.store != nil {
+		s.signIns = newSignIns(s.noteDenied)
 		edge.Idempotency.Claims, edge.Responses.Store = s.store, s.store
 	}
 	responses := &quietly{every: troubleEvery}
@@ -269,6 +273,9 @@ func (s *server) build(b telemetry.Build) error {
 		responses.do(func(held int) { s.log.Error("responses are not kept", zap.Error(err), zap.Int("times_before", held)) })
 	}
 	if edge.Meter, err = s.openMeter(); err != nil {
+		return err
+	}
+	if err := s.addTenants(edge.Meter); err != nil {
 		return err
 	}
 	if s.ledger != nil {
@@ -318,7 +325,8 @@ func (s *server) build(b telemetry.Build) error {
 		s.second = s.overTLS(admin.Limit(s.second, files.admin))
 		s.admin = newAdmin(c.HTTP, admin.Config{
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
-			Debug: map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
+			Denied: func(reason, remote string) { s.denied("admin", reason, remote) },
+			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
 			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Batches: s.unfinishedBatches,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
@@ -600,6 +608,9 @@ func (s *server) shutdown(timeout time.Duration) error {
 	}
 	s.closeTraces()
 	s.callers.stop()
+	if s.signIns != nil {
+		s.signIns.flush()
+	}
 	s.noteStop()
 	errs = append(errs, s.closeTranscripts(), s.moderated.close(), s.closeStore())
 	s.refusals.flush()

@@ -48,6 +48,7 @@ type started struct {
 	done chan error
 
 	api, metrics string
+	store        string // its URL, where the test chose one
 }
 
 // fixed is a configuration that does not change.

@@ -2,15 +2,23 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/zap"
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/scheduler/quota"
 )
 
 // as sends a request with a key, and reads all of the answer.
@@ -50,6 +58,7 @@ func limited(t *testing.T, change func(*configs.Config)) (s *started, key, opera
 			change(c)
 		}
 	})
+	s.store = url
 	return s, key, operator
 }
 
@@ -130,4 +139,171 @@ func checkSpans(t *testing.T, spans []*otlp.Span) {
 	if strings.Contains(seen["predict weir-iris"], "gen_ai") {
 		t.Errorf("a tree generates: %s", seen["predict weir-iris"])
 	}
+}
+
+// The metrics say what each configured tenant asked, was refused, used, paid and has left; others are one.
+func TestMetricsByTenant(t *testing.T) {
+	s, key, operator := limited(t, func(c *configs.Config) {
+		c.Tenants[0].Limits.DailyTokens = 1000
+		c.Tenants[0].Limits.MonthlyCost = 2 * quota.Money(1_000_000)
+		c.Tenants[0].ModelLimits = map[string]quota.Limits{"weir-default": {MaxStreams: 3}}
+		c.Tenants = append(c.Tenants, tenant.New(tenant.Rest))
+		c.Prices = map[string]quota.Price{"weir-default": {Input: 1_000_000, Output: 1_000_000}}
+	})
+	stranger := makeKey(t, s.store, "stranger")
+	const chat = "/v1/chat/completions"
+	for i, c := range []struct {
+		key    string
+		path   string
+		body   string
+		status int
+	}{
+		{key, chat, hello + `,"max_tokens":4,"ignore_eos":true}`, 200}, {key, chat, hello + `,"max_tokens":4}`, 200}, {key, chat, hello + `}`, 429},
+		{key, chat, `{"model":"nosuch","messages":[]}`, 404}, {stranger, "/v1/models/weir-iris:predict", `{"instances": [[5.1, 3.5, 1.4, 0.2]]}`, 200},
+		{"weir_wrong", chat, hello + `}`, 401}, {"", chat, hello + `}`, 401},
+	} {
+		if status, _, text := s.as(c.key, "POST", s.api+c.path, c.body); status != c.status {
+			t.Fatalf("request %d: %d %s", i, status, text)
+		}
+	}
+	if status, _, _ := s.as("weir_wrong", "GET", s.metrics+"/admin/requests", ""); status != 401 {
+		t.Fatalf("the second listener answers a wrong key with %d", status)
+	}
+	_, _, scrape := s.as(operator, "GET", s.metrics+"/metrics", "")
+	for _, want := range []string{
+		`weir_tenant_requests_total{outcome="complete",tenant="acme"} 2`, `weir_tenant_requests_total{outcome="refused",tenant="acme"} 2`,
+		`weir_tenant_requests_total{outcome="complete",tenant="other"} 1`, `weir_tenant_tokens_total{kind="rows",model_name="weir-iris",tenant="other"} 1`,
+		`weir_tenant_refusals_total{code="rate_limit_exceeded",status="429",tenant="acme"} 1`,
+		`weir_tenant_refusals_total{code="model_not_found",status="404",tenant="acme"} 1`,
+		`weir_tenant_refusals_total{code="invalid_api_key",status="401",tenant=""} 2`,
+		`weir_tenant_time_to_first_token_seconds_count{tenant="acme"} 2`,
+		`weir_tenant_limit{limit="daily_tokens",model_name="",tenant="acme"} 1000`, `weir_tenant_limit{limit="monthly_cost",model_name="",tenant="acme"} 2`,
+		`weir_tenant_limit_used{limit="max_streams",model_name="weir-default",tenant="acme"} 0`,
+		`weir_sign_ins_denied_total{listener="api",reason="unknown_key"} 1`, `weir_sign_ins_denied_total{listener="api",reason="nothing_shown"} 1`,
+		`weir_sign_ins_denied_total{listener="admin",reason="unknown_key"} 1`,
+		`weir_version_requests_total{arm="",code="",model_name="weir-iris",outcome="complete",version="1"} 1`,
+	} {
+		if !strings.Contains(scrape, want) {
+			t.Errorf("the scrape lacks %s", want)
+		}
+	}
+	value := func(series string) float64 {
+		_, text, _ := strings.Cut(scrape, series+" ")
+		number, _, _ := strings.Cut(text, "\n")
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			t.Errorf("%s: %v", series, err)
+		}
+		return v
+	}
+	labels := `{kind="%s",model_name="weir-default",tenant="acme"}`
+	tokens := value("weir_tenant_tokens_total"+fmt.Sprintf(labels, "prompt")) + value("weir_tenant_tokens_total"+fmt.Sprintf(labels, "output"))
+	used, left := value(`weir_tenant_limit_used{limit="daily_tokens",model_name="",tenant="acme"}`), value(`weir_tenant_limit_left{limit="daily_tokens",model_name="",tenant="acme"}`)
+	if tokens < 10 || used != tokens || used+left != 1000 {
+		t.Errorf("%v tokens, %v of the day's are used and %v left", tokens, used, left)
+	}
+	if cost := value(`weir_tenant_cost_total{model_name="weir-default",tenant="acme"}`); cost <= 0 ||
+		math.Abs(cost-value(`weir_tenant_limit_used{limit="monthly_cost",model_name="",tenant="acme"}`)) > 1e-9 {
+		t.Errorf("the requests cost %v", cost)
+	}
+}
+
+// The log has a line at level info for each request and each refusal, up to a rate, and those who showed a wrong key are
+// in the audit log.
+func TestAccessLogAndDeniedCallers(t *testing.T) {
+	s, key, _ := limited(t, nil)
+	const chat = "/v1/chat/completions"
+	s.as(key, "POST", s.api+chat, hello+`,"max_tokens":4,"ignore_eos":true}`)
+	s.as(key, "POST", s.api+chat, `{"model":"nosuch","messages":[]}`)
+	s.as("weir_wrong", "POST", s.api+chat, hello+`}`)
+	s.as("weir_wrong", "GET", s.metrics+"/admin/requests", "")
+	for _, want := range []string{
+		`"method":"POST","path":"/v1/chat/completions","status":200,"tenant":"acme","model":"weir-default"[^\n]*"output_tokens":4,"ttft_ms":[0-9.]+,"duration_ms":[0-9.]+`,
+		`"status":404,"tenant":"acme","model":"nosuch"[^\n]*"code":"model_not_found"`, `"status":401,"tenant":""[^\n]*"code":"invalid_api_key","reason":"the key is unknown"`,
+	} {
+		s.find(`("level":"info"[^\n]*"message":"request"[^\n]*`+want+`)`, &s.errs)
+	}
+	if strings.Contains(s.errs.String(), "Hello") {
+		t.Error("a prompt is in the log")
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	if code := execute([]string{"audit", "list", "--store", s.store}, &out, &errs); code != exitOK {
+		t.Fatal(errs.String())
+	}
+	if n := strings.Count(out.String(), "signin.denied"); n != 1 || !strings.Contains(out.String(), `"reasons":{"unknown_key":2}`) ||
+		!strings.Contains(out.String(), `"127.0.0.1":2`) {
+		t.Errorf("%d entries:\n%s", n, out.String())
+	}
+}
+
+func TestAccessLogIsBounded(t *testing.T) {
+	a := newAccessLog(zap.NewNop(), 2)
+	at := time.Unix(1000, 0)
+	for i, c := range []struct {
+		after   time.Duration
+		failed  bool
+		skipped int
+		ok      bool
+	}{
+		{0, false, 0, true}, {0, false, 0, true}, {0, false, 0, false}, {0, false, 0, false},
+		{0, true, 2, true}, {0, true, 0, true}, {0, true, 0, false}, // failures have a share of their own
+		{time.Second, false, 1, true},
+	} {
+		if skipped, ok := a.admit(at.Add(c.after), c.failed); skipped != c.skipped || ok != c.ok {
+			t.Errorf("request %d: %d skipped, %v", i, skipped, ok)
+		}
+	}
+	a.setRate(0)
+	if _, ok := a.admit(at.Add(time.Hour), true); ok {
+		t.Error("a log that is off writes a line")
+	}
+}
+
+// A flood of wrong keys from everywhere makes few audit entries, whose size is bounded; after a quiet time the first one
+// comes soon again.
+func TestDeniedCallersAreGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var entries []details
+		var mu sync.Mutex
+		s := newSignIns(func(d details) {
+			mu.Lock()
+			defer mu.Unlock()
+			entries = append(entries, d)
+		})
+		begin := time.Now()
+		total := 0
+		for time.Since(begin) < 24*time.Hour {
+			for i := range 50 {
+				s.denied("unknown_key", fmt.Sprintf("10.0.%d.%d:4000", total%200, i))
+				total++
+			}
+			time.Sleep(5 * time.Second)
+		}
+		time.Sleep(2 * time.Hour)
+		mu.Lock()
+		counted, floods := 0, len(entries)
+		for _, e := range entries {
+			counted += e["requests"].(int)
+			text, err := json.Marshal(e)
+			if err != nil || len(text) > 1000 {
+				t.Errorf("%v: %s", err, text)
+			}
+		}
+		mu.Unlock()
+		if counted != total || floods > 31 || floods < 24 {
+			t.Errorf("%d of %d requests in %d entries", counted, total, floods)
+		}
+		time.Sleep(time.Hour)
+		s.denied("revoked_key", "10.1.1.1:5")
+		time.Sleep(deniedShortest + time.Second)
+		s.denied("revoked_key", "10.1.1.1:5")
+		s.flush()
+		s.flush()
+		if len(entries) != floods+2 {
+			t.Errorf("%d entries after the flood, want one for each", len(entries)-floods)
+		}
+	})
 }

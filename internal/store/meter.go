@@ -26,6 +26,7 @@ type LocalMeter interface {
 	TopUp(g *quota.Grant, generated, cover int64) error
 	Settle(g *quota.Grant, use quota.Use)
 	Remaining(who quota.Holder) (quota.Remaining, error)
+	Standings(who quota.Holder) ([]quota.Standing, error)
 }
 
 // MeterOptions are those of OpenMeter. Zero values take what stands beside each.
@@ -301,22 +302,38 @@ func (m *Meter) Settle(g *quota.Grant, use quota.Use) {
 }
 
 // Remaining is what a holder has left.
-func (m *Meter) Remaining(who quota.Holder) (quota.Remaining, error) {
+func (m *Meter) Remaining(who quota.Holder) (left quota.Remaining, err error) {
+	err = m.inspect(who, func(parts []quota.Part, states []quota.State) { left = quota.RemainingOf(parts, states) },
+		func(local LocalMeter) error { left, err = local.Remaining(who); return err })
+	return left, err
+}
+
+// Standings are the limits of a holder.
+func (m *Meter) Standings(who quota.Holder) (list []quota.Standing, err error) {
+	err = m.inspect(who, func(parts []quota.Part, states []quota.State) { list = quota.StandingsOf(parts, states) },
+		func(local LocalMeter) error { list, err = local.Standings(who); return err })
+	return list, err
+}
+
+// inspect reads a holder's states from Redis, or lets the process's own meter answer where that counts.
+func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State), locally func(LocalMeter) error) error {
 	parts := who.Parts()
 	if len(parts) == 0 {
-		return quota.Remaining{}, nil
+		return nil
 	}
 	if m.reachable() {
 		if reply, err := m.run(who.Tenant, appendParts([]any{"remaining", m.lease()}, parts)); err == nil {
 			states, err := reply.states(len(parts))
-			return quota.RemainingOf(parts, states), err
+			if err == nil {
+				read(parts, states)
+			}
+			return err
 		}
 	}
-	local := m.local()
-	if local == nil {
-		return quota.Remaining{}, ErrMeterUnreachable
+	if local := m.local(); local != nil {
+		return locally(local)
 	}
-	return local.Remaining(who)
+	return ErrMeterUnreachable
 }
 
 func (m *Meter) settleLater(g quota.Grant, use quota.Use) {

@@ -416,6 +416,12 @@ func (l *localMeter) Settle(g *quota.Grant, use quota.Use) {
 	l.meter.Settle(time.Now(), g, use)
 }
 
+func (l *localMeter) Standings(who quota.Holder) ([]quota.Standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.meter.Standings(time.Now(), who), nil
+}
+
 func (l *localMeter) Remaining(who quota.Holder) (quota.Remaining, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -120,7 +120,12 @@ func (m *Meter) Renew(now time.Time, ids ...uint64) {
 func (m *Meter) Remaining(now time.Time, who Holder) Remaining {
 	m.advance(now)
 	var fresh [2]State
-	var of accounts
+	of := m.look(&who, &fresh)
+	return of.remaining()
+}
+
+// look copies a holder's states as they are now.
+func (m *Meter) look(who *Holder, fresh *[2]State) (of accounts) {
 	for i, p := range who.parts() {
 		if p.limits.Unlimited() {
 			continue
@@ -131,7 +136,7 @@ func (m *Meter) Remaining(now time.Time, who Holder) Remaining {
 		of.add(account{p.model, p.limits, &fresh[i]})
 	}
 	of.refresh(m.now)
-	return of.remaining()
+	return of
 }
 
 // Seed tells what a holder has spent of the running day and month before the meter

@@ -131,7 +131,7 @@ func TestRulesReadRegisteredSeries(t *testing.T) {
 			t.Errorf("%s: %s", strings.TrimSpace(m[1]+m[2]), why)
 		}
 	}
-	if found != 64 {
+	if found != 69 {
 		t.Errorf("%d expressions", found)
 	}
 }
@@ -194,19 +194,19 @@ func TestDashboardReadsRegisteredSeries(t *testing.T) {
 	}
 }
 
-// What is measured of classical models is on the dashboard.
-func TestDashboardShowsClassicalModels(t *testing.T) {
+// What is measured of classical models and of tenants is on the dashboard.
+func TestDashboardShowsClassicalModelsAndTenants(t *testing.T) {
 	var shown strings.Builder
 	for _, p := range readDashboard(t).Panels {
 		for _, target := range p.Targets {
 			shown.WriteString(target.Expr + "\n")
 		}
 	}
-	classical := regexp.MustCompile(`^weir_(predict|feature|drift|prediction_log)_`)
+	shownOf := regexp.MustCompile(`^weir_(predict|feature|drift|prediction_log|tenant|version|sign_ins)_`)
 	part := regexp.MustCompile(`_(bucket|sum|count|created)$`)
 	found := 0
 	for name := range registered(t) {
-		if !classical.MatchString(name) {
+		if !shownOf.MatchString(name) {
 			continue
 		}
 		found++
@@ -214,7 +214,7 @@ func TestDashboardShowsClassicalModels(t *testing.T) {
 			t.Errorf("no panel shows %s", base)
 		}
 	}
-	if found < 25 {
+	if found < 33 {
 		t.Errorf("only %d names", found)
 	}
 }

@@ -2,7 +2,7 @@ package slo
 
 import "fmt"
 
-// routeAlert tells of a model that other servers compute.
+// routeAlert tells of a model that other servers compute, or of a tenant.
 type routeAlert struct {
 	Name, Expr, For, Severity string
 	What                      string // as a clause, with the alert's labels

@@ -25,13 +25,18 @@ type indicator struct {
 // series is a counter and the label values that select its part.
 type series struct{ name, labels string }
 
-// rate is the counter's rate over a window, added up.
-func (s series) rate(by, selector, window string) string {
+// braces are the series' labels and the selector as PromQL; "" is none.
+func (s series) braces(selector string) string {
 	labels := strings.Trim(s.labels+","+selector, ",")
 	if labels != "" {
 		labels = "{" + labels + "}"
 	}
-	return fmt.Sprintf("sum by (%s) (rate(%s%s[%s]))", by, s.name, labels, window)
+	return labels
+}
+
+// rate is the counter's rate over a window, added up.
+func (s series) rate(by, selector, window string) string {
+	return fmt.Sprintf("sum by (%s) (rate(%s%s[%s]))", by, s.name, s.braces(selector), window)
 }
 
 // indicators is the table behind the rules.
@@ -129,6 +134,7 @@ func (o Objectives) Write(w io.Writer, selector string) error {
 		"Selector": selector, "Indicators": o.indicators(), "Alerts": alerts,
 		"Groups": map[string][]string{"short": shortWindows, "long": longWindows},
 		"Bugs":   bugs(selector), "RouteRecords": routeRecords(selector), "RouteAlerts": routeAlerts(selector),
+		"TenantRecords": tenantRecords(selector), "TenantAlerts": tenantAlerts(selector),
 	})
 	if err != nil {
 		return fmt.Errorf("write rules: %w", err)

@@ -1,0 +1,184 @@
+package telemetry
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// OtherTenant is the label of tenants that the configuration does not name, whose number has no bound.
+const OtherTenant = "other"
+
+// maxNames bounds the different tenants, and the different versions of models, that a process gives series of their
+// own: names come and go with reloads, series stay.
+const maxNames = 1024
+
+// names keeps the values of a label bounded.
+type names struct {
+	mu   sync.RWMutex
+	seen map[string]struct{}
+}
+
+// label is the name, or OtherTenant once there are maxNames others.
+func (n *names) label(name string) string {
+	n.mu.RLock()
+	_, ok := n.seen[name]
+	n.mu.RUnlock()
+	if ok {
+		return name
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.seen) >= maxNames {
+		return OtherTenant
+	}
+	if n.seen == nil {
+		n.seen = make(map[string]struct{})
+	}
+	n.seen[name] = struct{}{}
+	return name
+}
+
+// tenantMetrics count what tenants ask and use. The number of their series is that of the configured tenants.
+type tenantMetrics struct {
+	known    func(name string) bool // whether the configuration names a tenant
+	names    names
+	versions names
+
+	requests   *prometheus.CounterVec
+	refusals   *prometheus.CounterVec
+	tokens     *prometheus.CounterVec
+	compute    *prometheus.CounterVec
+	cost       *prometheus.CounterVec
+	firstToken *prometheus.HistogramVec
+	answers    *prometheus.CounterVec // by version
+}
+
+func newTenantMetrics() *tenantMetrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &tenantMetrics{
+		known: func(string) bool { return false },
+		requests: counter("weir_tenant_requests_total",
+			"Requests to models that ended, by the caller's tenant and outcome as in weir_requests_total; predictions are among them.", "tenant", "outcome"),
+		refusals: counter("weir_tenant_refusals_total",
+			"HTTP requests answered with an error, by the caller's tenant, status and error code; the tenant is empty where it is not known.",
+			"tenant", "status", "code"),
+		tokens: counter("weir_tenant_tokens_total",
+			"Tokens of requests that ended, as usage counts them: prompt, cached (a part of prompt), output, and rows of predictions.",
+			"tenant", "model_name", "kind"),
+		compute: counter("weir_tenant_compute_seconds_total", "Compute time of requests that ended.", "tenant", "model_name"),
+		cost: counter("weir_tenant_cost_total", "What requests that ended cost at the configured prices, in the unit of these.",
+			"tenant", "model_name"),
+		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_tenant_time_to_first_token_seconds", Help: "Time from a request's arrival to its first token.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"tenant"}),
+		answers: counter("weir_version_requests_total",
+			"Requests to models that ended, by the version that answered, the rollout's arm that chose it, outcome and error code.",
+			"model_name", "version", "arm", "outcome", "code"),
+	}
+}
+
+func (t *tenantMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{t.requests, t.refusals, t.tokens, t.compute, t.cost, t.firstToken, t.answers}
+}
+
+func (t *tenantMetrics) label(tenant string) string {
+	if tenant == "" || !t.known(tenant) {
+		return OtherTenant
+	}
+	return t.names.label(tenant)
+}
+
+// TenantEnd is how a request ended, and what it has used.
+type TenantEnd struct {
+	Tenant, Outcome              string // Outcome is one of the Answer constants
+	Model, Version, Arm, Code    string // Model "": the request came to none
+	Prompt, Cached, Output, Rows int64  // tokens; rows of a prediction
+	ComputeSeconds, Cost         float64
+}
+
+// CountTenantEnd counts a request of a tenant.
+func (m *Metrics) CountTenantEnd(e *TenantEnd) {
+	t := m.tenants
+	tenant := t.label(e.Tenant)
+	t.requests.WithLabelValues(tenant, e.Outcome).Inc()
+	if e.Model == "" {
+		return
+	}
+	version := e.Version
+	if t.versions.label(e.Model+"\x00"+version) == OtherTenant {
+		version = OtherTenant
+	}
+	t.answers.WithLabelValues(e.Model, version, e.Arm, e.Outcome, e.Code).Inc()
+	for _, k := range []struct {
+		kind  string
+		count int64
+	}{{"prompt", e.Prompt}, {"cached", e.Cached}, {"output", e.Output}, {"rows", e.Rows}} {
+		if k.count > 0 {
+			t.tokens.WithLabelValues(tenant, e.Model, k.kind).Add(float64(k.count))
+		}
+	}
+	if e.Prompt+e.Output+e.Rows > 0 {
+		t.compute.WithLabelValues(tenant, e.Model).Add(e.ComputeSeconds)
+		t.cost.WithLabelValues(tenant, e.Model).Add(e.Cost)
+	}
+}
+
+// CountTenantRefusal counts a request that was answered with an error. An empty tenant is a caller that is not known.
+func (m *Metrics) CountTenantRefusal(tenant string, known bool, status int, code string) {
+	if known {
+		tenant = m.tenants.label(tenant)
+	}
+	m.tenants.refusals.WithLabelValues(tenant, strconv.Itoa(status), code).Inc()
+}
+
+// ObserveTenantFirstToken records how long a tenant's request waited for its first token.
+func (m *Metrics) ObserveTenantFirstToken(tenant string, seconds float64) {
+	m.tenants.firstToken.WithLabelValues(m.tenants.label(tenant)).Observe(seconds)
+}
+
+// TenantLimit is one limit of a tenant, and how much of it is used.
+type TenantLimit struct {
+	Tenant            string
+	Model             string // of which the limit is; "" is all of them
+	Limit             string // its key in the configuration: "daily_tokens"
+	Value, Used, Left float64
+}
+
+// AddTenants gives the tenants that known names labels of their own, and publishes what read returns at each scrape.
+func (m *Metrics) AddTenants(known func(name string) bool, read func() []TenantLimit) error {
+	m.tenants.known = known
+	return m.registry.Register(&tenantLimits{read})
+}
+
+var (
+	tenantLimitLabels = []string{"tenant", "model_name", "limit"}
+	tenantLimitDesc   = prometheus.NewDesc("weir_tenant_limit", "A limit of a tenant, by its key in the configuration; costs in the unit of the prices.", tenantLimitLabels, nil)
+	tenantUsedDesc    = prometheus.NewDesc("weir_tenant_limit_used", "What is used of a limit now, or in the running day or month.", tenantLimitLabels, nil)
+	tenantLeftDesc    = prometheus.NewDesc("weir_tenant_limit_left", "What is left of a limit for new requests.", tenantLimitLabels, nil)
+)
+
+type tenantLimits struct{ read func() []TenantLimit }
+
+// Describe implements prometheus.Collector.
+func (t *tenantLimits) Describe(ch chan<- *prometheus.Desc) {
+	ch <- tenantLimitDesc
+	ch <- tenantUsedDesc
+	ch <- tenantLeftDesc
+}
+
+// Collect implements prometheus.Collector.
+func (t *tenantLimits) Collect(ch chan<- prometheus.Metric) {
+	for _, l := range t.read() {
+		for _, s := range []struct {
+			desc  *prometheus.Desc
+			value float64
+		}{{tenantLimitDesc, l.Value}, {tenantUsedDesc, l.Used}, {tenantLeftDesc, l.Left}} {
+			ch <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, s.value, l.Tenant, l.Model, l.Limit)
+		}
+	}
+}
