@@ -62,11 +62,14 @@ type heldCall struct {
 	from, to int
 }
 
-func newReader(r *reading) *reader {
+// newReader begins to read an answer; bound says that a grammar binds it.
+func newReader(r *reading, bound bool) *reader {
 	if r == nil {
 		return nil
 	}
-	return &reader{reading: r, parser: r.family.NewParser(r.options)}
+	o := r.options
+	o.Bound = bound
+	return &reader{reading: r, parser: r.family.NewParser(o)}
 }
 
 // letters are those of ids that servers make up for calls.
@@ -144,6 +147,7 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 		switch p := &parts[i]; {
 		case p.Kind == family.Content && cut && (p.Begun || r.options.Choice.Mode == family.Required):
 			// The beginning of a call: an answer that has to call has no text.
+		case p.Kind == family.Reasoning && cut && p.Begun:
 		case p.Kind == family.Content:
 			if c.readContent(p.Bytes) {
 				return true

@@ -47,7 +47,7 @@ type choice struct {
 func newChoice(j *job, st *stream, index int) *choice {
 	return &choice{
 		index: index, prompt: index / j.params.n, number: index % j.params.n, job: j, stream: st,
-		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops), reader: newReader(j.reading),
+		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops), reader: newReader(j.reading, j.constraint != nil),
 		guard: newGuard(j),
 	}
 }

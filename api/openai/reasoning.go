@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"strings"
-
 	"weir/tokenizer"
 	"weir/tokenizer/family"
 )
@@ -15,7 +13,7 @@ func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *readi
 		return nil
 	}
 	opening := m.Family.Opening(spans)
-	marked := m.thinks() || opening.Thinking
+	marked := m.Family.Thinks || opening.Thinking
 	if !marked && !p.tools.has() {
 		return nil
 	}
@@ -23,14 +21,4 @@ func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *readi
 		family: m.Family, thinks: marked, hidden: q.hideReasoning, tools: p.tools, budget: -1,
 		options: family.Options{Tools: p.tools.list, Choice: p.tools.choice, Opening: opening, IDs: randomLetters},
 	}
-}
-
-// thinks reports whether the model's template knows thoughts, or whether they are what its
-// family is known by. The generic form and Hermes's read thoughts, but say nothing about the model.
-func (m *Model) thinks() bool {
-	_, end := m.Family.ThoughtMarkers()
-	if m.Family.Name == "generic" || m.Family.Name == "hermes" {
-		return strings.Contains(m.Template.Source(), end)
-	}
-	return end != ""
 }

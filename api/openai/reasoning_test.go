@@ -66,8 +66,8 @@ func TestHermesTemplatesWithoutThoughtsHaveNone(t *testing.T) {
 	plain, _, _ := strings.Cut(before+rest, `{% if enable_thinking`)
 	for source, want := range map[string]bool{toolTemplate: true, plain + `{% endif %}`: false} {
 		m := toolModel(t, &fakeBackend{}, source)
-		if m.Family.Name != "hermes" || m.thinks() != want {
-			t.Errorf("a template of the family %s thinks: %v, want %v:\n%s", m.Family.Name, m.thinks(), want, source)
+		if m.Family.Name != "hermes" || m.Family.Thinks != want {
+			t.Errorf("a template of the family %s thinks: %v, want %v:\n%s", m.Family.Name, m.Family.Thinks, want, source)
 		}
 	}
 }

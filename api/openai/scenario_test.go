@@ -17,13 +17,13 @@ func TestJ26AnUnknownNameLeavesTheOtherCallsIntact(t *testing.T) {
 }
 
 func TestJ33BrokenArgumentsAreValidJSON(t *testing.T) {
-	for says, want := range map[string]string{
-		"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": oops}}\n</tool_call>": `get_weather {"city": "Paris", "days":null}`,
-		"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris":                                   `get_weather {"city": "Paris"}`,
+	for _, c := range []struct{ says, want, text string }{
+		{"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": oops}}\n</tool_call>", `get_weather {"city": "Paris", "days":null}`, "oops}}"},
+		{"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris", `get_weather {"city": "Paris"}`, ""},
 	} {
-		a := both(t, says, bothTool)
-		if len(a.Calls) != 1 || a.names()[0] != want || !json.Valid([]byte(a.Calls[0].Arguments)) || a.text() != "" {
-			t.Errorf("%q: %q %q", says, a.names(), a.text())
+		a := both(t, c.says, bothTool)
+		if len(a.Calls) != 1 || a.names()[0] != c.want || !json.Valid([]byte(a.Calls[0].Arguments)) || a.text() != c.text {
+			t.Errorf("%q: %q %q", c.says, a.names(), a.text())
 		}
 	}
 }

@@ -11,6 +11,7 @@ type markup struct {
 	openers  []string // open a call
 	closers  []string // may follow a call; dropped
 	dropped  []string // stand around text and say nothing
+	texts    []string // those of them that begin text, so that they end a thought, too
 	crumbs   string   // bytes that models leave behind a call by mistake; dropped
 	syntax   *syntax  // of arguments; nil is JSON
 	listing  string   // stands in a prompt that lists tools, for templates that write no calls themselves
@@ -26,6 +27,8 @@ type markup struct {
 	lines []string
 	// body begins to read arguments that are not one value.
 	body func(p *Parser)
+	// messages are those that an answer is a list of; nil: it is one text.
+	messages *messages
 	// start is the first state of an answer, nil for lead.
 	start func(p *Parser, final bool) bool
 	// opening reads the prompt's tail, nil for families whose only state is the thought.
@@ -35,6 +38,8 @@ type markup struct {
 
 	control                 []string // control tokens that belong to markers and are no marker themselves
 	textMarkers, allMarkers []string // what may end content, without and with calls
+	thoughtEnds             []string // what may end a thought: its closing marker, the beginnings of text, and of calls
+	trailers                []string // what may follow a tagged value whose end is missing
 	ends                    []string // what may end a broken call
 	known                   []string // every text whose pieces may be control tokens
 }
@@ -88,14 +93,37 @@ func (p *Parser) callHead(final bool) bool {
 		p.wait(len(rest))
 		return false
 	case bad:
-		p.take(Content, p.skip+len(opener))
-		p.state = (*Parser).content
+		p.noCall(p.skip + len(opener))
 		return true
 	default:
+	}
+	if p.inThought {
+		switch p.thoughtGoesOn(final) {
+		case more:
+			return false
+		case done:
+			p.noCall(p.skip + len(opener))
+			return true
+		default:
+		}
 	}
 	p.at += p.skip + n
 	p.begun(h)
 	return true
+}
+
+// noCall gives n bytes that were thought to begin a call as what they are: text, or a piece of a thought.
+func (p *Parser) noCall(n int) {
+	kind := Content
+	p.state = (*Parser).content
+	switch {
+	case p.calls.messages != nil:
+		p.state = (*Parser).messageText
+	case p.inThought:
+		kind = Reasoning
+		p.state = (*Parser).thinking
+	}
+	p.take(kind, n)
 }
 
 // wait sets when a head is read again: at every byte while it is short, as heads are, and less often when it grows.
@@ -182,6 +210,7 @@ func (p *Parser) bareHead(final bool) bool {
 // begun starts the call of a head.
 func (p *Parser) begun(h head) {
 	p.head = h
+	p.inThought = false
 	p.startCall(h.name, h.id)
 	if h.args != nil {
 		from := len(p.out)
@@ -227,16 +256,17 @@ func (p *Parser) argumentValue(final bool) bool {
 	return true
 }
 
-// breakOff goes on after a call whose end cannot be read: with the next closing marker, where the family has any.
+// breakOff goes on after a call whose end cannot be read: what is left of it is text, up to the next closing marker where the family has any.
 func (p *Parser) breakOff(final bool) {
 	p.unread = p.unread || final
+	p.unreadable++
 	p.endOfCall()
 	if len(p.calls.closers) > 0 && p.options.Choice.Parallel {
 		p.state = (*Parser).broken
 	}
 }
 
-// broken drops what a call has left up to its closing marker or the next call.
+// broken gives as text what a call has left up to its closing marker or the next call.
 func (p *Parser) broken(final bool) bool {
 	rest := p.rest()
 	at, m := firstMarker(rest, p.calls.ends)
@@ -244,13 +274,22 @@ func (p *Parser) broken(final bool) bool {
 	if !final {
 		held = heldFrom(rest, p.calls.ends)
 	}
-	if m >= 0 && at < held {
-		p.at += at
-		p.endOfCall()
-		return true
+	found := m >= 0 && at < held
+	n := held
+	if found {
+		n = at
 	}
-	p.at += held
-	return false
+	blanks := trailingBlank(rest[:n])
+	if !found && !final {
+		n = min(n-blanks, wholeRunes(rest[:n]))
+		blanks = 0
+	}
+	p.take(Content, n-blanks)
+	if found {
+		p.at += blanks
+		p.endOfCall()
+	}
+	return found
 }
 
 // complete appends what the open call's arguments lack.

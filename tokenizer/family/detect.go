@@ -16,10 +16,16 @@ func newFamily(name string, m *markup, l layout, t *thought) *Family {
 	}
 	calls.textMarkers = slices.Clone(calls.dropped)
 	if t != nil && t.anywhere {
-		calls.textMarkers = append(calls.textMarkers, t.open)
+		calls.textMarkers = append(calls.textMarkers, t.mark, t.close)
 	}
 	calls.allMarkers = slices.Concat(calls.textMarkers, calls.sections, calls.openers, calls.lines)
+	if t != nil {
+		calls.thoughtEnds = slices.Concat([]string{t.close}, calls.texts, calls.sections, calls.openers)
+	}
 	calls.ends = slices.Concat(calls.closers, calls.sections, calls.openers)
+	if g := calls.tags; g != nil {
+		calls.trailers = g.trailers()
+	}
 	calls.known = slices.Concat(calls.allMarkers, calls.closers, calls.control)
 	if t != nil {
 		calls.known = append(calls.known, t.open, t.close)
@@ -34,42 +40,75 @@ func newFamily(name string, m *markup, l layout, t *thought) *Family {
 	return &Family{Name: name, calls: &calls, layout: l, thought: t}
 }
 
-// candidate is a family and what its templates hold.
+// candidate is a family and what its templates write.
 type candidate struct {
 	name   string
 	calls  *markup
 	layout layout
-	has    []string // a template of the family holds all of these
-	lacks  []string // and none of these
+	has    []string // a template of the family holds or writes all of these
+	any    []string // and one of these, where there are any
 }
 
-func (c *candidate) matches(source string) bool {
-	return !slices.ContainsFunc(c.has, func(s string) bool { return !strings.Contains(source, s) }) &&
-		!slices.ContainsFunc(c.lacks, func(s string) bool { return strings.Contains(source, s) })
+func (c *candidate) matches(seen string) bool {
+	in := func(s string) bool { return strings.Contains(seen, s) }
+	return !slices.ContainsFunc(c.has, func(s string) bool { return !in(s) }) && (len(c.any) == 0 || slices.ContainsFunc(c.any, in))
 }
 
-// Detect finds the family of a chat template by what its text holds, and verifies the find by rendering: a call of a probe must come
+// Detect finds the family of a chat template by what it writes, and verifies the find by rendering: a call of a probe must come
 // out with the family's markers, and two calls with twice as many. Where a template writes no calls, its list of tools must show
 // the markers. A template that passes neither has the generic form.
 func Detect(t *chat.Template) *Family {
-	thought := thoughtOf(t.Source())
+	seen := shown(t)
+	marks := thoughtOf(seen)
 	for i := range candidates {
 		c := &candidates[i]
-		if !c.matches(t.Source()) {
+		if !c.matches(seen) {
 			continue
 		}
-		f := newFamily(c.name, c.calls, c.layout, thought)
+		f := newFamily(c.name, c.calls, c.layout, marks)
 		if f.verify(t) {
+			f.Thinks = f.thinks(seen)
 			return f
 		}
 	}
-	return generic(thought)
+	f := generic(marks)
+	f.Thinks = f.thinks(seen)
+	return f
+}
+
+// thinks reports whether a template shows thoughts, or whether they are what its family is known by: the generic form and Hermes's
+// read thoughts, but say nothing about the model.
+func (f *Family) thinks(seen string) bool {
+	_, end := f.ThoughtMarkers()
+	if f.Name == genericName || f.Name == hermesName {
+		return strings.Contains(seen, end)
+	}
+	return end != ""
+}
+
+// shown is a template's text with what it writes of the probes: templates build markers of pieces, by macros and variables.
+func shown(t *chat.Template) string {
+	var b strings.Builder
+	b.WriteString(t.Source())
+	add := func(text string, err error) {
+		if err == nil {
+			b.WriteString("\n" + text)
+		}
+	}
+	add(probe{}.prompt(t))
+	add(probe{tools: true}.prompt(t))
+	add(probe{thought: true}.prompt(t))
+	for _, p := range probes {
+		p.thought = true
+		add(p.history(t))
+	}
+	return b.String()
 }
 
 // thoughtOf finds how a template's models mark thoughts.
-func thoughtOf(source string) *thought {
+func thoughtOf(seen string) *thought {
 	for _, t := range thoughts {
-		if (t.implicit || strings.Contains(source, strings.TrimSpace(t.open))) && strings.Contains(source, t.close) {
+		if (t.implicit || strings.Contains(seen, t.mark)) && strings.Contains(seen, t.close) {
 			return t
 		}
 	}

@@ -79,6 +79,8 @@ type Part struct {
 // Family describes how one line of models marks tool calls and thoughts. A Family is immutable and safe for concurrent use.
 type Family struct {
 	Name string
+	// Thinks says that the model's answers may hold thoughts.
+	Thinks bool
 	// Listed says that the template writes the tools of a request into the prompt. Where it does not, the caller adds
 	// System's text to the system message.
 	Listed bool
@@ -96,41 +98,6 @@ type Family struct {
 	thought *thought
 }
 
-// thought is how a family marks thoughts.
-type thought struct {
-	open, close string
-	anywhere    bool // the opening marker is a control token that text never holds, so a thought may open after text, too
-	implicit    bool // an answer begins inside the thought, and no marker says so
-}
-
-// ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are
-// empty for a family without thoughts.
-func (f *Family) ThoughtMarkers() (open, end string) {
-	if f.calls.start != nil {
-		return harmonyThought, harmonyEnd
-	}
-	if f.thought == nil {
-		return "", ""
-	}
-	return f.thought.open, f.thought.close
-}
-
-// AfterThought is what must follow the closing marker of a thought that was cut off, so that the answer goes on: nothing, but where
-// thoughts are messages of their own the beginning of the next message. free says that no grammar leaves that message its choice between
-// text and calls; it is text then, and no second thought.
-func (f *Family) AfterThought(free bool) string {
-	switch {
-	case f.calls.start == nil:
-		return ""
-	case free:
-		return harmonyNext + harmonyFinal
-	}
-	return harmonyNext
-}
-
-// RepeatsThoughts reports whether a thought may follow the end of another.
-func (f *Family) RepeatsThoughts() bool { return f.calls.start != nil }
-
 // Opening is what the end of a prompt has begun of the answer that follows.
 type Opening struct {
 	Thinking bool   // the answer begins inside a thought
@@ -142,6 +109,8 @@ type Options struct {
 	Tools   []Tool
 	Choice  Choice
 	Opening Opening
+	// Bound says that a grammar of the family binds the answer: nothing of its calls is missing, and nothing is guessed.
+	Bound bool
 	// IDs gives n random letters and digits for the id of a call. Without it, ids count calls from 0, which is unique in
 	// one answer only.
 	IDs func(n int) string

@@ -14,10 +14,15 @@ var hermes = &markup{
 	item:    readCall,
 }
 
-var think = &thought{open: "<think>", close: "</think>"}
+var think = marked(thought{open: "<think>", close: "</think>"})
 
 // generic is the form for templates that know no tools: System's text lists them and asks for JSON between <tool_call> and </tool_call>.
-func generic(t *thought) *Family { return newFamily("generic", hermes, hermesLayout, t) }
+func generic(t *thought) *Family { return newFamily(genericName, hermes, hermesLayout, t) }
+
+const (
+	genericName = "generic"
+	hermesName  = "hermes"
+)
 
 // System is the text that tells a model how to call tools where its template does not (Listed is false), for the system message: the
 // tools, and an example in the family's own form. Empty without tools.

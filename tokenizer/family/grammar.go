@@ -28,8 +28,8 @@ type Rules struct {
 }
 
 // Grammar adds the rules of an answer: a thought where one may stand or is open, then text or calls as the choice asks. In mode Auto
-// calls are lazy: text is free up to the first opener, and from there on it must be a call, as the family's models write it. Nothing
-// inside a thought opens a call. After the calls the answer ends.
+// calls are lazy: text is free up to the first opener, and from there on it must be a call, as the family's models write it. A call may stand in an
+// open thought, too, and ends it. After the calls the answer ends.
 //
 // Arguments are JSON by Rules.Schema. Families that write them otherwise take the properties of the tool's schema in their order, and
 // strings as raw text.
@@ -44,7 +44,7 @@ func (f *Family) Grammar(b *grammar.Builder, r Rules) (grammar.Symbol, error) {
 	if r.Choice.Mode == None {
 		g.tools = nil
 	}
-	if f.calls.start != nil {
+	if f.calls.messages != nil {
 		return g.messages()
 	}
 	answer, err := g.answer()
@@ -61,6 +61,7 @@ type builder struct {
 	r      Rules
 	layout layout
 	tools  []Tool
+	inside []grammar.Symbol // calls as they end a thought that is open; nil: none can
 }
 
 // thought puts what may come before the answer in front of it.
@@ -70,15 +71,38 @@ func (g *builder) thought(answer grammar.Symbol) grammar.Symbol {
 		return answer
 	}
 	blanks := g.b.Regex(regex.Repeat(regex.Words("\n", " "), 0, 4))
-	rest := slices.Concat([]grammar.Symbol{g.without(t.close)}, g.text(t.close), []grammar.Symbol{blanks, answer})
+	texts := g.f.calls.texts
+	free := g.without(append(slices.Clone(texts), t.close)...)
+	rest := g.b.Define("thought", slices.Concat([]grammar.Symbol{free}, g.text(t.close), []grammar.Symbol{blanks, answer}))
+	if g.inside != nil {
+		g.b.Add(rest, g.inside)
+	}
+	if g.r.Choice.Mode != Required {
+		for _, begin := range texts {
+			g.b.Add(rest, slices.Concat([]grammar.Symbol{free}, g.text(begin), []grammar.Symbol{answer}))
+		}
+	}
 	switch {
 	case g.r.Opening.Thinking:
-		return g.b.Define("thought", rest)
+		return rest
 	case g.r.Thought && !t.implicit:
 		front := append([]grammar.Symbol{blanks}, g.text(t.open)...)
-		return g.b.Define("thought", []grammar.Symbol{answer}, append(front, rest...))
+		return g.b.Define("thought and answer", []grammar.Symbol{answer}, append(front, rest))
 	}
 	return answer
+}
+
+// endThought notes that the calls may stand in a thought that the model does not close, where an opener is their beginning. Free text of the
+// thought may hold openers, too, so a thought that only mentions them goes on.
+func (g *builder) endThought(calls grammar.Symbol) {
+	t, m := g.f.thought, g.f.calls
+	openers := slices.Concat(m.sections, m.openers)
+	front := g.layout.begin + g.layout.open
+	if t == nil || !slices.ContainsFunc(openers, func(o string) bool { return strings.HasPrefix(front, o) }) {
+		return
+	}
+	text := g.without(slices.Concat(openers, m.texts, []string{t.close})...)
+	g.inside = []grammar.Symbol{text, calls, g.b.Regex(regex.Repeat(regex.Words("\n", " "), 0, 2))}
 }
 
 // answer is what follows the thought.
@@ -91,8 +115,12 @@ func (g *builder) answer() (grammar.Symbol, error) {
 		return g.b.Define("text", append(g.text(contentOpen), g.body(nil))), nil
 	}
 	calls, err := g.calls()
-	if err != nil || g.r.Choice.Mode == Required {
-		return calls, err
+	if err != nil {
+		return 0, err
+	}
+	g.endThought(calls)
+	if g.r.Choice.Mode == Required {
+		return calls, nil
 	}
 	if g.r.Body != nil {
 		return g.b.Define("answer", append(g.text(contentOpen), *g.r.Body), []grammar.Symbol{calls}), nil
@@ -111,7 +139,7 @@ func (g *builder) body(triggers []string) grammar.Symbol {
 // lazy is text up to the first trigger, and calls from there on, with the white space that models put behind them.
 func (g *builder) lazy(calls grammar.Symbol, contentOpen string) grammar.Symbol {
 	tail := g.b.Regex(regex.Repeat(regex.Words("\n", " "), 0, 2))
-	if len(g.f.calls.lines) > 0 {
+	if len(g.f.calls.lines) > 0 && g.layout.style != styleGemma {
 		return g.lazyLines(calls, tail)
 	}
 	text := append(g.text(contentOpen), g.free(slices.Concat(g.f.calls.sections, g.f.calls.openers)))
@@ -249,7 +277,7 @@ func (g *builder) calls() (grammar.Symbol, error) {
 		if err != nil {
 			return 0, fmt.Errorf("tool %q: %w", t.Name, err)
 		}
-		call := g.text(g.layout.open + t.Name + g.layout.mid)
+		call := g.text(g.layout.open + t.Name + strings.ReplaceAll(g.layout.mid, keyMark, t.Name))
 		g.b.Add(one, slices.Concat(call, arguments, g.text(g.layout.close)))
 	}
 	list := slices.Concat(g.text(g.layout.begin), []grammar.Symbol{one})
@@ -268,39 +296,4 @@ func (g *builder) calls() (grammar.Symbol, error) {
 		list = append(list, g.b.Repeat(further, 0, -1))
 	}
 	return g.b.Define("calls", append(list, g.text(g.layout.end)...)), nil
-}
-
-// messages is the answer of gpt-oss: messages with a channel each.
-func (g *builder) messages() (grammar.Symbol, error) {
-	const end, header = harmonyEnd, harmonyNext
-	free := g.without(harmonyStops...)
-	final := append(g.text(harmonyFinal), g.body(harmonyStops))
-	g.layout.close = "" // an end token of the model
-	answer := g.b.Rule("message")
-	if g.r.Choice.Mode != Required {
-		g.b.Add(answer, final)
-	}
-	if len(g.tools) > 0 {
-		calls, err := g.calls()
-		if err != nil {
-			return 0, err
-		}
-		g.b.Add(answer, []grammar.Symbol{calls})
-		if g.r.Choice.Mode == Auto && g.r.Body == nil {
-			preamble := slices.Concat(g.text("<|channel|>commentary<|message|>"), []grammar.Symbol{free}, g.text(end+header))
-			g.b.Add(answer, append(preamble, calls))
-		}
-	}
-	_, message, begun := strings.Cut(g.r.Opening.Markup, "<|message|>")
-	switch {
-	case g.r.Opening.Thinking:
-		return g.b.Define("answer", slices.Concat([]grammar.Symbol{free}, g.text(end+header), []grammar.Symbol{answer})), nil
-	case begun && message != "":
-		return g.body(harmonyStops), nil
-	}
-	if g.r.Thought {
-		thought := slices.Concat(g.text(harmonyThought), []grammar.Symbol{free}, g.text(end+header))
-		return g.b.Define("answer", []grammar.Symbol{answer}, append(thought, answer)), nil
-	}
-	return answer, nil
 }

@@ -150,6 +150,9 @@ func newSampler(f *Family, special bool, seed uint64, keys ...string) *sampler {
 	if f.thought != nil {
 		ends = append(ends, f.thought.close)
 	}
+	if m := f.calls.messages; m != nil {
+		ends = append(ends, m.end)
+	}
 	if g := f.calls.tags; g != nil {
 		ends = append(ends, g.end, "\n"+g.valueEnd)
 		for _, key := range append(keys, "city", "code") {
@@ -255,6 +258,8 @@ func openingsOf(f *Family) []Opening {
 	switch f.Name {
 	case "harmony":
 		return []Opening{{Markup: "<|start|>assistant"}, {Markup: "<|start|>assistant<|channel|>analysis<|message|>", Thinking: true}}
+	case "muse-glimmer":
+		return []Opening{{Markup: "<|start|>assistant"}, {Markup: "<|start|>assistant to=self<|message|>", Thinking: true}}
 	case "functionary-v3.2":
 		return []Opening{{Markup: ">>>"}}
 	}
@@ -290,7 +295,7 @@ func checkDraws(t *testing.T, f *Family, choice Choice, opening Opening, special
 		Tools: flatTools, Choice: choice, Opening: opening, Thought: true, Schema: flatSchema, Control: controlIf(special),
 	})
 	for range draws {
-		text, parts := s.draw(t, g, f.NewParser(Options{Tools: flatTools, Choice: Choice{Mode: choice.Mode, Parallel: true}, Opening: opening}))
+		text, parts := s.draw(t, g, f.NewParser(Options{Tools: flatTools, Choice: Choice{Mode: choice.Mode, Parallel: true}, Opening: opening, Bound: true}))
 		calls, name := 0, ""
 		for _, p := range parts {
 			switch p.Kind {

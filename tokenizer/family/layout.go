@@ -24,7 +24,7 @@ const (
 type layout struct {
 	begin, end  string // around all calls
 	open        string // before a name
-	mid         string // between name and arguments
+	mid         string // between name and arguments; keyMark stands for the name
 	close       string // after the arguments
 	sep         string // between two calls
 	style       style
@@ -33,6 +33,7 @@ type layout struct {
 	single      bool      // the family writes one call an answer
 	firstIndex  int       // the number of the first call
 	contentOpen string    // before text, in families that mark it
+	contentEnd  string    // between text and calls; empty is a newline
 }
 
 const (
@@ -61,7 +62,11 @@ func (f *Family) CallText(content string, calls []Call) string {
 	if content != "" {
 		b.WriteString(l.contentOpen)
 		b.WriteString(content)
-		if len(calls) > 0 && !strings.HasSuffix(content, "\n") {
+		switch {
+		case len(calls) == 0:
+		case l.contentEnd != "":
+			b.WriteString(l.contentEnd)
+		case !strings.HasSuffix(content, "\n"):
 			b.WriteByte('\n')
 		}
 	}
@@ -76,7 +81,7 @@ func (f *Family) CallText(content string, calls []Call) string {
 		index := i + l.firstIndex
 		b.WriteString(plain(l.open, index))
 		b.WriteString(c.Name)
-		b.WriteString(plain(l.mid, index))
+		b.WriteString(plain(strings.ReplaceAll(l.mid, keyMark, c.Name), index))
 		b.Write(l.appendArguments(nil, f.calls, c.Arguments))
 		b.WriteString(plain(l.close, index))
 	}

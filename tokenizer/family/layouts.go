@@ -3,6 +3,8 @@ package family
 const (
 	nameArguments  = `", "arguments": `
 	nameParameters = `", "parameters": `
+	// nameParametersOf is nameParameters with the key of a probe's arguments behind it.
+	nameParametersOf = nameParameters + `{"` + probeKey
 )
 
 // objects is a list of JSON objects between two texts.
@@ -24,12 +26,13 @@ var (
 	mistralIDs      = layout{open: "[TOOL_CALLS]", mid: "[CALL_ID]" + idMark + "[ARGS]"}
 	ministralLayout = layout{open: "[TOOL_CALLS]", mid: "[ARGS]"}
 
-	graniteLayout   = objects("<|tool_call|>[", "]")
-	phiLayout       = objects("<|tool_call|>[", "]<|/tool_call|>")
-	functoolsLayout = objects("functools[", "]")
-	nemotronLayout  = objects("<TOOLCALL>[", "]</TOOLCALL>")
-	aprielLayout    = objects("<tool_calls>[", "]</tool_calls>")
-	apertusLayout   = layout{
+	graniteLayout     = objects("<|tool_call|>[", "]")
+	phiLayout         = objects("<|tool_call|>[", "]<|/tool_call|>")
+	functoolsLayout   = objects("functools[", "]")
+	nemotronLayout    = objects("<TOOLCALL>[", "]</TOOLCALL>")
+	aprielLayout      = objects("<tool_calls>[", "]</tool_calls>")
+	graniteCodeLayout = layout{open: "<function_call> {\"name\": \"", mid: nameArguments, close: "}", sep: "\n"}
+	apertusLayout     = layout{
 		begin: "<|tools_prefix|>[", open: `{"`, mid: `": `, close: "}", sep: ", ", end: "]<|tools_suffix|>",
 	}
 	gigachatLayout    = layout{open: `<|function_call|>{"name": "`, mid: nameArguments, close: "}", single: true}
@@ -57,12 +60,21 @@ var (
 		begin: "<｜tool▁calls▁begin｜>", open: "<｜tool▁call▁begin｜>", mid: "<｜tool▁sep｜>", close: "<｜tool▁call▁end｜>",
 		end: "<｜tool▁calls▁end｜>",
 	}
+	solarLayout = layout{
+		begin: "<|tool_calls|>", open: "<|tool_call:begin|>" + idMark + "<|tool_call:name|>", mid: "<|tool_call:args|>", close: "<|tool_call:end|>",
+	}
 	functionary31Layout = layout{open: "<function=", mid: ">", close: "</function>"}
 	functionary32Layout = layout{open: ">>>", mid: "\n", sep: "\n", contentOpen: ">>>all\n"}
 	gemmaLayout         = layout{open: "<|tool_call>call:", close: "<tool_call|>", style: styleGemma}
 	functionGemmaLayout = layout{open: "<start_function_call>call:", close: "<end_function_call>", style: styleGemma}
 	harmonyLayout       = layout{
 		open: "<|channel|>commentary to=functions.", mid: " <|constrain|>json<|message|>", close: "<|call|>", single: true,
+	}
+
+	museLayout = layout{
+		open: " to=", mid: "<|message|><atem:function_calls>\n<atem:invoke name=\"" + keyMark + "\">\n", close: "</atem:invoke>\n</atem:function_calls>",
+		sep: "<|eom|><|start|>assistant", style: styleTags, param: [2]string{`<atem:parameter name="`, `">`}, paramEnd: "</atem:parameter>\n",
+		contentOpen: " to=user<|message|>", contentEnd: "<|eom|><|start|>assistant",
 	}
 
 	qwenCoderLayout = layout{
@@ -76,6 +88,18 @@ var (
 	glmLayout = layout{
 		open: "<tool_call>", mid: lineMark, close: "</tool_call>", sep: lineMark, style: styleTags,
 		param: [2]string{"<arg_key>", "</arg_key>" + lineMark + "<arg_value>"}, paramEnd: "</arg_value>" + lineMark,
+	}
+	hunyuanLayout = layout{
+		begin: "<tool_calls>\n", open: "<tool_call>", mid: "<tool_sep>\n", close: "</tool_call>\n", end: "</tool_calls>", style: styleTags,
+		param: [2]string{"<arg_key>", "</arg_key>\n<arg_value>"}, paramEnd: "</arg_value>\n",
+	}
+	solar2Layout = layout{
+		open: "<|tool_call:start|>", mid: "\n", close: "<|tool_call:end|>", sep: "\n", style: styleTags,
+		param: [2]string{"<|tool_arg:start|>", "<|tool_arg:value|>"}, paramEnd: "<|tool_arg:end|>\n",
+	}
+	miniCPMLayout = layout{
+		open: `<function name="`, mid: `">`, close: "</function>", sep: "\n", style: styleTags,
+		param: [2]string{`<param name="`, `">`}, paramEnd: "</param>",
 	}
 	miniMaxLayout = layout{
 		begin: "<minimax:tool_call>\n", open: `<invoke name="`, mid: "\">\n", close: "</invoke>\n", end: "</minimax:tool_call>",

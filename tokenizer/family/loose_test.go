@@ -41,7 +41,7 @@ func TestCallsOfOpenSchemasAreRead(t *testing.T) {
 					},
 				})
 				for range 4 {
-					text, parts := s.draw(t, g, f.NewParser(Options{Tools: openTools, Choice: Choice{Mode: Auto, Parallel: true}, Opening: openingsOf(f)[0]}))
+					text, parts := s.draw(t, g, f.NewParser(Options{Tools: openTools, Choice: Choice{Mode: Auto, Parallel: true}, Opening: openingsOf(f)[0], Bound: true}))
 					content, arguments, names := told(parts)
 					if content != "" || len(names) != 1 || !json.Valid([]byte(arguments[0])) || arguments[0][0] != '{' {
 						t.Errorf("%q: content %q, calls %q %q", text, content, names, arguments)
@@ -170,7 +170,7 @@ func TestInputsAreReadBack(t *testing.T) {
 			special := i%2 == 0
 			s := newSampler(f, special, uint64(i), InputName)
 			g := compiled(t, f, Rules{Tools: tools, Choice: choice, Opening: openingsOf(f)[0], Schema: flatSchema, Control: controlIf(special)})
-			text, parts := s.draw(t, g, f.NewParser(Options{Tools: tools, Choice: choice, Opening: openingsOf(f)[0]}))
+			text, parts := s.draw(t, g, f.NewParser(Options{Tools: tools, Choice: choice, Opening: openingsOf(f)[0], Bound: true}))
 			calls := 0
 			for _, p := range parts {
 				if p.Kind == CallArguments {

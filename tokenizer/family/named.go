@@ -167,14 +167,45 @@ func readNameAnd(rest []byte, end byte, final bool) (head, int, status) {
 	return objectAt(h, rest, at+1, final)
 }
 
-// readGemma reads a name in front of its object.
+// readSolar reads an id, a name and the arguments, each behind a marker.
+func readSolar(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
+	const name, arguments = "<|tool_call:name|>", "<|tool_call:args|>"
+	short := rest[:min(len(rest), maxKey)]
+	at, end := bytes.Index(short, []byte(name)), bytes.Index(short, []byte(arguments))
+	if end < 0 {
+		return head{}, 0, unfinished(short, final)
+	}
+	if at < 0 || at > end {
+		return head{}, 0, bad
+	}
+	h := head{id: strings.TrimSpace(string(short[:at])), name: strings.TrimSpace(string(short[at+len(name) : end]))}
+	if !validName(h.name) {
+		return head{}, 0, bad
+	}
+	return objectAt(h, rest, end+len(arguments), final)
+}
+
+// bareGemma reads a call without its opener, which must be of a tool of the request.
+func bareGemma(p *Parser, rest []byte, final bool) (head, int, status) {
+	if s := prefix(rest, "call:", final); s != done {
+		return head{}, 0, s
+	}
+	h, n, s := readGemma(p, "", rest, final)
+	if s == done && p.tools[h.name] == nil {
+		return head{}, 0, bad
+	}
+	return h, n, s
+}
+
+// readGemma reads a name in front of its object, and call: in front of the name in the forms that models write.
 func readGemma(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
 	short := rest[:min(len(rest), maxKey)]
 	at := bytes.IndexByte(short, '{')
 	if at < 0 {
 		return head{}, 0, unfinished(short, final)
 	}
-	h := head{name: strings.TrimSpace(string(short[:at]))}
+	name := strings.TrimPrefix(strings.TrimSpace(string(short[:at])), ":")
+	h := head{name: strings.TrimSpace(strings.TrimPrefix(name, "call:"))}
 	if !validName(h.name) {
 		return head{}, 0, bad
 	}
@@ -199,11 +230,10 @@ func readLlama(p *Parser, opener string, rest []byte, final bool) (head, int, st
 		p.list.bare = false
 		return readPython(p, opener, rest, final)
 	}
-	h, n, s := readPythonName(rest, final)
+	h, n, s := p.pythonCall(rest, true, final)
 	if s != done {
 		return head{}, 0, s
 	}
-	h.name = strings.TrimSuffix(h.name, ".call")
 	if p.tools[h.name] == nil {
 		return head{}, 0, bad
 	}

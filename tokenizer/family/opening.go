@@ -26,15 +26,6 @@ func joinSpans(spans []tokenizer.Span) string {
 	return b.String()
 }
 
-// isOpen reports whether a text ends inside a thought: the last marker in it is the opening one.
-func (t *thought) isOpen(tail string) bool {
-	closed := strings.LastIndex(tail, t.close)
-	if t.implicit {
-		return closed < 0
-	}
-	return strings.LastIndex(tail, strings.TrimSpace(t.open)) > closed
-}
-
 // functionaryOpening finds the recipient that the prompt leaves open: >>> or >>>all and what follows.
 func functionaryOpening(tail string) Opening {
 	if at := strings.LastIndex(tail, ">>>"); at >= 0 {

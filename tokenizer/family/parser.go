@@ -34,7 +34,9 @@ type Parser struct {
 	skip      int                              // white space in front of the opener that a head is read from
 	inThought bool
 	after     bool // a thought or a call has just ended: white space is dropped
-	unread    bool // the answer has ended inside the head of a call: what is left are pieces of it
+	// unreadable counts the calls of which not everything could be read.
+	unreadable int
+	unread     bool // the answer has ended inside the head of a call: what is left are pieces of it
 
 	head  head
 	form  form
@@ -93,6 +95,9 @@ func (p *Parser) Close(dst []Part) []Part {
 
 // Thinking reports whether what was read so far ends inside a thought.
 func (p *Parser) Thinking() bool { return p.inThought }
+
+// Unreadable is how many calls could not be read to their end. What was not read of them is text of the answer.
+func (p *Parser) Unreadable() int { return p.unreadable }
 
 // Calls is how many calls were started.
 func (p *Parser) Calls() int { return p.index }
@@ -182,53 +187,6 @@ func (p *Parser) leftover(rest []byte, final bool) (int, status) {
 	return 0, bad
 }
 
-// anchored reads a marker of thoughts after n bytes of white space where text has not begun: an opening one, or a closing
-// one that closes nothing and is dropped.
-func (p *Parser) anchored(t *thought, n int, final bool) status {
-	rest := p.rest()[n:]
-	waits := false
-	for _, m := range [...]string{t.open, t.close} {
-		switch prefix(rest, m, final) {
-		case done:
-			p.at += n + len(m)
-			p.after = true
-			if m == t.open {
-				p.state = (*Parser).thoughtStart
-			}
-			return done
-		case more:
-			waits = true
-		default:
-		}
-	}
-	if waits {
-		return more
-	}
-	return bad
-}
-
-// thoughtStart drops the white space at the beginning of a thought.
-func (p *Parser) thoughtStart(bool) bool {
-	p.inThought = true
-	p.at += skipBlank(p.rest())
-	if p.at == len(p.buf) {
-		return false
-	}
-	p.state = (*Parser).thinking
-	return true
-}
-
-func (p *Parser) thinking(final bool) bool {
-	m, _ := p.scan(Reasoning, []string{p.family.thought.close}, true, final)
-	if m < 0 {
-		return false
-	}
-	p.at += len(p.family.thought.close)
-	p.inThought, p.after = false, true
-	p.state = (*Parser).lead
-	return true
-}
-
 // content is text after its first byte that is not white space. An opener of a call is left unread for callHead, with the white
 // space before it.
 func (p *Parser) content(final bool) bool {
@@ -237,15 +195,13 @@ func (p *Parser) content(final bool) bool {
 	if m < 0 {
 		return false
 	}
+	if p.markOfThought(blanks) {
+		return true
+	}
 	if d, s := beginsWith(p.rest()[blanks:], p.family.calls.dropped, true); s == done {
 		p.at += blanks + len(d)
 		p.after = true
 		p.state = (*Parser).lead
-		return true
-	}
-	if t := p.family.thought; t != nil && t.anywhere && prefix(p.rest()[blanks:], t.open, true) == done {
-		p.at += blanks + len(t.open)
-		p.state = (*Parser).thoughtStart
 		return true
 	}
 	p.skip, p.retry = blanks, 0

@@ -13,6 +13,8 @@ const (
 	probeKey      = "quux"
 	probeValue    = "xyzzy"
 	probeQuestion = "plugh?"
+
+	probeArguments = `{"` + probeKey + `":"` + probeValue + `"}`
 )
 
 // probe is a conversation that shows how a template writes tools and calls.
@@ -22,6 +24,7 @@ type probe struct {
 	text    bool // arguments as JSON text
 	null    bool // the answer's content is null, not empty
 	results bool // the calls' results follow
+	thought bool // thoughts are asked for, and the answer has one
 }
 
 // probes are the forms of a history with a call that templates ask for.
@@ -33,13 +36,25 @@ var probes = []probe{
 // prompt renders the question alone.
 func (p probe) prompt(t *chat.Template) (string, error) {
 	p.calls = 0
-	return render(t, p.messages("", 0), p.list(), true)
+	return p.render(t, p.messages("", 0), true)
+}
+
+// history renders the answer with its calls.
+func (p probe) history(t *chat.Template) (string, error) {
+	return p.render(t, p.messages(probeArguments, p.calls), false)
+}
+
+func (p probe) render(t *chat.Template, messages string, prompt bool) (string, error) {
+	variables := ""
+	if p.thought {
+		variables = `{"enable_thinking":true,"thinking":true}`
+	}
+	return render(t, messages, p.list(), variables, prompt)
 }
 
 // answer cuts the answer with calls out of a history: what the template wrote after the part that a prompt for it has, too.
 func (p probe) answer(t *chat.Template, f *Family) (string, Opening, error) {
-	arguments := `{"` + probeKey + `":"` + probeValue + `"}`
-	return cutAnswer(t, f, p.messages(arguments, 0), p.messages(arguments, p.calls), p.list())
+	return cutAnswer(t, f, p.messages("", 0), p.messages(probeArguments, p.calls), p.list())
 }
 
 func (p probe) list() string {
@@ -62,6 +77,9 @@ func (p probe) messages(arguments string, calls int) string {
 	if p.null {
 		content = "null"
 	}
+	if p.thought {
+		content += `,"reasoning_content":"plover"`
+	}
 	var list, results []string
 	for i := range calls {
 		id := `"a1b2c3d4` + string(rune('0'+i)) + `"`
@@ -77,11 +95,11 @@ func (p probe) messages(arguments string, calls int) string {
 
 // cutAnswer renders a question and the same with an answer, and gives what the answer added, with what the prompt had begun of it.
 func cutAnswer(t *chat.Template, f *Family, question, answered, tools string) (string, Opening, error) {
-	prompt, err := render(t, question, tools, true)
+	prompt, err := render(t, question, tools, "", true)
 	if err != nil {
 		return "", Opening{}, err
 	}
-	all, err := render(t, answered, tools, false)
+	all, err := render(t, answered, tools, "", false)
 	if err != nil {
 		return "", Opening{}, err
 	}
@@ -115,11 +133,16 @@ func (f *Family) boundary(text string, at int) int {
 	return at
 }
 
-func render(t *chat.Template, messages, tools string, prompt bool) (string, error) {
+func render(t *chat.Template, messages, tools, variables string, prompt bool) (string, error) {
 	in := chat.Input{AddGenerationPrompt: prompt, Now: time.Unix(0, 0).UTC(), BOSToken: "<s>", EOSToken: "</s>"}
 	var err error
 	if in.Messages, err = chat.FromJSON([]byte(messages)); err != nil {
 		return "", err
+	}
+	if variables != "" {
+		if in.Extra, err = chat.FromJSON([]byte(variables)); err != nil {
+			return "", err
+		}
 	}
 	if tools != "" {
 		if in.Tools, err = chat.FromJSON([]byte(tools)); err != nil {

@@ -1,6 +1,9 @@
 package family
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // pythonList is the state of a parser inside of a list of Python calls.
 type pythonList struct {
@@ -10,10 +13,142 @@ type pythonList struct {
 	bare    bool // the call stands alone, without a list around it
 }
 
-var pythonSyntax = &syntax{}
+var pythonSyntax = &syntax{python: true}
+
+// pythonSet stands for the brace of a set on a stack of open containers. JSON has it as a list.
+const pythonSet = 's'
+
+// braces tells a set from a dictionary by what follows its first item.
+func braces(src []byte, final bool) (kind byte, s status) {
+	n := 1 + skipBlank(src[1:])
+	if n == len(src) {
+		return '{', unless(final)
+	}
+	if src[n] == '}' {
+		return '{', done
+	}
+	var item value
+	item.reset(pythonSyntax)
+	item.at = beforeItem
+	item.stack = append(item.stack, '[')
+	for item.at != afterValue || len(item.stack) > 1 {
+		if n == len(src) {
+			return '{', unless(final)
+		}
+		_, used, s := item.step(nil, src[n:], final)
+		if s != done {
+			return '{', s
+		}
+		n += used
+	}
+	n += skipBlank(src[n:])
+	switch {
+	case n == len(src):
+		return '{', unless(final)
+	case src[n] == ':':
+		return '{', done
+	}
+	return pythonSet, done
+}
+
+// unless is the status of a text that is too short to tell.
+func unless(final bool) status {
+	if final {
+		return bad
+	}
+	return more
+}
+
+// quoteOf is the delimiter of the string that begins here.
+func (v *value) quoteOf(src []byte, final bool) (string, status) {
+	if v.syntax.python {
+		three := strings.Repeat(string(src[0]), 3)
+		if s := prefix(src, three, final); s != bad {
+			return three, s
+		}
+	}
+	return string(src[0]), done
+}
+
+// closes reports whether the quote in front of rest ends its string. Models forget to escape quotes in the strings of Python calls: one is
+// the end only where the list goes on behind it.
+func (v *value) closes(rest []byte, final bool) status {
+	if !v.syntax.python || v.bound || len(v.quote) != 1 {
+		return done
+	}
+	n := skipBlank(rest)
+	if n == len(rest) {
+		if final {
+			return done
+		}
+		return more
+	}
+	c := rest[n]
+	if len(v.stack) > 0 {
+		if bytes.IndexByte([]byte(",:]})"), c) >= 0 {
+			return done
+		}
+		return bad
+	}
+	n++
+	n += skipBlank(rest[n:])
+	switch {
+	case c == ')' && v.alone:
+		return done
+	case c == ')' && n == len(rest), c == ',' && n == len(rest):
+		if final {
+			return done
+		}
+		return more
+	case c == ')':
+		if bytes.IndexByte([]byte("],;<"), rest[n]) >= 0 {
+			return done
+		}
+	case c == ',' && v.named:
+		if rest[n] == ')' {
+			return done
+		}
+		_, _, s := keyword(rest[n:], final)
+		return s
+	case c == ',':
+		return done
+	}
+	return bad
+}
+
+// pythonCall reads a name and its bracket where the arguments behind them can be read to their end: a call of which a part is missing is
+// worse than none. Calls too long to look ahead stream.
+func (p *Parser) pythonCall(rest []byte, alone, final bool) (head, int, status) {
+	h, n, s := readPythonName(rest, final)
+	if s != done {
+		return h, n, s
+	}
+	h.name = strings.TrimSuffix(h.name, ".call")
+	if !p.options.Bound && (!alone || p.tools[h.name] != nil) {
+		s = p.pythonWhole(h, rest[n:], alone, final)
+	}
+	return h, n, s
+}
+
+func (p *Parser) pythonWhole(h head, rest []byte, alone, final bool) status {
+	q := &Parser{family: p.family, calls: p.calls, tools: p.tools, buf: rest, head: h}
+	q.list.bare = alone
+	q.startCall(h.name, "-")
+	pythonBody(q)
+	for q.inCall && q.state(q, final) {
+	}
+	switch {
+	case q.unreadable > 0, q.inCall && final:
+		p.unreadable++
+		return bad
+	case q.inCall && len(rest) < headLimit-2*maxKey:
+		return more
+	}
+	return done
+}
 
 // readPython reads the first call of a list: [name(
-func readPython(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readPython(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)
 	if n == len(rest) {
 		return head{}, 0, more
@@ -22,7 +157,7 @@ func readPython(_ *Parser, _ string, rest []byte, final bool) (head, int, status
 		return head{}, 0, bad
 	}
 	n++
-	h, used, s := readPythonName(rest[n:], final)
+	h, used, s := p.pythonCall(rest[n:], false, final)
 	return h, n + used, s
 }
 
@@ -99,6 +234,8 @@ func (p *Parser) pythonArgument(final bool) bool {
 	p.arguments(from)
 	p.list.inValue = true
 	p.value.reset(pythonSyntax)
+	p.value.bound = p.options.Bound
+	p.value.named, p.value.alone = s == done, p.list.bare
 	p.state = (*Parser).pythonValue
 	return true
 }
@@ -187,16 +324,22 @@ func (p *Parser) pythonNext(final bool) bool {
 		p.endOfCall()
 		return true
 	}
-	h, n, s := readPythonName(rest[1:], final)
+	if len(rest) < p.retry && !final {
+		return false
+	}
+	h, n, s := p.pythonCall(rest[1:], false, final)
 	switch s {
 	case more:
+		p.wait(len(rest))
 		return false
 	case bad:
+		p.retry = 0
 		p.unread = final
 		p.endOfCall()
 		return true
 	case done:
 	}
+	p.retry = 0
 	p.at += 1 + n
 	p.begun(h)
 	return true

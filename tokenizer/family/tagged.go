@@ -2,6 +2,8 @@ package family
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -19,18 +21,26 @@ type tags struct {
 	trim       bool   // one newline after the beginning of a value and one before its end are markup
 	whole      string // instead of arguments, one JSON object follows this; empty where that cannot be
 	attributes bool   // names of calls and arguments are attributes: name="k" string="true"
+	cdata      bool   // a value may stand between <![CDATA[ and ]]>
 }
 
 // tagged is the state of a parser inside of tagged arguments.
 type tagged struct {
-	tags  *tags
-	ends  [2]string // what ends the open value
-	key   string
-	types types
-	some  bool // an argument was written
-	open  bool // inside a string that streams
+	tags *tags
+	tagKey
+	stops []string // what may end the open value: first the markers of its end, then those of what comes behind it
+	ends  int      // how many of them are markers of its end
+	some  bool     // an argument was written
+	open  bool     // inside a string that streams
 	calls []string
 	props []property
+}
+
+// tagKey is the head of an argument.
+type tagKey struct {
+	key   string
+	types types
+	json  bool // the tag says that the value is JSON
 }
 
 // readTagged reads the name of a call whose arguments are tagged.
@@ -114,6 +124,11 @@ func attribute(tag, name string) string {
 	return value
 }
 
+// trailers are what may follow a value whose end is missing: the next argument, or the call's end.
+func (g *tags) trailers() []string {
+	return []string{g.key, "\n" + g.key, g.end, "\n" + g.end}
+}
+
 // tagBody begins the arguments.
 func tagBody(p *Parser) {
 	g := p.calls.tags
@@ -162,8 +177,7 @@ func (p *Parser) tagNext(final bool) bool {
 func (p *Parser) tagKey(final bool) bool {
 	g := p.tag.tags
 	rest := p.rest()[len(g.key):]
-	rest = rest[:min(len(rest), maxKey)]
-	n, s := p.keyHead(rest, final)
+	k, n, s := p.keyHead(rest[:min(len(rest), maxKey)], final)
 	switch s {
 	case more:
 		return false
@@ -173,78 +187,104 @@ func (p *Parser) tagKey(final bool) bool {
 	case done:
 	}
 	p.at += len(g.key) + n
-	p.tag.ends = [2]string{g.valueEnd, "\n" + g.valueEnd}
-	if g.nameIsTag() {
-		p.tag.ends = [2]string{g.valueEnd + p.tag.key + ">", "\n" + g.valueEnd + p.tag.key + ">"}
+	p.tag.tagKey = k
+	trailers := p.calls.trailers
+	if p.options.Bound || g.nameIsTag() {
+		trailers = nil
 	}
+	p.tag.stops, p.tag.ends = g.stops(k.key, trailers)
 	p.state = (*Parser).tagValue
 	return true
 }
 
 func (g *tags) nameIsTag() bool { return strings.HasSuffix(g.valueEnd, "</") }
 
-func (p *Parser) keyHead(rest []byte, final bool) (int, status) {
+// stops are what may end the value of a key: the first n are markers of its end. The others begin what follows a value whose end a model
+// forgot.
+func (g *tags) stops(key string, trailers []string) (stops []string, n int) {
+	stops = g.ends(key)
+	if g.trim {
+		stops = append(stops, "\n"+stops[0])
+	}
+	return append(stops, trailers...), len(stops)
+}
+
+func (p *Parser) keyHead(rest []byte, final bool) (tagKey, int, status) {
 	g := p.tag.tags
 	at := bytes.Index(rest, []byte(g.keyEnd))
 	if at < 0 {
-		return 0, unfinished(rest, final)
+		return tagKey{}, 0, unfinished(rest, final)
 	}
 	text := string(rest[:at])
-	p.tag.key = trimName(text)
+	k := tagKey{key: trimName(text)}
 	if g.attributes && !g.nameIsTag() {
-		if p.tag.key = attribute(text, "name"); p.tag.key == "" {
-			p.tag.key = attribute(text, "key")
+		if k.key = attribute(text, "name"); k.key == "" {
+			k.key = attribute(text, "key")
 		}
 	}
-	if !validName(p.tag.key) {
-		return 0, bad
+	if !validName(k.key) {
+		return tagKey{}, 0, bad
 	}
 	n := at + len(g.keyEnd)
 	if g.valueStart != "" {
 		n += skipBlank(rest[n:])
 		if s := prefix(rest[n:], g.valueStart, final); s != done {
-			return 0, s
+			return tagKey{}, 0, s
 		}
 		n += len(g.valueStart)
 	}
-	p.tag.types = typesOf(p.tag.props, p.tag.key)
+	k.types = typesOf(p.tag.props, k.key)
 	if g.attributes && !g.nameIsTag() {
-		p.tag.types = typesByAttribute(text, p.tag.types)
+		k.byAttribute(text)
 	}
-	return n, done
+	return k, n, done
 }
 
-// typesByAttribute reads string="true" and type="string".
-func typesByAttribute(tag string, types types) types {
+// byAttribute reads string="true" and type="string". Where the schema knows better, it decides.
+func (k *tagKey) byAttribute(tag string) {
+	told := anyType
 	switch {
 	case attribute(tag, "string") == "true", attribute(tag, "type") == "string", attribute(tag, "type") == "raw":
-		return typeString
+		told = typeString
 	case attribute(tag, "string") == "false", attribute(tag, "type") != "":
-		return anyType &^ typeString
+		told = anyType &^ typeString
+		k.json = k.types == typeString
 	}
-	return types
+	if both := told & k.types; both != 0 {
+		k.types = both
+	} else if told == typeString {
+		k.types = told
+	}
 }
 
 // tagValue reads a value: a string streams, anything else waits for its end.
 func (p *Parser) tagValue(final bool) bool {
 	g := p.tag.tags
 	rest := p.rest()
-	if g.trim && !p.tag.open {
-		if len(rest) == 0 {
+	if len(rest) == 0 {
+		return false
+	}
+	if g.cdata {
+		const cdata, end = "<![CDATA[", "]]>"
+		switch prefix(rest, cdata, final) {
+		case more:
 			return false
+		case done:
+			p.at += len(cdata)
+			p.tag.stops, p.tag.ends = []string{end + g.valueEnd, end}, 2
+		default:
 		}
 	}
-	if p.tag.types == typeString {
-		if !p.tag.open {
-			p.tagOpen()
-		}
-		p.state = (*Parser).tagString
-		if g.trim && len(rest) > 0 && rest[0] == '\n' {
-			p.at++
-		}
+	if p.tag.types != typeString || p.tag.json {
+		p.state = (*Parser).tagWhole
 		return true
 	}
-	return p.tagWhole(final)
+	p.tagOpen()
+	p.state = (*Parser).tagString
+	if g.trim && rest[0] == '\n' {
+		p.at++
+	}
+	return true
 }
 
 // tagOpen begins a string.
@@ -265,39 +305,71 @@ func (p *Parser) tagName(dst []byte) []byte {
 
 func (p *Parser) tagString(final bool) bool {
 	rest := p.rest()
-	ends := p.valueEnds()
-	at, m := firstMarker(rest, ends)
-	held := len(rest)
-	if !final {
-		held = heldFrom(rest, ends)
-		if held == len(rest) {
-			held = wholeRunes(rest)
-		}
-	}
-	found := m >= 0 && at < held
-	n := held
-	if found {
-		n = at
+	n, marker, s := p.valueEnd(rest, final)
+	if s != done && n == len(rest) && !final {
+		n = wholeRunes(rest)
 	}
 	from := len(p.out)
 	p.out = appendEscaped(p.out, rest[:n])
 	p.at += n
-	if found {
-		p.at += len(ends[m])
+	if s == done {
+		p.at += marker
 		p.out = append(p.out, '"')
 		p.tag.open = false
 		p.state = (*Parser).tagNext
 	}
 	p.arguments(from)
-	return found
+	return s == done
 }
 
-// valueEnds are the markers that end the open value.
-func (p *Parser) valueEnds() []string {
-	if p.tag.tags.trim {
-		return p.tag.ends[:]
+// valueEnd finds the end of the open value: its length, and that of the marker behind it. Where no end has come, the length is that of what
+// certainly belongs to the value.
+func (p *Parser) valueEnd(rest []byte, final bool) (n, marker int, s status) {
+	if p.tag.tags.nameIsTag() && p.tag.types != typeString {
+		return p.tag.tags.nestedEnd(p.tag.key, rest)
 	}
-	return p.tag.ends[:1]
+	held := len(rest)
+	if !final {
+		held = heldFrom(rest, p.tag.stops)
+	}
+	for from := 0; ; {
+		at, m := firstMarker(rest[from:], p.tag.stops)
+		at += from
+		if m < 0 || at >= held {
+			return held, 0, more
+		}
+		if m < p.tag.ends {
+			return at, len(p.tag.stops[m]), done
+		}
+		switch p.endForgotten(rest[at:], p.tag.stops[m], final) {
+		case done:
+			return at, 0, done
+		case more:
+			return at, 0, more
+		default:
+			from = at + 1
+		}
+	}
+}
+
+// endForgotten reports whether a text goes on behind a value whose end the model forgot: with the head of a further argument of the tool, or
+// with the end of the call and what follows calls. Anything else is text of the value.
+func (p *Parser) endForgotten(rest []byte, stop string, final bool) status {
+	g := p.tag.tags
+	behind := rest[len(stop):]
+	if strings.HasSuffix(stop, g.key) {
+		k, _, s := p.keyHead(behind[:min(len(behind), maxKey)], final)
+		if s == done && !slices.ContainsFunc(p.tag.props, func(a property) bool { return a.name == k.key }) {
+			return bad
+		}
+		return s
+	}
+	behind = behind[skipBlank(behind):]
+	if len(behind) == 0 && final {
+		return done
+	}
+	_, s := beginsWith(behind, p.calls.ends, final)
+	return s
 }
 
 // tagWhole reads a value that is no string only.
@@ -306,21 +378,48 @@ func (p *Parser) tagWhole(final bool) bool {
 	if len(rest) < p.retry && !final {
 		return false
 	}
-	ends := p.valueEnds()
-	at, m := firstMarker(rest, ends)
-	if m < 0 || !final && at >= heldFrom(rest, ends) {
+	n, marker, s := p.valueEnd(rest, final)
+	if s != done {
 		p.wait(len(rest))
 		return false
 	}
 	p.retry = 0
-	raw := rest[:at]
+	raw := rest[:n]
 	if p.tag.tags.trim {
 		raw = bytes.TrimPrefix(raw, []byte("\n"))
 	}
 	from := len(p.out)
-	p.out = appendTyped(p.tagName(p.out), raw, p.tag.types)
+	p.out = p.tagJSON(p.out, raw)
 	p.arguments(from)
-	p.at += at + len(ends[m])
+	p.at += n + marker
 	p.state = (*Parser).tagNext
 	return true
+}
+
+// tagJSON appends a whole value with its name.
+func (p *Parser) tagJSON(dst, raw []byte) []byte {
+	switch {
+	case p.tag.json: // the tag says JSON, the schema says string
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			raw = []byte(text)
+		}
+		return appendQuoted(p.tagName(dst), raw)
+	case p.tag.tags.nameIsTag():
+		return p.tag.tags.appendNested(p.tagName(dst), raw, schemaOf(p.tag.props, p.tag.key))
+	case p.isWrapper(raw):
+		inner := bytes.TrimSpace(raw)
+		if inner, ok := asJSON(inner, jsonSyntax); ok {
+			inner = bytes.TrimSpace(inner[1 : len(inner)-1])
+			p.tag.some = len(inner) > 0
+			return append(dst, inner...)
+		}
+	}
+	return appendTyped(p.tagName(dst), raw, p.tag.types)
+}
+
+// isWrapper reports whether a value is an object around all arguments, which some models write as the only argument.
+func (p *Parser) isWrapper(raw []byte) bool {
+	return p.tag.key == "arguments" && !p.tag.some && len(p.tag.props) > 0 && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) &&
+		!slices.ContainsFunc(p.tag.props, func(a property) bool { return a.name == p.tag.key })
 }

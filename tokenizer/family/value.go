@@ -27,8 +27,9 @@ const (
 // syntax is how a family writes values. All families share JSON's objects and lists, and the habits that models bring along
 // from Python: single quotes, True, False, None, tuples.
 type syntax struct {
-	quote string // a further delimiter of strings, between which nothing is escaped
-	bare  bool   // keys stand without quotes, and a word that is no literal is a string
+	quote  string // a further delimiter of strings, between which nothing is escaped
+	bare   bool   // keys stand without quotes, and a word that is no literal is a string
+	python bool   // strings may stand between three quotes, and hold their own quote; sets are lists
 }
 
 var jsonSyntax = &syntax{}
@@ -43,6 +44,9 @@ type value struct {
 	key    bool   // the open string is a key
 	gap    []byte // a comma and white space that wait for the next item
 	wrote  bool   // something of the value was written
+	named  bool   // it is an argument of a Python call that has its name, and so have those behind it
+	bound  bool   // quotes in strings are escaped
+	alone  bool   // the call stands alone, without a list around it
 }
 
 // place is where in a value a reader stands.
@@ -99,7 +103,7 @@ func (v *value) step(dst, src []byte, final bool) ([]byte, int, status) {
 		return append(dst, ':'), 1, done
 	case v.at == afterValue:
 		return v.next(dst, c)
-	case c == '}' && v.at == beforeKey, (c == ']' || c == ')') && v.at == beforeItem:
+	case c == '}' && v.at == beforeKey, (c == ']' || c == ')' || c == '}') && v.at == beforeItem:
 		v.gap = v.gap[:0]
 		return v.end(dst, c)
 	}
@@ -146,7 +150,7 @@ func (v *value) end(dst []byte, c byte) ([]byte, int, status) {
 
 func closerOf(open byte) byte {
 	switch open {
-	case '{':
+	case '{', pythonSet:
 		return '}'
 	case '[':
 		return ']'
@@ -166,7 +170,11 @@ func (v *value) item(dst, src []byte, final bool) ([]byte, int, status) {
 	c := src[0]
 	key := v.at == beforeKey
 	if c == '"' || c == '\'' {
-		return v.openString(dst, string(c), key), 1, done
+		quote, s := v.quoteOf(src, final)
+		if s == more {
+			return dst, 0, more
+		}
+		return v.openString(dst, quote, key), len(quote), done
 	}
 	if q := v.syntax.quote; q != "" {
 		if s := prefix(src, q, final); s == done {
@@ -174,6 +182,13 @@ func (v *value) item(dst, src []byte, final bool) ([]byte, int, status) {
 		} else if s == more {
 			return dst, 0, more
 		}
+	}
+	if !key && c == '{' && v.syntax.python {
+		kind, s := braces(src, final)
+		if s != done {
+			return dst, 0, s
+		}
+		return v.open(dst, kind)
 	}
 	if !key && (c == '{' || c == '[' || c == '(') {
 		return v.open(dst, c)
@@ -272,6 +287,11 @@ func (v *value) stringByte(dst, src []byte, final bool) ([]byte, int, status) {
 	case more:
 		return dst, 0, more
 	case done:
+		if s := v.closes(src[len(v.quote):], final); s == bad {
+			return appendEscaped(dst, src[:1]), 1, done
+		} else if s == more {
+			return dst, 0, more
+		}
 		v.at = afterValue
 		if v.key {
 			v.at = beforeColon
@@ -280,7 +300,7 @@ func (v *value) stringByte(dst, src []byte, final bool) ([]byte, int, status) {
 	default:
 	}
 	c := src[0]
-	if c == '\\' && len(v.quote) == 1 {
+	if c == '\\' && v.quote != v.syntax.quote {
 		return appendEscape(dst, src, final)
 	}
 	if c >= utf8.RuneSelf && !utf8.FullRune(src) && !final {

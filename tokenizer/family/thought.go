@@ -1,0 +1,153 @@
+package family
+
+import (
+	"bytes"
+	"strings"
+)
+
+// thought is how a family marks thoughts.
+type thought struct {
+	open, close string
+	mark        string // open without white space around it: what a parser takes for it
+	anywhere    bool   // the markers are control tokens that text never holds, so a thought may open after text, too
+	implicit    bool   // an answer begins inside the thought, and no marker says so
+}
+
+// isOpen reports whether a text ends inside a thought: the last marker in it is the opening one.
+func (t *thought) isOpen(tail string) bool {
+	closed := strings.LastIndex(tail, t.close)
+	if t.implicit {
+		return closed < 0
+	}
+	return strings.LastIndex(tail, t.mark) > closed
+}
+
+// ThoughtMarkers gives the texts that open and close a thought, for budgets of tokens that force the closing one. Both are
+// empty for a family without thoughts.
+func (f *Family) ThoughtMarkers() (open, end string) {
+	if m := f.calls.messages; m != nil {
+		return m.thought, m.end
+	}
+	if f.thought == nil {
+		return "", ""
+	}
+	return f.thought.open, f.thought.close
+}
+
+// AfterThought is what must follow the closing marker of a thought that was cut off, so that the answer goes on: nothing, but where
+// thoughts are messages of their own the beginning of the next message. free says that no grammar leaves that message its choice between
+// text and calls; it is text then, and no second thought.
+func (f *Family) AfterThought(free bool) string {
+	m := f.calls.messages
+	switch {
+	case m == nil:
+		return ""
+	case free:
+		return m.next + m.final
+	}
+	return m.next
+}
+
+// RepeatsThoughts reports whether a thought may follow the end of another.
+func (f *Family) RepeatsThoughts() bool { return f.calls.messages != nil }
+
+// anchored reads a marker of thoughts after n bytes of white space where text has not begun: an opening one, or a closing
+// one that closes nothing and is dropped.
+func (p *Parser) anchored(t *thought, n int, final bool) status {
+	rest := p.rest()[n:]
+	waits := false
+	for _, m := range [...]string{t.mark, t.close} {
+		switch prefix(rest, m, final) {
+		case done:
+			p.at += n + len(m)
+			p.after = true
+			if m == t.mark {
+				p.state = (*Parser).thoughtStart
+			}
+			return done
+		case more:
+			waits = true
+		default:
+		}
+	}
+	if waits {
+		return more
+	}
+	return bad
+}
+
+// thoughtStart drops the white space at the beginning of a thought, and opening markers that the model repeats.
+func (p *Parser) thoughtStart(final bool) bool {
+	p.inThought = true
+	p.at += skipBlank(p.rest())
+	switch prefix(p.rest(), p.family.thought.mark, final) {
+	case done:
+		p.at += len(p.family.thought.mark)
+		return true
+	case more:
+		return false
+	default:
+	}
+	p.state = (*Parser).thinking
+	return p.at < len(p.buf)
+}
+
+// thinking gives a thought up to its closing marker, to the beginning of text, or to a call: many models call without closing their thought.
+func (p *Parser) thinking(final bool) bool {
+	texts := len(p.family.calls.texts)
+	ends := p.family.calls.thoughtEnds
+	if p.calls == nil {
+		ends = ends[:1+texts]
+	}
+	m, blanks := p.scan(Reasoning, ends, false, final)
+	switch {
+	case m < 0:
+		return false
+	case m > texts:
+		p.skip, p.retry = blanks, 0
+		p.state = (*Parser).callHead
+		return true
+	case m == 0:
+		p.at += len(p.family.thought.close)
+	}
+	p.at += blanks
+	p.inThought, p.after = false, true
+	p.state = (*Parser).lead
+	return true
+}
+
+// thoughtGoesOn reports whether the thought that a call stands in is closed behind it: then the model only thinks of the call. Until that
+// is known, call and thought are held back.
+func (p *Parser) thoughtGoesOn(final bool) status {
+	rest := p.rest()[p.skip:]
+	switch {
+	case bytes.Contains(rest, []byte(p.family.thought.close)), len(rest) >= headLimit:
+		return done
+	case final:
+		return bad
+	}
+	p.wait(len(rest))
+	return more
+}
+
+// markOfThought reads a marker of thoughts behind text and n bytes of white space, in families where it can stand there: one that opens a
+// thought, or a closing one that closes nothing and is dropped.
+func (p *Parser) markOfThought(n int) bool {
+	t := p.family.thought
+	if t == nil || !t.anywhere {
+		return false
+	}
+	rest := p.rest()[n:]
+	switch {
+	case prefix(rest, t.mark, true) == done:
+		p.at += n + len(t.mark)
+		p.state = (*Parser).thoughtStart
+	case prefix(rest, t.close, true) == done:
+		p.at += n + len(t.close)
+		p.after = true
+		p.state = (*Parser).lead
+	default:
+		return false
+	}
+	return true
+}
