@@ -126,8 +126,24 @@ func limitFields(l *quota.Limits) []field {
 		budget("monthly_tokens", &l.MonthlyTokens),
 		{key: "daily_cost", binding: bindMoney(&l.DailyCost)},
 		{key: "monthly_cost", binding: bindMoney(&l.MonthlyCost)},
-		{key: "cut_answers", binding: bindBool(&l.CutAnswers)},
+		{key: "enforcement", binding: bindWord(&l.Enforcement, quota.EnforcementNames(), quota.ParseEnforcement, quota.Enforcement.String)},
+		{key: "cut_answers", binding: bindCutAnswers(&l.Enforcement)},
 	}
+}
+
+// bindCutAnswers reads the older key of strict limits.
+func bindCutAnswers(e *quota.Enforcement) binding {
+	cut := false
+	b := bindBool(&cut)
+	set := b.set
+	b.set = func(s string) error {
+		err := set(s)
+		if cut {
+			*e = quota.Strict
+		}
+		return err
+	}
+	return b
 }
 
 func (s *Sources) decodeIssuers(d *fileDecoder, n *yaml.Node) error {
@@ -186,7 +202,8 @@ const sample = `
 #       monthly_tokens: 200000000
 #       daily_cost: "12.50" # at the models' prices
 #       monthly_cost: "250"
-#       cut_answers: false # true: an answer that runs over a limit ends with an error
+#       enforcement: money # which limits answers never exceed: money, strict (tokens, too) or estimate (none)
+#       cut_answers: false # true: the older way to say enforcement: strict
 #     model_limits: # of single models, beside those above
 #       - model: llama-3.2-1b
 #         requests_per_minute: 300

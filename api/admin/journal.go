@@ -38,6 +38,7 @@ type Entry struct {
 	Finished time.Time
 	Status   int    // HTTP status; 0 while it runs
 	Code     string // of the error, where there was one
+	Limit    string // of the tenant, that ended the answer
 	Replica  string // that answered; "" is this process
 	Reason   string // why that replica was picked
 	Attempts int    // replicas that were asked

@@ -53,6 +53,7 @@ type requestView struct {
 	Age          float64      `json:"seconds"` // from arrival to the end, or until now
 	Status       int          `json:"status,omitempty"`
 	Code         string       `json:"code,omitempty"`
+	Limit        string       `json:"limit,omitempty"` // of the tenant, that ended the answer
 	Replica      string       `json:"replica,omitempty"`
 	RouteReason  string       `json:"route_reason,omitempty"`
 	Attempts     int          `json:"attempts,omitempty"`
@@ -182,7 +183,7 @@ func (e *Entry) view(now time.Time) requestView {
 	v := requestView{
 		ID: e.ID, State: e.state(), Route: e.Route, Model: e.Model, Version: e.Version, Arm: e.Arm, Tenant: e.Tenant, Stream: e.Stream,
 		Prompts: e.Prompts, Choices: e.Choices, Retries: e.Retries, PromptTokens: e.Prompt, CachedTokens: e.Cached, OutputTokens: e.Output,
-		Arrived: e.Arrived, Status: e.Status, Code: e.Code, Replica: e.Replica, RouteReason: e.Reason, Attempts: e.Attempts,
+		Arrived: e.Arrived, Status: e.Status, Code: e.Code, Limit: e.Limit, Replica: e.Replica, RouteReason: e.Reason, Attempts: e.Attempts,
 		Moderation: e.Findings,
 	}
 	if !e.First.IsZero() {

@@ -93,6 +93,7 @@ type RequestFinish struct {
 	RequestStart
 	Status       int                      // HTTP status sent; 499 when the client hung up first
 	Code         string                   // error code where there was an error
+	Limit        string                   // of the tenant, that ended the answer: its name in the configuration
 	Reasons      []inference.FinishReason // per choice; owned by the hook
 	OutputTokens int                      // summed over choices
 	CachedTokens int                      // of PromptTokens

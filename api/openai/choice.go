@@ -138,6 +138,14 @@ func (c *choice) cut() {
 	}
 }
 
+// spent ends the choice because a limit of its tenant does not pay for its next token.
+func (c *choice) spent(limit string) {
+	c.finished(inference.FinishLength)
+	if c.finish == inference.FinishLength { // what was held back may have held a stop string
+		c.stopped.limit = limit
+	}
+}
+
 // finished ends the choice: text that was held back is certain now.
 func (c *choice) finished(reason inference.FinishReason) {
 	ended := c.hasEnd && reason == inference.FinishStop

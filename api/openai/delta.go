@@ -57,11 +57,13 @@ func (p *callPart) kind() string {
 }
 
 // stopReason is the request's own stop string or stop token that ended a
-// choice; the zero value where something else did, as the model's end token.
+// choice, or the tenant's limit that did; the zero value where something else did, as
+// the model's end token.
 type stopReason struct {
 	text    string
 	token   inference.TokenID
 	isToken bool
+	limit   string // its name in the configuration; the choice ends with FinishLength
 }
 
 // tokenRecord is a token with its log-probabilities and its place in the text.

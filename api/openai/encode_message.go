@@ -175,7 +175,8 @@ func appendInput(dst, arguments []byte) []byte {
 	return append(api.AppendString(append(dst, `{"arguments":`...), arguments), '}')
 }
 
-// appendStop appends stop_reason and stop_sequence.
+// appendStop appends stop_reason and stop_sequence, and the tenant's limit that ended the
+// answer, where one did.
 func (e *messageEncoder) appendStop(dst []byte, d *delta) []byte {
 	reason := "end_turn"
 	switch {
@@ -183,6 +184,9 @@ func (e *messageEncoder) appendStop(dst []byte, d *delta) []byte {
 		reason = "refusal"
 	case d.called:
 		reason = "tool_use"
+	case d.stopped.limit != "":
+		dst = append(dst, `"stop_reason":"max_tokens","stop_sequence":null,"limit":`...)
+		return api.AppendString(dst, d.stopped.limit)
 	case d.finish == inference.FinishLength && e.fillsContext():
 		reason = "model_context_window_exceeded"
 	case d.finish == inference.FinishLength:

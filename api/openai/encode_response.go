@@ -33,6 +33,7 @@ type responseEncoder struct {
 	call   callPart
 	cut    bool   // the answer reached its limit of tokens, or its model's policy ended it
 	why    string // of cut
+	limit  string // of the tenant, that ended the answer
 }
 
 // itemKind is what an item of a response holds.
@@ -130,7 +131,7 @@ func (e *responseEncoder) appendDelta(dst []byte, d *delta) []byte {
 func (e *responseEncoder) finish(dst []byte, d *delta) []byte {
 	switch d.finish {
 	case inference.FinishLength:
-		e.cut, e.why = true, "max_output_tokens"
+		e.cut, e.why, e.limit = true, "max_output_tokens", d.stopped.limit
 	case inference.FinishFiltered:
 		e.cut, e.why = true, d.finish.String()
 	case inference.FinishNone, inference.FinishStop, inference.FinishCancelled, inference.FinishError:
@@ -181,7 +182,7 @@ func (e *responseEncoder) appendWhole(dst []byte, choices []delta, u usage) []by
 
 func (e *responseEncoder) ended(u usage) responseState {
 	if e.cut {
-		return responseState{status: "incomplete", reason: e.why, usage: &u}
+		return responseState{status: "incomplete", reason: e.why, limit: e.limit, usage: &u}
 	}
 	return responseState{status: "completed", usage: &u}
 }

@@ -10,8 +10,21 @@ import (
 type responseState struct {
 	status string     // in_progress, completed, incomplete, failed
 	reason string     // of incomplete
+	limit  string     // of the tenant, that made it incomplete
 	fault  *api.Error // of failed
 	usage  *usage     // nil: not known yet
+}
+
+// appendIncomplete appends incomplete_details.
+func (s *responseState) appendIncomplete(dst []byte) []byte {
+	if s.reason == "" {
+		return append(dst, "null"...)
+	}
+	dst = append(append(append(dst, `{"reason":"`...), s.reason...), '"')
+	if s.limit != "" {
+		dst = api.AppendString(append(dst, `,"limit":`...), s.limit)
+	}
+	return append(dst, '}')
 }
 
 // appendObject appends a response with the items that are closed.
@@ -23,11 +36,7 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(strconv.AppendBool(dst, r.background), `,"error":`...)
 	dst = appendResponseFault(dst, s.fault)
 	dst = append(dst, `,"incomplete_details":`...)
-	if s.reason == "" {
-		dst = append(dst, "null"...)
-	} else {
-		dst = append(append(append(dst, `{"reason":"`...), s.reason...), `"}`...)
-	}
+	dst = s.appendIncomplete(dst)
 	dst = append(append(dst, `,"instructions":`...), r.instructions...)
 	dst = append(append(dst, `,"max_output_tokens":`...), r.maxTokens...)
 	dst = append(dst, `,"max_tool_calls":null,"model":`...)

@@ -119,7 +119,8 @@ func (e *envelope) appendFault(dst []byte, fault *api.Error) []byte {
 }
 
 // appendReason appends the last fields of a choice: token_ids where asked for,
-// finish_reason, and with it vLLM's stop_reason.
+// finish_reason, and with it vLLM's stop_reason, which names the tenant's limit where that
+// ended the choice.
 func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 	if e.job.params.returnTokenIDs {
 		dst = append(dst, `,"token_ids":`...)
@@ -136,6 +137,8 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 		dst = strconv.AppendInt(dst, int64(s.token), 10)
 	case s.text != "":
 		dst = api.AppendString(dst, s.text)
+	case s.limit != "":
+		dst = api.AppendString(dst, s.limit)
 	default:
 		dst = append(dst, "null"...)
 	}

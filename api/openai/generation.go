@@ -80,7 +80,7 @@ func (g *generation) submit() ([]*inference.Stream, error) {
 }
 
 // step handles one event and returns the choice that it changed, if any. more is
-// false when no event is left to handle now.
+// false when no event is left to handle now, or there is an error.
 func (g *generation) step() (c *choice, more bool, err error) {
 	if g.next == g.polled {
 		if ok, err := g.poll(); !ok {
@@ -90,8 +90,7 @@ func (g *generation) step() (c *choice, more bool, err error) {
 	e := g.events[g.next]
 	g.events[g.next] = inference.Event{}
 	g.next++
-	c, err = g.handle(g.streams[g.from], e)
-	return c, err == nil, err
+	return g.handle(g.streams[g.from], e), true, nil
 }
 
 // poll fills the buffer from the next stream that has events. A stream that
@@ -130,31 +129,31 @@ func (g *generation) unfinished(stream int) bool {
 }
 
 // handle gives an event to its choice; events of choices that are complete
-// come too late and are dropped. The error is that of a token that the tenant's
-// limits do not pay for.
-func (g *generation) handle(st *stream, e inference.Event) (*choice, error) {
+// come too late and are dropped.
+func (g *generation) handle(st *stream, e inference.Event) *choice {
 	switch e.Kind {
 	case inference.EventPrompt:
 		st.prompt = append(st.prompt, tokenRecord{id: e.Token, logprob: e.Logprob, top: e.Top})
-		return nil, nil
+		return nil
 	case inference.EventToken, inference.EventFinish:
 	default:
-		return nil, nil // embeddings are never asked for here
+		return nil // embeddings are never asked for here
 	}
 	if e.Choice < 0 || e.Choice >= g.job.params.n {
-		return nil, nil
+		return nil
 	}
 	c := g.choices[g.from*g.job.params.n+e.Choice]
 	if c.finish != inference.FinishNone {
-		return nil, nil
+		return nil
 	}
 	g.recalled.take(g.from, e)
 	if e.Kind == inference.EventFinish {
 		st.finished(c, e.Finish)
+	} else if limit := g.pay(); limit != "" {
+		g.result.Limit = limit
+		c.spent(limit)
+		st.Cancel(c.number)
 	} else {
-		if err := g.pay(); err != nil {
-			return nil, err
-		}
 		g.timed(st, c)
 		if c.token(e) {
 			st.Cancel(c.number)
@@ -163,7 +162,7 @@ func (g *generation) handle(st *stream, e inference.Event) (*choice, error) {
 	if c.finish != inference.FinishNone {
 		g.open--
 	}
-	return c, nil
+	return c
 }
 
 // finished ends a choice, or notes that its backend gave it up: then the
@@ -346,8 +345,8 @@ func (g *generation) end() {
 	}
 	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
 	g.settle()
-	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isFiltered) {
-		g.recalled.keep() // what a policy cut off is no answer for a time after the policy
+	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isCutOff) {
+		g.recalled.keep() // what a policy or a limit of the tenant cut off is no answer for later
 	}
 	g.result.Moderated = g.job.moderated
 	g.result.Admitted = g.admitted()

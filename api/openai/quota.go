@@ -88,43 +88,56 @@ func (c *call) tellRemaining(m *Model) {
 	}
 }
 
-// ask is what a job is expected to use.
+// ask is what a job is expected to use, and what it may use at most. Strict limits
+// reserve that where the client has set a limit of its own; of a request without one
+// the most is the rest of the model's context, which hardly any answer needs.
 func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
 	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.model.Price}
 	for i := range j.prompts {
 		ask.Output += int64(j.params.n) * s.estimates.Expect(j.model.ID, j.tenant.Name, j.room(i))
 		most += int64(j.params.n) * int64(j.room(i))
 	}
+	if j.params.maxTokens > 0 {
+		ask.Most = most
+	}
 	return ask, most
 }
 
-// token pays for one more token. The error is a *quota.Refusal: a limit that cuts
-// answers off is used up, and the token must not be delivered.
-func (b *bill) token() error {
+// quotaUnavailable stands in place of a limit's name where a meter that cannot be reached
+// ended an answer: nobody knows what its strict limits have left.
+const quotaUnavailable = "quota_unavailable"
+
+// token pays for one more token. What it returns is the name of the limit that does not
+// pay for it, "" where all do: then the token must not be delivered.
+func (b *bill) token() (limit string) {
 	if b == nil {
-		return nil
+		return ""
 	}
 	if b.generated < b.covered {
 		b.generated++
-		return nil
+		return ""
 	}
 	next := b.generated + 1
 	cover := max(min(next+max(topUpTokens, next/4), b.most), next)
 	err := b.meter.TopUp(&b.grant, next, cover)
-	if _, ok := errors.AsType[*quota.Refusal](err); ok {
-		return err
+	if r, ok := errors.AsType[*quota.Refusal](err); ok {
+		return r.Kind.String()
 	}
-	// Any other error is of a meter that cannot be reached now. A running answer
-	// goes on, and is settled as it ends.
+	if err != nil && b.grant.Holder.Strict() {
+		return quotaUnavailable
+	}
+	if b.covered = b.grant.Covered(); b.covered < next {
+		b.covered = cover // nobody decides now: the answer goes on, and is settled as it ends
+	}
 	b.generated = next
-	b.covered = max(b.grant.Covered(), cover)
-	return nil
+	return ""
 }
 
-// pay pays for one more token of the generation. A hit of the response cache costs none.
-func (g *generation) pay() error {
+// pay pays for one more token of the generation, and returns what token does. A hit of the
+// response cache costs none.
+func (g *generation) pay() (limit string) {
 	if g.recalled.isHit() {
-		return nil
+		return ""
 	}
 	return g.bill.token()
 }
@@ -159,7 +172,7 @@ func (g *generation) settle() {
 	}
 	g.bill.settle(use)
 	for i, c := range g.choices {
-		if c.finish == inference.FinishStop || c.finish == inference.FinishLength {
+		if (c.finish == inference.FinishStop || c.finish == inference.FinishLength) && c.stopped.limit == "" {
 			g.server.estimates.Learn(g.job.model.ID, g.job.tenant.Name, g.job.room(i/g.job.params.n), c.tokens)
 		}
 	}

@@ -139,37 +139,6 @@ func TestRefusalsByQuota(t *testing.T) {
 	}
 }
 
-// An answer that its limit cuts off ends with an error, streamed or not; otherwise
-// it goes on, and what it used is counted.
-func TestAnswersBeyondABudget(t *testing.T) {
-	for _, cut := range []bool{true, false} {
-		for _, stream := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				limits := quota.Limits{TokensPerMinute: 20, CutAnswers: cut}
-				c, m := limited(limits)
-				r := newRig(t, c, &fakeBackend{script: say(strings.Repeat("Hello", 40), 0)})
-				defer r.closeInBubble()
-				res, text := r.do("POST", routeCompletions, "", fmt.Sprintf(`{"prompt":"Hello","max_tokens":100,"stream":%v}`, stream))
-				refused := strings.Contains(text, `"rate_limit_exceeded"`)
-				if refused != cut || strings.Contains(text, "[DONE]") != (stream && !cut) || !stream && (res.StatusCode == 429) != cut {
-					t.Errorf("cut %v, stream %v: %d %s", cut, stream, res.StatusCode, text)
-				}
-				if n := strings.Count(text, "Hello"); stream && cut && n != 19 {
-					t.Errorf("%d tokens of 19 were delivered", n)
-				}
-				synctest.Wait()
-				want := int64(20)
-				if !cut {
-					want = 42 // the prompt, 40 tokens and the end
-				}
-				if got := left(t, m, limits).Tokens; got.Left != 0 || got.Reset != time.Duration(want)*3*time.Second {
-					t.Errorf("cut %v, stream %v: the bucket is full again in %v, want after %d tokens", cut, stream, got.Reset, want)
-				}
-			})
-		}
-	}
-}
-
 // What did not run is not counted, and what was cancelled counts as far as it ran.
 func TestQuotasOfRequestsWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -256,7 +225,7 @@ func TestTenantsLimitOfOutput(t *testing.T) {
 // 64 callers at once, over HTTP: streams and tokens stay within the limits.
 func TestParallelCallersOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits := quota.Limits{TokensPerMinute: 200, CutAnswers: true}
+		limits := quota.Limits{TokensPerMinute: 200, Enforcement: quota.Strict}
 		c, m := limited(limits)
 		var mu sync.Mutex
 		used, refused := 0, 0

@@ -468,7 +468,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	recalled := c.recall(j)
 	ask, most := s.ask(j)
 	if recalled.isHit() {
-		ask.Output, most = 0, 0
+		ask.Output, ask.Most, most = 0, 0, 0
 	}
 	paid, fault := c.reserve(who, ask, most)
 	if fault != nil {
@@ -526,6 +526,10 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	}
 	fault = g.run()
 	if fault == nil {
+		if g.result.Limit != "" {
+			j.params.notes.add("the answer ended at the tenant's limit %s", g.result.Limit)
+			warn(c.ctx, j.params.notes)
+		}
 		c.ctx.SetContentType("application/json")
 		c.ctx.SetBody(g.answer())
 	}

@@ -54,7 +54,7 @@ func startEntry(r edge.RequestStart) admin.Entry {
 func finishEntry(f edge.RequestFinish) admin.Entry {
 	e := startEntry(f.RequestStart)
 	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
-	e.Status, e.Code = f.Status, f.Code
+	e.Status, e.Code, e.Limit = f.Status, f.Code, f.Limit
 	e.Replica, e.Reason, e.Attempts = f.Replica, f.RouteReason, f.Attempts
 	e.Tried = f.Tried
 	e.Findings = findingViews(f.Moderated)

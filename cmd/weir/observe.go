@@ -265,6 +265,9 @@ func accessFields(f *edge.RequestFinish) []zap.Field {
 	if f.Tenant != "" {
 		fields = append(fields, zap.String("tenant", f.Tenant))
 	}
+	if f.Limit != "" {
+		fields = append(fields, zap.String("limit", f.Limit))
+	}
 	for _, s := range stages(f) {
 		if !s.Start.IsZero() && !s.End.IsZero() {
 			fields = append(fields, zap.Duration(s.Name, s.End.Sub(s.Start)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,43 +21,60 @@ import (
 
 // seedBudgets tells the process's own meter what tenants have spent of this day's and
 // this month's budgets, so that a restart is no new budget. Without a ledger the
-// counts begin at 0; a shared meter keeps them itself.
+// counts begin at 0.
 func seedBudgets(ctx context.Context, local *meter.Local, ledger usage.Ledger, tenants *tenant.Directory, now time.Time) error {
+	spent, err := readSpent(ctx, ledger, "", now)
+	if err != nil {
+		return err
+	}
+	for name, list := range spent {
+		t, ok := tenants.Find(name)
+		if !ok {
+			continue
+		}
+		for _, s := range list {
+			who := quota.Holder{Tenant: name, Limits: &t.Limits}
+			if s.Model != "" {
+				who = quota.Holder{Tenant: name, Model: s.Model, ModelLimits: t.LimitsOf(s.Model)}
+			}
+			if who.Unlimited() {
+				continue
+			}
+			if err := local.Seed(who, s.Day, s.Month); err != nil {
+				return fmt.Errorf("budgets of tenant %q: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// readSpent is what a tenant has spent of the day and the month of a time, by the ledger: of
+// all models together, then of each. With "" it is that of every tenant.
+func readSpent(ctx context.Context, ledger usage.Ledger, name string, now time.Time) (map[string][]store.Spent, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	today, utc := usage.DayOf(now), now.UTC()
 	first := usage.DayOf(time.Date(utc.Year(), utc.Month(), 1, 0, 0, 0, 0, time.UTC))
-	report, err := ledger.Report(ctx, usage.Query{From: first, To: today})
+	report, err := ledger.Report(ctx, usage.Query{From: first, To: today, Tenant: name})
 	if err != nil {
-		return fmt.Errorf("read what budgets have been spent: %w", err)
+		return nil, fmt.Errorf("read what budgets have been spent: %w", err)
 	}
-	type of struct{ tenant, model string } // model "" is all of them
-	day, month := make(map[of]quota.Spent), make(map[of]quota.Spent)
+	spent := make(map[string][]store.Spent)
 	for _, r := range report.Rows {
-		for _, key := range []of{{r.Tenant, ""}, {r.Tenant, r.Model}} {
-			month[key] = spend(month[key], r.Sums)
+		list := spent[r.Tenant]
+		for _, model := range [...]string{"", r.Model} {
+			i := slices.IndexFunc(list, func(s store.Spent) bool { return s.Model == model })
+			if i < 0 {
+				i, list = len(list), append(list, store.Spent{Model: model})
+			}
+			list[i].Month = spend(list[i].Month, r.Sums)
 			if r.Day == today {
-				day[key] = spend(day[key], r.Sums)
+				list[i].Day = spend(list[i].Day, r.Sums)
 			}
 		}
+		spent[r.Tenant] = list
 	}
-	for key := range month {
-		t, ok := tenants.Find(key.tenant)
-		if !ok {
-			continue
-		}
-		who := quota.Holder{Tenant: key.tenant, Limits: &t.Limits}
-		if key.model != "" {
-			who = quota.Holder{Tenant: key.tenant, Model: key.model, ModelLimits: t.LimitsOf(key.model)}
-		}
-		if who.Unlimited() {
-			continue
-		}
-		if err := local.Seed(who, day[key], month[key]); err != nil {
-			return fmt.Errorf("budgets of tenant %q: %w", key.tenant, err)
-		}
-	}
-	return nil
+	return spent, nil
 }
 
 func spend(s quota.Spent, u usage.Sums) quota.Spent {
@@ -83,6 +101,12 @@ func (s *server) openMeter() (meter.Meter, error) {
 		}
 		s.log.Error("quotas: Redis cannot be reached", zap.String("failure", *s.quotaFailure.Load()), zap.Error(err))
 	}}
+	if s.ledger != nil {
+		o.Spent = func(name string, now time.Time) ([]store.Spent, error) {
+			spent, err := readSpent(context.Background(), s.ledger, name, now)
+			return spent[name], err
+		}
+	}
 	s.quotaFailure.Store(&c.Failure)
 	var err error
 	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {

@@ -26,7 +26,7 @@ type told struct {
 	prediction            bool
 	status                int
 	code                  string
-	tenant, model         string // the model as the server calls it, or the client where the server has none
+	tenant, model, limit  string // the model as the server calls it, or the client where the server has none
 	version, arm, replica string
 }
 
@@ -45,7 +45,7 @@ func (s *told) span(c *trace.Context, start, end time.Time) *trace.Request {
 	r.Attributes = []trace.Attribute{trace.Text("http.route", s.endpoint), trace.Int("http.response.status_code", s.status)}
 	for _, a := range []struct{ key, value string }{
 		{system, "weir"}, {name, operation}, {model, s.model}, {"weir.model.version", s.version}, {"weir.rollout.arm", s.arm},
-		{"weir.replica", s.replica}, {"weir.tenant", s.tenant}, {"weir.error.code", s.code},
+		{"weir.replica", s.replica}, {"weir.tenant", s.tenant}, {"weir.error.code", s.code}, {"weir.limit", s.limit},
 	} {
 		if a.value != "" {
 			r.Attributes = append(r.Attributes, trace.Text(a.key, a.value))
@@ -67,7 +67,7 @@ func refusedSpan(c *trace.Context, r *edge.Refusal, end time.Time) *trace.Reques
 func finishedSpan(c *trace.Context, f *edge.RequestFinish) *trace.Request {
 	s := told{
 		endpoint: f.Endpoint, prediction: f.Prediction, status: f.Status, code: f.Code,
-		tenant: f.Tenant, model: f.Model, version: f.Version, arm: f.Arm.Name, replica: f.Replica,
+		tenant: f.Tenant, model: f.Model, limit: f.Limit, version: f.Version, arm: f.Arm.Name, replica: f.Replica,
 	}
 	r := s.span(c, f.Arrived, f.Finished)
 	r.Stages = stages(f)

@@ -2,12 +2,9 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +36,9 @@ type MeterOptions struct {
 	// Local decides while Redis cannot be reached and the terms are not Closed: each weir
 	// by itself. Without it they are.
 	Local LocalMeter
+	// Spent tells what a tenant has spent before Redis knew of it: of the day and the month
+	// of a time. Nil: Redis begins with nothing spent.
+	Spent func(tenant string, now time.Time) ([]Spent, error)
 	// Changed hears that Redis cannot be reached (err says why) or is back (nil). It
 	// must not block.
 	Changed func(err error)
@@ -78,17 +78,26 @@ type Meter struct {
 	down    atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
 	stats   meterCounts
 
+	seeding sync.Mutex // held by who tells Redis what a tenant has spent
+
 	mu    sync.Mutex
-	open  map[uint64]string // grants that run, and their tenants
+	open  map[uint64]running // grants that run
 	ended chan ended
 	stop  chan struct{}
 	wg    sync.WaitGroup
+}
+
+// running is a grant that runs.
+type running struct {
+	tenant string
+	at     int64 // when it was granted, by Redis, in Unix milliseconds
 }
 
 // ended is a grant on its way to being settled.
 type ended struct {
 	grant quota.Grant
 	use   quota.Use
+	at    int64     // when it was granted
 	until time.Time // beyond it the lease has given everything back
 }
 
@@ -131,7 +140,7 @@ func OpenMeter(url string, o MeterOptions) (*Meter, error) {
 	silenceRedis()
 	m := &Meter{
 		o: o, options: options, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
-		open: map[uint64]string{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
+		open: map[uint64]running{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
 	}
 	terms := o.completed()
 	m.terms.Store(terms)
@@ -213,14 +222,12 @@ func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	if !m.reachable() {
 		return m.reserveLocally(who, ask)
 	}
-	money, least := ask.Money()
 	id := newGrantID()
-	args := []any{"reserve", m.lease(), id, ask.Input, ask.Output, int64(money), int64(least)}
-	reply, err := m.run(who.Tenant, appendParts(args, parts))
+	reply, err := m.decide(who.Tenant, reserveArgs(m.command("reserve", &who), id, ask, parts))
 	if err != nil {
 		// The script may have run all the same: then this gives back what it took.
 		g.ID = id
-		m.settleLater(g, quota.Use{})
+		m.settleLater(g, quota.Use{}, 0)
 		return m.reserveLocally(who, ask)
 	}
 	states, err := reply.states(len(parts))
@@ -235,7 +242,7 @@ func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	}
 	g.ID, g.Ask.Output, g.Money, g.Remaining = id, reply[1], quota.Money(reply[2]), quota.RemainingOf(parts, states)
 	m.mu.Lock()
-	m.open[id] = who.Tenant
+	m.open[id] = running{who.Tenant, states[0].At}
 	m.mu.Unlock()
 	return g, nil
 }
@@ -252,19 +259,21 @@ func (m *Meter) reserveLocally(who quota.Holder, ask quota.Ask) (quota.Grant, er
 }
 
 // TopUp reserves up to cover output tokens for a request that has generated so many.
-// While Redis cannot be reached a running answer goes on.
+// While Redis cannot be reached a running answer goes on, unless the terms are Closed:
+// then the error is ErrMeterUnreachable.
 func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 	if g.Degraded && m.o.Local != nil {
 		return m.o.Local.TopUp(g, generated, cover)
 	}
-	if g.ID == 0 || !m.reachable() {
+	if g.ID == 0 {
 		return nil
 	}
-	price := g.Ask.Price
-	reply, err := m.run(g.Holder.Tenant, []any{"topup", m.lease(), g.ID, generated, cover,
-		int64(price.Cost(g.Ask.Input, 0, cover)), int64(price.Cost(g.Ask.Input, 0, generated))})
+	if !m.reachable() {
+		return m.goesOn()
+	}
+	reply, err := m.decide(g.Holder.Tenant, topUpArgs(m.command("topup", &g.Holder), g, generated, cover))
 	if err != nil {
-		return err
+		return m.goesOn()
 	}
 	if reply[0] == 0 {
 		parts := g.Holder.Parts()
@@ -277,8 +286,14 @@ func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 		}
 		return errors.New("store: the script cuts what the meter of package quota lets go on")
 	}
-	if reply[0] > 0 {
-		g.Ask.Output, g.Money = reply[1], quota.Money(reply[2])
+	g.Ask.Output, g.Money = reply[1], quota.Money(reply[2])
+	return nil
+}
+
+// goesOn is what becomes of a running answer that Redis does not decide on.
+func (m *Meter) goesOn() error {
+	if m.local() == nil {
+		return ErrMeterUnreachable
 	}
 	return nil
 }
@@ -293,11 +308,11 @@ func (m *Meter) Settle(g *quota.Grant, use quota.Use) {
 		return
 	}
 	m.mu.Lock()
-	_, running := m.open[g.ID]
+	r, runs := m.open[g.ID]
 	delete(m.open, g.ID)
 	m.mu.Unlock()
-	if running { // else it was settled before
-		m.settleLater(*g, use.Clamped())
+	if runs { // else it was settled before
+		m.settleLater(*g, use.Clamped(), r.at)
 	}
 }
 
@@ -322,7 +337,7 @@ func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State)
 		return nil
 	}
 	if m.reachable() {
-		if reply, err := m.run(who.Tenant, appendParts([]any{"remaining", m.lease()}, parts)); err == nil {
+		if reply, err := m.decide(who.Tenant, appendParts(m.command("remaining", &who), parts)); err == nil {
 			states, err := reply.states(len(parts))
 			if err == nil {
 				read(parts, states)
@@ -336,88 +351,15 @@ func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State)
 	return ErrMeterUnreachable
 }
 
-func (m *Meter) settleLater(g quota.Grant, use quota.Use) {
+func (m *Meter) settleLater(g quota.Grant, use quota.Use, at int64) {
 	select {
-	case m.ended <- ended{g, use, time.Now().Add(m.terms.Load().Lease)}:
+	case m.ended <- ended{g, use, at, time.Now().Add(m.terms.Load().Lease)}:
 	default:
 		m.stats.lost.Add(1)
 	}
 }
 
 func (m *Meter) lease() int64 { return m.terms.Load().Lease.Milliseconds() }
-
-func newGrantID() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.BigEndian.Uint64(b[:]) | 1
-}
-
-func appendParts(args []any, parts []quota.Part) []any {
-	for _, p := range parts {
-		l, cut := p.Limits, 0
-		if l.CutAnswers {
-			cut = 1
-		}
-		args = append(args, p.Model, l.RequestsPerMinute, l.TokensPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
-			l.MaxStreams, l.DailyTokens, l.MonthlyTokens, int64(l.DailyCost), int64(l.MonthlyCost), cut)
-	}
-	return args
-}
-
-// keys are a tenant's; the braces put them into one slot of a cluster.
-func (m *Meter) keys(tenant string) []string {
-	name := m.o.Prefix + "{" + tenant + "}"
-	return []string{name, name + ":leases", name + ":grants"}
-}
-
-// reply is what the script returns: whether, output, money, then states.
-type reply []int64
-
-const stateNumbers = 15
-
-// states reads the states of so many parts.
-func (r reply) states(n int) ([]quota.State, error) {
-	if len(r) != 3+n*stateNumbers {
-		return nil, fmt.Errorf("store: the script returned %d numbers for %d states", len(r), n)
-	}
-	list := make([]quota.State, n)
-	for i := range list {
-		v := r[3+i*stateNumbers:]
-		list[i] = quota.State{
-			At: v[0], Level: [4]int64(v[1:5]), Streams: v[5], HeldOutput: v[6], HeldTokens: v[7], HeldMoney: quota.Money(v[8]),
-			Day: v[9], Month: v[10],
-			DaySpent:   quota.Spent{Tokens: v[11], Money: quota.Money(v[12])},
-			MonthSpent: quota.Spent{Tokens: v[13], Money: quota.Money(v[14])},
-		}
-	}
-	return list, nil
-}
-
-func readReply(cmd *redis.Cmd) (reply, error) {
-	words, err := cmd.StringSlice()
-	if err != nil {
-		return nil, err
-	}
-	if len(words) < 3 {
-		return nil, fmt.Errorf("store: the script returned %d numbers", len(words))
-	}
-	r := make(reply, len(words))
-	for i, w := range words {
-		if r[i], err = strconv.ParseInt(w, 10, 64); err != nil {
-			return nil, fmt.Errorf("store: the script returned %q: %w", w, err)
-		}
-	}
-	return r, nil
-}
-
-// run makes one decision.
-func (m *Meter) run(tenant string, args []any) (reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.terms.Load().Timeout)
-	defer cancel()
-	r, err := readReply(m.script.Run(ctx, m.client.Load(), m.keys(tenant), args...))
-	m.saw(err)
-	return r, err
-}
 
 // reachable reports whether to ask Redis now. While it is down one caller in each
 // Retry is told to try.

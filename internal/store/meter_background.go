@@ -70,7 +70,7 @@ func (m *Meter) settle(batch []ended) (again []ended) {
 	pipe := client.Pipeline()
 	cmds := make([]*redis.Cmd, len(batch))
 	for i, e := range batch {
-		cmds[i] = m.script.EvalSha(ctx, pipe, m.keys(e.grant.Holder.Tenant), m.settleArgs(e)...)
+		cmds[i] = m.script.EvalSha(ctx, pipe, m.keys(e.grant.Holder.Tenant), settleArgs(m.command("settle", &e.grant.Holder), &e)...)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, cmd := range cmds {
@@ -93,14 +93,6 @@ func (m *Meter) settle(batch []ended) (again []ended) {
 	return again
 }
 
-func (m *Meter) settleArgs(e ended) []any {
-	ran, u := 0, e.use
-	if u.Ran {
-		ran = 1
-	}
-	return []any{"settle", m.lease(), e.grant.ID, ran, u.Input, u.Output, int64(e.grant.Ask.Price.Cost(u.Input, u.Cached, u.Output))}
-}
-
 func isUnknownScript(err error) bool { return strings.HasPrefix(err.Error(), "NOSCRIPT") }
 
 // renewAll keeps the leases of what runs, until the meter closes.
@@ -119,11 +111,11 @@ func (m *Meter) renewAll() {
 func (m *Meter) renew() {
 	m.mu.Lock()
 	byTenant := map[string][]any{}
-	for id, tenant := range m.open {
-		if byTenant[tenant] == nil {
-			byTenant[tenant] = []any{"renew", m.lease()}
+	for id, r := range m.open {
+		if byTenant[r.tenant] == nil {
+			byTenant[r.tenant] = []any{"renew", m.lease(), 0}
 		}
-		byTenant[tenant] = append(byTenant[tenant], id)
+		byTenant[r.tenant] = append(byTenant[r.tenant], id)
 	}
 	m.mu.Unlock()
 	for tenant, args := range byTenant {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	mathrand "math/rand/v2"
 	"net"
 	"os"
@@ -90,12 +91,11 @@ func (w *twins) decide(who quota.Holder, args []any) (reply, []quota.State, time
 }
 
 func (w *twins) reserve(who quota.Holder) {
-	ask := quota.Ask{Input: w.rng.Int64N(200), Output: w.rng.Int64N(300), Price: quota.Price{
+	ask := quota.Ask{Input: w.rng.Int64N(200), Output: w.rng.Int64N(300), Most: w.rng.Int64N(2) * w.rng.Int64N(600), Price: quota.Price{
 		Input: quota.Money(w.rng.Int64N(3e6)), Output: quota.Money(w.rng.Int64N(3e6))}}
-	money, least := ask.Money()
 	id := newGrantID()
 	parts := who.Parts()
-	r, states, now := w.decide(who, appendParts([]any{"reserve", w.shared.lease(), id, ask.Input, ask.Output, int64(money), int64(least)}, parts))
+	r, states, now := w.decide(who, reserveArgs(w.shared.command("reserve", &who), id, ask, parts))
 	p, err := w.pure.Reserve(now, who, ask)
 	if (r[0] == 1) != (err == nil) {
 		w.t.Fatalf("reserve: Redis %v, package quota %v", r, err)
@@ -108,21 +108,19 @@ func (w *twins) reserve(who quota.Holder) {
 	w.counts["granted"]++
 	w.check("reservation", []int64{r[1], r[2]}, []int64{p.Ask.Output, int64(p.Money)})
 	w.check("what is left", quota.RemainingOf(parts, states), p.Remaining)
-	shared := quota.Grant{ID: id, Holder: who, Ask: quota.Ask{Input: ask.Input, Output: r[1], Price: ask.Price}, Money: quota.Money(r[2])}
+	shared := quota.Grant{ID: id, Holder: who, Ask: quota.Ask{Input: ask.Input, Output: r[1], Most: max(ask.Most, ask.Output), Price: ask.Price}, Money: quota.Money(r[2])}
 	w.open = append(w.open, twin{shared: shared, pure: p})
 }
 
 func (w *twins) topUp(o *twin) {
 	generated := o.output + w.rng.Int64N(60)
 	cover := generated + w.rng.Int64N(60)
-	price := o.shared.Ask.Price
-	r, states, now := w.decide(o.shared.Holder, []any{"topup", w.shared.lease(), o.shared.ID, generated, cover,
-		int64(price.Cost(o.shared.Ask.Input, 0, cover)), int64(price.Cost(o.shared.Ask.Input, 0, generated))})
-	if r[0] < 0 {
-		w.counts["expired"]++
-		return
-	}
+	r, states, now := w.decide(o.shared.Holder, topUpArgs(w.shared.command("topup", &o.shared.Holder), &o.shared, generated, cover))
+	before := o.pure.ID
 	err := w.pure.TopUp(now, &o.pure, generated, cover)
+	if o.pure.ID != before {
+		w.counts["opened again"]++
+	}
 	if (r[0] == 1) != (err == nil) {
 		w.t.Fatalf("top-up: Redis %v, package quota %v", r, err)
 	}
@@ -141,7 +139,7 @@ func (w *twins) settle(i int) {
 	w.open = append(w.open[:i], w.open[i+1:]...)
 	use := quota.Use{Ran: o.output > 0 || w.rng.IntN(5) > 0, Input: w.rng.Int64N(o.shared.Ask.Input + 1), Output: o.output + w.rng.Int64N(40)}.Clamped()
 	for range 2 { // the second time nothing happens
-		r, _, now := w.decide(o.shared.Holder, w.shared.settleArgs(ended{grant: o.shared, use: use}))
+		r, _, now := w.decide(o.shared.Holder, settleArgs(w.shared.command("settle", &o.shared.Holder), &ended{grant: o.shared, use: use, at: math.MaxInt64}))
 		if r[0] >= 0 && !w.pure.Settle(now, &o.pure, use) {
 			w.t.Fatal("settled in Redis only")
 		}
@@ -162,7 +160,7 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 			pick := func(most int64) int64 { return rng.Int64N(2) * (1 + rng.Int64N(most)) }
 			return &quota.Limits{RequestsPerMinute: pick(3000), TokensPerMinute: pick(100_000), InputTokensPerMinute: pick(50_000),
 				OutputTokensPerMinute: pick(50_000), MaxStreams: pick(20), DailyTokens: pick(60_000), MonthlyTokens: pick(100_000),
-				DailyCost: quota.Money(pick(200_000)), MonthlyCost: quota.Money(pick(300_000)), CutAnswers: rng.IntN(2) == 0}
+				DailyCost: quota.Money(pick(200_000)), MonthlyCost: quota.Money(pick(300_000)), Enforcement: quota.Enforcement(rng.IntN(3))}
 		}
 		var holders []quota.Holder
 		for tenant := range 2 {
@@ -187,7 +185,7 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"granted", "cut", "expired", "requests_per_minute", "tokens_per_minute", "max_streams", "daily_tokens", "daily_cost"} {
+	for _, what := range []string{"granted", "cut", "opened again", "requests_per_minute", "tokens_per_minute", "max_streams", "daily_tokens", "daily_cost"} {
 		if seen[what] == 0 {
 			t.Errorf("nothing was %s: %v", what, seen)
 		}
@@ -219,7 +217,7 @@ func TestTwoWeirsShareOneBucket(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
 	weirs := []*Meter{testMeter(t, url, prefix, MeterOptions{}), testMeter(t, url, prefix, MeterOptions{})}
 	const limit, streams = 6000, 20
-	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{TokensPerMinute: limit, MaxStreams: streams, CutAnswers: true}}
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{TokensPerMinute: limit, MaxStreams: streams, Enforcement: quota.Strict}}
 	var used, running, refused, full atomic.Int64
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -297,9 +295,9 @@ func passMeterLeases(t *testing.T, m *Meter) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id, tenant := range m.open {
+	for id, r := range m.open {
 		past := redis.Z{Score: 1, Member: strconv.FormatUint(id, 10)}
-		if err := m.client.Load().ZAddXX(t.Context(), m.keys(tenant)[1], past).Err(); err != nil {
+		if err := m.client.Load().ZAddXX(t.Context(), m.keys(r.tenant)[1], past).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,7 +3,9 @@
 --   KEYS[1] hash of states: field "" is the tenant's of all models, field m its of model m
 --   KEYS[2] sorted set of open grants by the end of their lease
 --   KEYS[3] hash of open grants
--- ARGV[1] is the operation, ARGV[2] the lease in milliseconds.
+-- ARGV[1] is the operation, ARGV[2] the lease in milliseconds, ARGV[3] is 1 where the
+-- caller knows from elsewhere what a tenant has spent: of a tenant that is not known
+-- here, nothing is decided then, the answer is -2, and the caller sends a seed first.
 local UNIT, MOST = 60000, 9e15
 local DAY = 86400000
 
@@ -30,9 +32,10 @@ local function month(day)
 	return y * 12 + m - 1
 end
 
--- A state: at, level[1..4], streams, out (held output), tokens and money held, day,
+-- A state: born (when it was made), at, level[1..4], streams, out (held output), tokens and money held, day,
 -- month, what was spent in them, and the limits of the last request: bucket[1..4],
--- streams, daily and monthly tokens, daily and monthly cost, cut.
+-- streams, daily and monthly tokens, daily and monthly cost, and what of them is strict:
+-- 1 for tokens, 2 for money, 3 for both.
 local states = {}
 
 local function refresh(s)
@@ -57,7 +60,7 @@ local function load(name, lim)
 		if packed then
 			s = cmsgpack.unpack(packed)
 		else
-			s = {at = 0, level = {0, 0, 0, 0}, streams = 0, out = 0, tokens = 0, money = 0,
+			s = {born = now, at = 0, level = {0, 0, 0, 0}, streams = 0, out = 0, tokens = 0, money = 0,
 				day = 0, mon = 0, daytok = 0, daymoney = 0, montok = 0, monmoney = 0, lim = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 		end
 		states[name] = s
@@ -114,6 +117,24 @@ local function moneyleft(s)
 	return a or b
 end
 
+local function stricttokens(s) return s.lim[10] % 2 == 1 end
+local function strictmoney(s) return s.lim[10] >= 2 end
+
+-- what a request may reserve of a budget at most: of a strict one also what is held
+local function had(left, held, strict)
+	if left and strict then return left + held end
+	return left
+end
+
+local function spend(s, tokens, cost)
+	if s.lim[6] > 0 or s.lim[8] > 0 then
+		s.daytok, s.daymoney = math.min(s.daytok + tokens, MOST), math.min(s.daymoney + cost, MOST)
+	end
+	if s.lim[7] > 0 or s.lim[9] > 0 then
+		s.montok, s.monmoney = math.min(s.montok + tokens, MOST), math.min(s.monmoney + cost, MOST)
+	end
+end
+
 local function release(s, g)
 	s.streams = s.streams - 1
 	s.out = s.out - (g.output - g.charged)
@@ -159,6 +180,22 @@ end
 
 local op, lease = ARGV[1], tonumber(ARGV[2])
 
+if op == 'seed' then -- day, month, then model, tokens and money of the day, tokens and money of the month
+	if redis.call('EXISTS', KEYS[1]) == 0 then
+		load('')
+		for i = 6, #ARGV, 5 do
+			local s = load(ARGV[i])
+			if s.day == tonumber(ARGV[4]) then s.daytok, s.daymoney = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]) end
+			if s.mon == tonumber(ARGV[5]) then s.montok, s.monmoney = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]) end
+		end
+		save(lease)
+		extend(40 * DAY)
+	end
+	return answer({1, 0, 0}, {})
+end
+
+if ARGV[3] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then return answer({-2, 0, 0}, {}) end
+
 -- parts reads names and limits from ARGV[i] on.
 local function parts(i)
 	local names = {}
@@ -173,17 +210,17 @@ local function parts(i)
 end
 
 if op == 'reserve' then -- id, input, output, money, least money, then parts
-	local id = ARGV[3]
-	local input, output, money, leastmoney = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-	local names = parts(8)
+	local id = ARGV[4]
+	local input, output, money, leastmoney = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+	local names = parts(9)
 	expire()
 	for _, name in ipairs(names) do
 		local s, least = states[name], math.min(output, 1)
 		if s.lim[2] > 0 then output = math.min(output, math.max(s.lim[2] - input, 0)) end
 		if s.lim[4] > 0 then output = math.min(output, s.lim[4]) end
-		local left = tokensleft(s)
+		local left = had(tokensleft(s), s.tokens, stricttokens(s))
 		if left then output = math.min(output, math.max(left - input, least)) end
-		left = moneyleft(s)
+		left = had(moneyleft(s), s.money, strictmoney(s))
 		if left then money = math.min(money, math.max(left, leastmoney)) end
 	end
 	local ok = true
@@ -214,50 +251,57 @@ if op == 'reserve' then -- id, input, output, money, least money, then parts
 end
 
 if op == 'remaining' then -- parts
-	local names = parts(3)
+	local names = parts(4)
 	expire()
 	save(lease)
 	return answer({1, 0, 0}, names)
 end
 
 if op == 'renew' then -- ids
-	for i = 3, #ARGV do
+	for i = 4, #ARGV do
 		redis.call('ZADD', KEYS[2], 'XX', string.format('%.0f', now + lease), ARGV[i])
 	end
 	extend(2 * lease)
 	return answer({1, 0, 0}, {})
 end
 
--- topup and settle: of an open grant
+-- topup and settle: of an open grant, id
 expire()
-local id = ARGV[3]
+local id = ARGV[4]
 local packed = redis.call('HGET', KEYS[3], id)
-if not packed then
-	if next(states) then save(lease) end
-	return answer({-1, 0, 0}, {})
+local g = packed and cmsgpack.unpack(packed)
+if g then
+	for _, name in ipairs(g.parts) do load(name) end
 end
-local g = cmsgpack.unpack(packed)
-for _, name in ipairs(g.parts) do load(name) end
 
-if op == 'topup' then -- id, generated, cover, cost of cover, cost of generated
-	local generated, cover = tonumber(ARGV[4]), tonumber(ARGV[5])
-	local money, leastmoney = math.max(tonumber(ARGV[6]) - g.money, 0), math.max(tonumber(ARGV[7]) - g.money, 0)
+if op == 'topup' then -- generated, cover, cost of cover, cost of generated, input, then parts
+	local generated, cover = tonumber(ARGV[5]), tonumber(ARGV[6])
+	if not g then -- its lease ended, or Redis began anew: it is opened again
+		g = {at = now, input = tonumber(ARGV[9]), output = 0, charged = 0, money = 0, parts = parts(10)}
+		for _, name in ipairs(g.parts) do
+			local s = states[name]
+			s.streams, s.tokens = s.streams + 1, s.tokens + g.input
+		end
+	end
+	local money, leastmoney = math.max(tonumber(ARGV[7]) - g.money, 0), math.max(tonumber(ARGV[8]) - g.money, 0)
 	local tokens, least = math.max(cover - g.output, 0), math.max(generated - g.output, 0)
 	local ok = true
 	for _, name in ipairs(g.parts) do
 		local s = states[name]
-		if s.lim[10] > 0 then
+		if stricttokens(s) then
 			local left = 1e10
 			for _, k in ipairs({2, 4}) do if s.lim[k] > 0 then left = math.min(left, room(s, k)) end end
 			left = math.min(left, tokensleft(s) or left)
 			if left < tokens then
-				if left < least then ok = false end
 				tokens = math.max(left, 0)
+				if tokens < least then ok = false end
 			end
-			left = moneyleft(s) or MOST
+		end
+		if strictmoney(s) then
+			local left = moneyleft(s) or MOST
 			if left < money then
-				if left < leastmoney then ok = false end
 				money = math.max(left, 0)
+				if money < leastmoney then ok = false end
 			end
 		end
 	end
@@ -278,8 +322,22 @@ if op == 'topup' then -- id, generated, cover, cost of cover, cost of generated
 	return answer({ok and 1 or 0, g.output, g.money}, g.parts)
 end
 
--- settle: id, ran, input, output, cost
-local ran, input, output, cost = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+-- settle: ran, input, output, cost, when it was granted, then parts
+local ran, input, output, cost = ARGV[5] == '1', tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+if not g then
+	-- It was settled before, or its lease has ended, or Redis has begun anew since: then
+	-- what it used counts.
+	local names, at = parts(10), tonumber(ARGV[9])
+	for _, name in ipairs(names) do
+		local s = states[name]
+		if ran and (s.born or 0) > at then
+			charge(s, 2, input + output) charge(s, 3, input) charge(s, 4, output)
+			spend(s, input + output, cost)
+		end
+	end
+	if next(states) then save(lease) end
+	return answer({-1, 0, 0}, {})
+end
 for _, name in ipairs(g.parts) do
 	local s = states[name]
 	release(s, g)
@@ -292,12 +350,7 @@ for _, name in ipairs(g.parts) do
 	end
 	local more = math.max(output - g.charged, 0)
 	charge(s, 2, more) charge(s, 4, more)
-	if s.lim[6] > 0 or s.lim[8] > 0 then
-		s.daytok, s.daymoney = math.min(s.daytok + input + output, MOST), math.min(s.daymoney + cost, MOST)
-	end
-	if s.lim[7] > 0 or s.lim[9] > 0 then
-		s.montok, s.monmoney = math.min(s.montok + input + output, MOST), math.min(s.monmoney + cost, MOST)
-	end
+	spend(s, input + output, cost)
 end
 drop(id)
 save(lease)

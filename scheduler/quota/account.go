@@ -26,11 +26,12 @@ func (a *accounts) all() []account { return a.list[:a.n] }
 // need is what the accounts have to have for what is asked: estimates are
 // shortened to what can be had at all.
 func (a *accounts) need(ask Ask) need {
-	n := need{
-		input: ask.Input, output: ask.Output,
-		money:      ask.Price.Cost(ask.Input, 0, ask.Output),
-		leastMoney: ask.Price.Cost(ask.Input, 0, min(ask.Output, 1)),
+	tokens, money := false, false
+	for _, x := range a.all() {
+		tokens = tokens || x.limits.StrictTokens()
+		money = money || x.limits.StrictMoney()
 	}
+	n := ask.need(tokens, money)
 	for _, x := range a.all() {
 		x.state.fit(x.limits, &n)
 	}

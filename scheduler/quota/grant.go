@@ -69,7 +69,26 @@ func (h *Holder) parts() [2]part {
 type Ask struct {
 	Input  int64 // prompt tokens of all its prompts
 	Output int64 // tokens that all its answers are expected to have, at most what they may have
+	Most   int64 // tokens that they may have, which strict limits reserve; 0 where nobody said so: as Output
 	Price  Price
+}
+
+// most is what strict limits reserve of output.
+func (a Ask) most() int64 { return max(a.Most, a.Output) }
+
+// need is what a request reserves: all that its answers may use of strict limits, what
+// they are expected to use of others.
+func (a Ask) need(strictTokens, strictMoney bool) need {
+	n := need{input: a.Input, output: a.Output, most: a.most()}
+	if strictTokens {
+		n.output = n.most
+	}
+	paid := a.Output
+	if strictMoney {
+		paid = n.most
+	}
+	n.money, n.leastMoney = a.Price.Cost(a.Input, 0, paid), a.Price.Cost(a.Input, 0, min(a.Output, 1))
+	return n
 }
 
 // Grant is what a request holds. The zero grant is of a request without limits: it
@@ -133,7 +152,7 @@ func (u Use) clamped() Use {
 }
 
 func (a Ask) clamped() Ask {
-	return Ask{clampTokens(a.Input), clampTokens(a.Output), a.Price}
+	return Ask{clampTokens(a.Input), clampTokens(a.Output), clampTokens(a.Most), a.Price}
 }
 
 func clampTokens(n int64) int64 { return min(max(n, 0), maxTokens) }

@@ -9,6 +9,7 @@ type open struct {
 	at      int64 // when it was given, in Unix milliseconds
 	input   int64
 	output  int64 // reserved
+	most    int64 // output that the request may have
 	charged int64 // of output, generated already and in the levels
 	money   Money // reserved
 	price   Price

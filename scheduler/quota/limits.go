@@ -26,10 +26,7 @@ type Limits struct {
 	DailyCost     Money `json:"daily_cost,omitempty" yaml:"daily_cost"` // at the models' prices
 	MonthlyCost   Money `json:"monthly_cost,omitempty" yaml:"monthly_cost"`
 
-	// CutAnswers ends a running answer with an error once a limit of tokens or
-	// money is used up. Otherwise the answer goes on, and what it used beyond the
-	// limit is a debt that later requests wait for.
-	CutAnswers bool `json:"cut_answers,omitempty" yaml:"cut_answers"`
+	Enforcement Enforcement `json:"enforcement,omitempty" yaml:"enforcement"`
 }
 
 // The largest values that limits may have. They keep all sums far from the ends
@@ -68,5 +65,5 @@ func (l *Limits) Validate() error {
 
 // Unlimited reports whether no limit is set at all.
 func (l *Limits) Unlimited() bool {
-	return l == nil || *l == Limits{} || *l == Limits{CutAnswers: true}
+	return l == nil || *l == Limits{Enforcement: l.Enforcement}
 }

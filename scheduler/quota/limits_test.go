@@ -13,7 +13,7 @@ func TestLimitsNameWhatIsOutOfRange(t *testing.T) {
 		t.Errorf("no limits: %v", err)
 	}
 	full := Limits{MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute,
-		MaxBudget, MaxBudget, MaxBudget, MaxBudget, true}
+		MaxBudget, MaxBudget, MaxBudget, MaxBudget, Strict}
 	if err := full.Validate(); err != nil {
 		t.Errorf("the largest limits: %v", err)
 	}
@@ -25,8 +25,8 @@ func TestLimitsNameWhatIsOutOfRange(t *testing.T) {
 
 func TestUnlimitedIsWithoutAnyLimit(t *testing.T) {
 	var none *Limits
-	if !none.Unlimited() || !(&Limits{CutAnswers: true}).Unlimited() || (&Limits{DailyCost: 1}).Unlimited() {
-		t.Error("Unlimited is wrong about nil, CutAnswers alone or a daily cost")
+	if !none.Unlimited() || !(&Limits{Enforcement: Strict}).Unlimited() || (&Limits{DailyCost: 1}).Unlimited() {
+		t.Error("Unlimited is wrong about nil, Enforcement alone or a daily cost")
 	}
 }
 

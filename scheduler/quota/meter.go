@@ -49,21 +49,25 @@ func (m *Meter) Reserve(now time.Time, who Holder, ask Ask) (Grant, error) {
 		a.state.reserve(a.limits, &n)
 	}
 	o.at, o.charged = m.now.UnixMilli(), 0
-	o.input, o.output, o.money, o.price = n.input, n.output, n.money, ask.Price
+	o.input, o.output, o.most, o.money, o.price = n.input, n.output, n.most, n.money, ask.Price
 	g.ID, g.Ask.Output, g.Money, g.Remaining = m.grants.keep(o), n.output, n.money, of.remaining()
 	m.lease(o)
 	return g, nil
 }
 
 // TopUp reports that a request has generated so many output tokens, and reserves
-// more, up to cover of them in all. Limits that cut answers off give what they
-// have left, and refuse where that does not pay for what is generated: then
-// nothing changes, and the newest tokens must not be delivered. Other limits give any amount. Either way the grant is
-// changed to what is reserved now. The error is a *Refusal.
+// more, up to cover of them in all. Strict limits give what they have left, and refuse
+// where that does not pay for what is generated: then nothing changes, and the newest
+// tokens must not be delivered. Other limits give any amount. Either way the grant is
+// changed to what is reserved now. The error is a *Refusal, for the whole of what the
+// request may use; or ErrFull.
 func (m *Meter) TopUp(now time.Time, g *Grant, generated, cover int64) error {
 	m.advance(now)
-	o := m.grants.find(g.ID)
-	if o == nil { // without limits, or given back when its lease ended
+	o, err := m.opened(g)
+	if err != nil {
+		return err
+	}
+	if o == nil { // without limits
 		g.Ask.Output = max(g.Ask.Output, cover)
 		g.Money = max(g.Money, g.Ask.Price.Cost(g.Ask.Input, 0, cover))
 		return nil
@@ -83,6 +87,28 @@ func (m *Meter) TopUp(now time.Time, g *Grant, generated, cover int64) error {
 	o.generated(&of, generated)
 	g.Ask.Output, g.Money = o.output, o.money
 	return nil
+}
+
+// opened is a grant that is open; one whose lease has ended is opened anew, so that
+// strict limits hold for what still runs. Nil is one without limits, or settled.
+func (m *Meter) opened(g *Grant) (*open, error) {
+	o := m.grants.find(g.ID)
+	if o != nil || g.ID == 0 || m.cfg.Lease == 0 {
+		return o, nil
+	}
+	o = m.grants.draft()
+	if err := m.find(&g.Holder, o); err != nil {
+		return nil, err
+	}
+	o.at, o.input, o.output, o.charged = m.now.UnixMilli(), g.Ask.Input, 0, 0
+	o.most, o.money, o.price = g.Ask.most(), 0, g.Ask.Price
+	of := o.accounts()
+	for _, a := range of.all() {
+		a.state.Streams++
+		a.state.HeldTokens += o.input
+	}
+	g.ID = m.grants.keep(o)
+	return o, nil
 }
 
 // Settle ends a grant: what was used is counted, and what else was reserved is

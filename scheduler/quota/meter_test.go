@@ -70,7 +70,10 @@ func TestRefusalsSayWhichLimit(t *testing.T) {
 				who, name = Holder{Tenant: "a", Model: "m", ModelLimits: &c.limits}, "m"
 			}
 			m := NewMeter(Config{})
-			mustReserve(t, m, noon, who, Ask{Input: 10, Output: 10, Price: price})
+			g := mustReserve(t, m, noon, who, Ask{Input: 10, Output: 10, Price: price})
+			if c.kind.Budget() {
+				m.Settle(noon, &g, Use{Ran: true, Input: 10, Output: 10})
+			}
 			_, err := m.Reserve(noon, who, Ask{Input: 10, Output: 10, Price: price})
 			r := refusalOf(t, err)
 			if r.Kind != c.kind || r.RetryAfter != c.after || r.Model != name {
@@ -141,7 +144,10 @@ func TestLateRefundsGiveNoCredit(t *testing.T) {
 func TestAnswersThatOutliveTheirLimit(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		for _, l := range []Limits{{OutputTokensPerMinute: 100}, {DailyTokens: 110}, {DailyCost: 110}} {
-			l.CutAnswers = cut
+			l.Enforcement = Estimate
+			if cut {
+				l.Enforcement = Strict
+			}
 			m, who := NewMeter(Config{}), holder(l)
 			g := mustReserve(t, m, noon, who, Ask{Input: 10, Output: 40, Price: Price{Input: 1e6, Output: 1e6}})
 			if err := m.TopUp(noon, &g, 41, 90); err != nil || g.Covered() != 90 {
@@ -248,13 +254,13 @@ func TestLimitsChangeWhileRequestsRun(t *testing.T) {
 }
 
 func TestExtremesDoNotOverflow(t *testing.T) {
-	l := Limits{MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, 0, 0, MaxBudget, MaxBudget, MaxBudget, MaxBudget, false}
+	l := Limits{MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, 0, 0, MaxBudget, MaxBudget, MaxBudget, MaxBudget, Estimate}
 	m, who := NewMeter(Config{}), holder(l)
 	dear := Price{MaxPrice, MaxPrice, MaxPrice}
 	times := []time.Time{{}, time.Unix(0, 0), noon, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
 	for _, at := range times {
 		for _, n := range []int64{math.MinInt64, -1, 0, 1, math.MaxInt64} {
-			g, err := m.Reserve(at, who, Ask{n, n, dear})
+			g, err := m.Reserve(at, who, Ask{n, n, 0, dear})
 			if err != nil {
 				if r := refusalOf(t, err); r.RetryAfter < 0 || r.Left < 0 || r.Left > r.Limit {
 					t.Fatalf("at %v for %d: %+v", at, n, r)
@@ -280,7 +286,7 @@ func TestExtremesDoNotOverflow(t *testing.T) {
 // 64 callers of one bucket at once, each settling what it reserved: not one token
 // more than the limit is admitted.
 func TestParallelCallersAreNotOverAdmitted(t *testing.T) {
-	m, who := NewMeter(Config{}), holder(Limits{TokensPerMinute: 10_000, MaxStreams: 20, CutAnswers: true})
+	m, who := NewMeter(Config{}), holder(Limits{TokensPerMinute: 10_000, MaxStreams: 20, Enforcement: Strict})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	used, running, refused := int64(0), 0, 0

@@ -68,7 +68,7 @@ func randomLimits(rng *rand.Rand) *Limits {
 	return &Limits{
 		RequestsPerMinute: pick(30), TokensPerMinute: pick(500), InputTokensPerMinute: pick(300), OutputTokensPerMinute: pick(300),
 		MaxStreams: pick(4), DailyTokens: pick(3000), MonthlyTokens: pick(5000), DailyCost: Money(pick(4000)), MonthlyCost: Money(pick(9000)),
-		CutAnswers: true,
+		Enforcement: Strict,
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *checker) step() {
 
 func (c *checker) reserve() {
 	who := c.holders[c.rng.IntN(len(c.holders))]
-	ask := Ask{c.rng.Int64N(200), c.rng.Int64N(300), Price{Money(c.rng.Int64N(3e6)), 0, Money(c.rng.Int64N(3e6))}}
+	ask := Ask{c.rng.Int64N(200), c.rng.Int64N(300), c.rng.Int64N(2) * c.rng.Int64N(600), Price{Money(c.rng.Int64N(3e6)), 0, Money(c.rng.Int64N(3e6))}}
 	g, err := c.meter.Reserve(c.now, who, ask)
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		c.checkRefusal(who, ask, r)

@@ -53,6 +53,10 @@ type Refusal struct {
 	// request needs more than the limit itself.
 	RetryAfter time.Duration
 
+	// Held says that a budget has what was asked for, and running answers hold it:
+	// RetryAfter is soon then, since they may use less.
+	Held bool
+
 	Remaining Remaining // for the answer's headers
 }
 
@@ -72,8 +76,11 @@ func (r *Refusal) Error() string {
 }
 
 func (r *Refusal) remedy() string {
-	if r.RetryAfter <= 0 {
+	switch {
+	case r.RetryAfter <= 0:
 		return "ask for less at once"
+	case r.Held:
+		return "running answers hold the rest; try again in " + r.RetryAfter.String()
 	}
 	return "try again in " + r.RetryAfter.String()
 }

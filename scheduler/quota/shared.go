@@ -1,5 +1,7 @@
 package quota
 
+import "time"
+
 // What a meter needs that keeps states elsewhere, in Redis, where a script does what
 // the methods of State do. The script decides; what stands here explains to the
 // client what it decided, from the states that it returns.
@@ -30,16 +32,35 @@ func accountsOf(parts []Part, states []State) accounts {
 	return of
 }
 
+// HasBudgets reports whether the holder has a budget of a day or a month.
+func (h *Holder) HasBudgets() bool {
+	for _, p := range h.parts() {
+		if l := p.limits; l.DailyTokens > 0 || l.MonthlyTokens > 0 || l.DailyCost > 0 || l.MonthlyCost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// PeriodsOf are the day and the month of a time, as a State counts them.
+func PeriodsOf(now time.Time) (day, month int64) { return periods(now.UnixMilli()) }
+
 // Clamped is the ask with counts that can be.
 func (a Ask) Clamped() Ask { return a.clamped() }
 
 // Clamped is the use with counts that can be.
 func (u Use) Clamped() Use { return u.clamped() }
 
-// Money is what an ask reserves of budgets in money, and the least with which an
-// answer begins.
-func (a Ask) Money() (all, least Money) {
-	return a.Price.Cost(a.Input, 0, a.Output), a.Price.Cost(a.Input, 0, min(a.Output, 1))
+// Needs is what an ask reserves of parts before it is shortened to what can be had: output
+// tokens, money, and the least money with which an answer begins.
+func (a Ask) Needs(parts []Part) (output int64, money, least Money) {
+	tokens, paid := false, false
+	for _, p := range parts {
+		tokens = tokens || p.Limits.StrictTokens()
+		paid = paid || p.Limits.StrictMoney()
+	}
+	n := a.need(tokens, paid)
+	return n.output, n.money, n.leastMoney
 }
 
 // Explain is why states, one for each part, do not admit an ask now; nil if they do.
@@ -53,7 +74,7 @@ func Explain(parts []Part, states []State, ask Ask) *Refusal {
 // what a grant reserved; nil if they do not.
 func ExplainCut(parts []Part, states []State, g *Grant, generated int64) *Refusal {
 	of := accountsOf(parts, states)
-	o := open{input: g.Ask.Input, output: g.Ask.Output, money: g.Money, price: g.Ask.Price}
+	o := open{input: g.Ask.Input, output: g.Ask.Output, most: g.Ask.most(), money: g.Money, price: g.Ask.Price}
 	r := newRaise(&o, generated, generated)
 	return of.fitRaise(&r)
 }

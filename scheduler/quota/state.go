@@ -61,22 +61,22 @@ func (l *Limits) bucket(k Kind) int64 {
 
 // budget is one limit of a period beside what was spent and held of it.
 type budget struct {
-	kind        Kind
-	limit, left int64
+	kind                 Kind
+	limit, unspent, left int64 // left is of unspent what running answers do not hold
 }
 
 func (s *State) tokenBudgets(l *Limits) [2]budget {
-	return [2]budget{
-		{DailyTokens, l.DailyTokens, l.DailyTokens - s.DaySpent.Tokens - s.HeldTokens},
-		{MonthlyTokens, l.MonthlyTokens, l.MonthlyTokens - s.MonthSpent.Tokens - s.HeldTokens},
+	of := func(k Kind, limit, spent int64) budget {
+		return budget{k, limit, limit - spent, limit - spent - s.HeldTokens}
 	}
+	return [2]budget{of(DailyTokens, l.DailyTokens, s.DaySpent.Tokens), of(MonthlyTokens, l.MonthlyTokens, s.MonthSpent.Tokens)}
 }
 
 func (s *State) moneyBudgets(l *Limits) [2]budget {
-	return [2]budget{
-		{DailyCost, int64(l.DailyCost), int64(l.DailyCost - s.DaySpent.Money - s.HeldMoney)},
-		{MonthlyCost, int64(l.MonthlyCost), int64(l.MonthlyCost - s.MonthSpent.Money - s.HeldMoney)},
+	of := func(k Kind, limit, spent Money) budget {
+		return budget{k, int64(limit), int64(limit - spent), int64(limit - spent - s.HeldMoney)}
 	}
+	return [2]budget{of(DailyCost, l.DailyCost, s.DaySpent.Money), of(MonthlyCost, l.MonthlyCost, s.MonthSpent.Money)}
 }
 
 // refresh brings the state to a time: levels leak, and a new day or month begins
@@ -137,16 +137,18 @@ func (s *State) wait(k Kind, limit, need int64) time.Duration {
 // need is what a reservation takes of a state.
 type need struct {
 	input, output int64
-	money         Money // for all of it
+	most          int64 // output that the request may have
+	money         Money // for all that is reserved
 	leastMoney    Money // for the input and one token of output
 }
 
 // least is the output without which an answer cannot begin.
 func (n *need) least() int64 { return min(n.output, 1) }
 
-// fit shortens the estimates of a need to what can be had at all: those of buckets
-// to what a full bucket holds, those of budgets to what is left. Not enough left
-// for a first token stays for refusal to find.
+// fit shortens the output of a need to what can be had at all: of buckets to what a
+// full one holds, of budgets to what is left. Of a strict budget what running answers
+// hold can be had, too, later: who is let in then can end. Not enough left for a first
+// token stays for refusal to find.
 func (s *State) fit(l *Limits, n *need) {
 	least := n.least()
 	if limit := l.TokensPerMinute; limit > 0 {
@@ -157,12 +159,12 @@ func (s *State) fit(l *Limits, n *need) {
 	}
 	for _, b := range s.tokenBudgets(l) {
 		if b.limit > 0 {
-			n.output = min(n.output, max(b.left-n.input, least))
+			n.output = min(n.output, max(b.had(l.StrictTokens())-n.input, least))
 		}
 	}
 	for _, b := range s.moneyBudgets(l) {
 		if b.limit > 0 {
-			n.money = min(n.money, max(Money(b.left), n.leastMoney))
+			n.money = min(n.money, max(Money(b.had(l.StrictMoney())), n.leastMoney))
 		}
 	}
 }
@@ -196,13 +198,25 @@ func (s *State) refusal(l *Limits, n *need) *Refusal {
 	return worst
 }
 
-// streamWait is how soon to ask again for one of MaxStreams. Nothing here knows
-// when a running answer ends; who calls the meter may.
+// streamWait is how soon to ask again for one of MaxStreams, or for what running
+// answers hold of a budget. Nothing here knows when a running answer ends; who calls
+// the meter may.
 const streamWait = time.Second
+
+// had is what a request may reserve of a budget at most.
+func (b *budget) had(strict bool) int64 {
+	if strict {
+		return b.unspent
+	}
+	return b.left
+}
 
 func (s *State) overBudget(b budget, amount int64) *Refusal {
 	r := &Refusal{Kind: b.kind, Limit: b.limit, Left: max(b.left, 0), Need: amount}
-	if amount <= b.limit {
+	switch {
+	case amount <= b.unspent:
+		r.RetryAfter, r.Held = streamWait, true
+	case amount <= b.limit:
 		r.RetryAfter = s.untilPeriodEnds(b.kind)
 	}
 	return r
