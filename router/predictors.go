@@ -34,8 +34,15 @@ type ModelState struct {
 // Chooser decides which version of a model answers a request that names none.
 type Chooser interface {
 	// Choose returns the version, "" for that which answers by default, and the rollout's arm
-	// that it is. request is the request's id.
-	Choose(model, tenant, request string) (version string, arm Arm)
+	// that it is.
+	Choose(model string, by Asker) (version string, arm Arm)
+}
+
+// Asker is who asks, as far as rollouts care: the same one gets the same version.
+type Asker struct {
+	Tenant  string
+	User    string // whom the request is about; "": it does not say
+	Request string // its id
 }
 
 // Arm is the part of a rollout that a request was given to. The zero Arm is of none.

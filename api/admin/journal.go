@@ -14,7 +14,7 @@ import (
 // refused: counts, times and names, never text. It is safe for concurrent use.
 type Journal struct {
 	mu             sync.Mutex
-	live           map[string]*Entry
+	live           map[liveKey]*Entry
 	ended, refused ring // apart: a flood of refused requests leaves the ended ones in sight
 }
 
@@ -64,6 +64,14 @@ type Finding struct {
 // ones: some hundred bytes each.
 const pastEntries = 1024
 
+// liveKey tells running requests apart: clients may give several the same id.
+type liveKey struct {
+	id      string
+	arrived int64 // nanoseconds since 1970
+}
+
+func (e *Entry) live() liveKey { return liveKey{e.ID, e.Arrived.UnixNano()} }
+
 // ring holds the last entries.
 type ring struct {
 	entries []Entry
@@ -80,20 +88,20 @@ func (r *ring) add(e Entry) {
 }
 
 // NewJournal returns an empty journal.
-func NewJournal() *Journal { return &Journal{live: make(map[string]*Entry)} }
+func NewJournal() *Journal { return &Journal{live: make(map[liveKey]*Entry)} }
 
 // Begin notes a request that runs or waits from now on.
 func (j *Journal) Begin(e Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.live[e.ID] = &e
+	j.live[e.live()] = &e
 }
 
 // End notes a request's end, whether Begin saw it or not.
 func (j *Journal) End(e Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.live, e.ID)
+	delete(j.live, e.live())
 	if e.Refused {
 		j.refused.add(e)
 	} else {

@@ -26,16 +26,15 @@ type call struct {
 	terms terms
 }
 
-// identify gives the call its id, sends the client's name for it back or else ours, and
-// begins its trace.
+// identify gives the call its id, the client's name for it or else ours, and begins its
+// trace.
 func (c *call) identify() {
-	c.id, c.endpoint = c.ids.Next(), c.route.pattern
+	c.endpoint = c.route.pattern
 	head, answer := &c.ctx.Request.Header, &c.ctx.Response.Header
-	name := c.id
-	if own := head.Peek("X-Request-Id"); edge.IsPlain(own) {
-		name = string(own)
+	if c.name(string(head.Peek("X-Request-Id"))); !c.named {
+		c.id = c.ids.Next()
 	}
-	answer.Set("X-Request-Id", name)
+	answer.Set("X-Request-Id", c.id)
 	if h := c.config.Hooks.StartTrace; h != nil && c.route.infers {
 		c.trace = h(string(head.Peek("Traceparent")), string(head.Peek("Tracestate")))
 		if c.trace.Header != "" {
@@ -68,7 +67,23 @@ func (c *call) refuse(fault *api.Error) {
 }
 
 // model finds the model of the call's path.
-func (c *call) model() *api.Error { return c.use(&c.job, c.route.model, c.route.version) }
+func (c *call) model() *api.Error {
+	if fault := c.isAbout(string(c.ctx.Request.Header.Peek(userHeader))); fault != nil {
+		return fault
+	}
+	fault := c.use(&c.job, c.route.model, c.route.version)
+	c.label(c.ctx.Response.Header.Set)
+	return fault
+}
+
+// settled is the version that answers, now that the body is read: see Server.settle.
+func (c *call) settled() (again bool, fault *api.Error) {
+	again, fault = c.settle(&c.job)
+	answer := &c.ctx.Response.Header
+	answer.Del("X-Weir-Arm")
+	c.label(answer.Set)
+	return again, fault
+}
 
 // score runs the call's prediction and says in the response's header what there is to
 // say of it.

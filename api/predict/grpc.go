@@ -133,13 +133,14 @@ func remoteOf(ctx context.Context) *remote {
 // begin identifies a call's caller and gives the call its id.
 func (g *service) begin(ctx context.Context, method string) (*remote, *api.Error) {
 	r := &remote{Server: g.Server, method: method, head: make(metadata.MD, 4)}
-	r.arrived, r.id, r.endpoint = time.Now(), g.ids.Next(), method
+	r.arrived, r.endpoint = time.Now(), method
 	r.meta, _ = metadata.FromIncomingContext(ctx)
-	name := r.id
-	if own := r.value("x-request-id"); edge.IsPlain([]byte(own)) {
-		name = own
+	if !r.streams() { // the messages of a stream share its metadata
+		r.name(r.value("x-request-id"))
 	}
-	r.head.Set("x-request-id", name)
+	if !r.named {
+		r.id = g.ids.Next()
+	}
 	proof := tenant.Proof{}
 	if p, ok := peer.FromContext(ctx); ok {
 		r.from = p.Addr.String()
@@ -166,7 +167,11 @@ func (g *service) begin(ctx context.Context, method string) (*remote, *api.Error
 }
 
 func (r *remote) infers() bool {
-	return r.method == oip.GRPCInferenceService_ModelInfer_FullMethodName || r.method == oip.GRPCInferenceService_ModelStreamInfer_FullMethodName
+	return r.method == oip.GRPCInferenceService_ModelInfer_FullMethodName || r.streams()
+}
+
+func (r *remote) streams() bool {
+	return r.method == oip.GRPCInferenceService_ModelStreamInfer_FullMethodName
 }
 
 // value is a field of the client's metadata.
@@ -187,6 +192,7 @@ func (g *service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 		resp, fault = r.handle(ctx, req, handler)
 	}
 	r.finish(fault)
+	r.head.Set("x-request-id", r.id)
 	_ = grpc.SetHeader(ctx, r.head) // of a call that has ended there is no header to set
 	if fault == nil {
 		return resp, nil

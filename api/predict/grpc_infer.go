@@ -30,10 +30,20 @@ func (g *service) ModelInfer(ctx context.Context, q *oip.ModelInferRequest) (*oi
 
 // infer reads a request, has it scored and writes the answer.
 func (r *remote) infer(ctx context.Context, q *oip.ModelInferRequest) (*oip.ModelInferResponse, *api.Error) {
+	if !r.named {
+		r.name(q.GetId())
+	}
+	if fault := r.isAbout(r.value(strings.ToLower(userHeader))); fault != nil {
+		return nil, fault
+	}
 	if fault := r.use(&r.job, q.GetModelName(), q.GetModelVersion()); fault != nil {
 		return nil, fault
 	}
 	classes, fault := r.readInfer(q)
+	if fault == nil {
+		_, fault = r.settle(&r.job)
+	}
+	r.label(func(name, value string) { r.head.Set(strings.ToLower(name), value) })
 	if fault != nil {
 		return nil, fault
 	}
@@ -79,6 +89,8 @@ func (r *remote) readInfer(q *oip.ModelInferRequest) (classes []int, fault *api.
 			t.timeoutUs, fault = whole(name, v)
 		case name == "schema":
 			r.p.Schema = v.GetStringParam()
+		case name == "user":
+			fault = r.isAbout(v.GetStringParam())
 		case strings.HasPrefix(name, "sequence_"):
 			fault = unsupportedParameter(name)
 		default:
@@ -254,7 +266,7 @@ func narrowed[T int8 | int16 | uint8 | uint16, W int32 | uint32](t *tensor.Tenso
 
 // writeInfer writes outputs as the request's inputs came: raw, or in typed contents.
 func (r *remote) writeInfer(q *oip.ModelInferRequest, classes []int) (*oip.ModelInferResponse, *api.Error) {
-	answer := &oip.ModelInferResponse{ModelName: r.about.Name, ModelVersion: r.about.Version, Id: q.GetId(),
+	answer := &oip.ModelInferResponse{ModelName: r.about.Name, ModelVersion: r.about.Version, Id: r.answerID(q),
 		Outputs: make([]*oip.ModelInferResponse_InferOutputTensor, len(r.p.Outputs))}
 	for _, n := range r.p.Notes {
 		if answer.Parameters == nil {
@@ -287,6 +299,15 @@ func (r *remote) writeInfer(q *oip.ModelInferRequest, classes []int) (*oip.Model
 		answer.RawOutputContents = append(answer.RawOutputContents, data)
 	}
 	return answer, nil
+}
+
+// answerID is the id in an answer: the request's own. In a stream, which has no header for each answer, it is ours where the message
+// had none.
+func (r *remote) answerID(q *oip.ModelInferRequest) string {
+	if q.GetId() == "" && r.streams() {
+		return r.id
+	}
+	return q.GetId()
 }
 
 // contents are a tensor's elements in the field of their type.
@@ -352,7 +373,7 @@ func (g *service) ModelStreamInfer(stream grpc.BidiStreamingServer[oip.ModelInfe
 		r.finish(fault)
 		if fault != nil {
 			answer.ErrorMessage = fault.Message
-			answer.InferResponse = &oip.ModelInferResponse{Id: q.GetId(), ModelName: q.GetModelName()}
+			answer.InferResponse = &oip.ModelInferResponse{Id: r.answerID(q), ModelName: q.GetModelName()}
 		}
 		if fault != nil && fault.Status == edge.StatusHungUp {
 			return statusOf(fault)

@@ -19,7 +19,8 @@ import (
 
 // job is one predict request, whatever protocol brought it.
 type job struct {
-	id        string // ours, unique
+	id        string // the client's name for the request, or ours: in the answer, in logs, traces and rollouts
+	named     bool   // id is the client's
 	endpoint  string // for hooks
 	caller    tenant.Caller
 	arrived   time.Time
@@ -29,8 +30,11 @@ type job struct {
 	about     *router.Description
 	p         router.Prediction
 	warnings  []string
-	arm       router.Arm // of the rollout that chose the version
-	started   bool       // OnRequestStart has seen it
+	pinned    bool         // the request names its version
+	user      string       // whom the request is about, by what the client says; "": it does not say
+	asker     router.Asker // that the version was last chosen by
+	arm       router.Arm   // of the rollout that chose the version
+	started   bool         // OnRequestStart has seen it
 	parsed    time.Time
 	computed  time.Time // the answer was there
 }
@@ -51,37 +55,6 @@ func (j *job) refusal(id, route string, fault *api.Error) edge.Refusal {
 // isUnknown reports whether there is no such model.
 func isUnknown(err error) bool { return errors.Is(err, router.ErrNoPredictor) }
 
-// use finds the model of the job's request, if its tenant may use it. A model that the
-// tenant may not use does not exist.
-func (s *Server) use(j *job, model, version string) *api.Error {
-	j.asked = model
-	if c, ok := s.config.Models.(router.Chooser); ok && version == "" {
-		version, j.arm = c.Choose(model, j.caller.Tenant.Name, j.id)
-	}
-	predictor, err := s.config.Models.Find(model, version)
-	if err == nil {
-		about := predictor.Describe()
-		if about == nil {
-			return edge.Fault(fmt.Errorf("%w: model %q was never loaded, or no server behind it has told what it takes", inference.ErrUnavailable, model))
-		}
-		if j.caller.Tenant.MayUse(about.Name, model) {
-			j.predictor, j.about = predictor, about
-			return nil
-		}
-		err = fmt.Errorf("%w", router.ErrNoPredictor)
-	}
-	if isUnknown(err) {
-		what := fmt.Sprintf("model %q", model)
-		if version != "" {
-			what += fmt.Sprintf(" of version %q", version)
-		}
-		e := api.Refuse("model_not_found", what+" is not served here, or not to this caller; POST /v2/repository/index lists what is")
-		e.Param = "model"
-		return e
-	}
-	return edge.Fault(err)
-}
-
 // predict reserves what the job's rows cost, has them scored and settles. remaining is
 // told what the caller has left, where there are limits.
 func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remaining, bool)) *api.Error {
@@ -94,7 +67,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	defer s.running.Leave()
 	t := j.caller.Tenant
 	p := &j.p
-	p.ID, p.Tenant, p.Weight, p.Speaker = j.id, t.Name, t.Weight, s.config.Callers.Speaker(t)
+	p.ID, p.Arm, p.Tenant, p.Weight, p.Speaker = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.Speaker(t)
 	rows := p.Inputs[0].Rows()
 	grant, fault := s.reserve(j, rows, remaining)
 	if fault != nil {
@@ -119,6 +92,9 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 			hooks.OnDisconnect(j.about.Name)
 		}
 	} else {
+		if j.arm.Name != "" {
+			p.Notes = append(p.Notes, router.Note{Name: "arm", Value: j.arm.Name})
+		}
 		finish.Reasons = []inference.FinishReason{inference.FinishStop}
 		finish.Admitted, finish.Compute = j.parsed.Add(p.Waited), p.Computed
 	}

@@ -87,6 +87,15 @@ func (c *call) predictV1() *api.Error {
 	if fault := r.read(); fault != nil {
 		return fault
 	}
+	again, fault := c.settled()
+	if again && fault == nil {
+		c.p.Inputs, c.warnings = nil, nil
+		r = readerV1{scanner: scanner{b: body}, job: &c.job, strict: c.config.Strict}
+		fault = r.read()
+	}
+	if fault != nil {
+		return fault
+	}
 	if fault := c.score(); fault != nil {
 		return fault
 	}

@@ -211,6 +211,13 @@ func (c *call) inferV2() *api.Error {
 	if fault := r.split(body, c.ctx.Request.Header.Peek(headerLength)); fault != nil {
 		return fault
 	}
+	if c.id != r.name && !c.named {
+		c.job.name(r.name)
+		c.ctx.Response.Header.Set("X-Request-Id", c.id)
+	}
+	if _, fault := c.settled(); fault != nil {
+		return fault
+	}
 	if fault := c.score(); fault != nil {
 		return fault
 	}

@@ -108,6 +108,11 @@ func (r *readerV2) parameters() *api.Error {
 			r.terms.timeoutUs, fault = r.count(key)
 		case "schema":
 			r.p.Schema, fault = r.str(key)
+		case "user":
+			var user string
+			if user, fault = r.str(key); fault == nil {
+				fault = r.isAbout(user)
+			}
 		default:
 			if strings.HasPrefix(key, "sequence_") {
 				return unsupportedParameter(key)

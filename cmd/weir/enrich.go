@@ -154,8 +154,8 @@ func (w *enriched) Find(name, version string) (router.Predictor, error) {
 }
 
 // Choose implements router.Chooser.
-func (w *enriched) Choose(model, tenant, request string) (version string, arm router.Arm) {
-	return w.config.rollouts.chooseClassic(model, tenant, request)
+func (w *enriched) Choose(model string, by router.Asker) (version string, arm router.Arm) {
+	return w.config.rollouts.chooseClassic(model, by)
 }
 
 // close writes what the logs hold and ends the connections.

@@ -137,9 +137,9 @@ func (e *evaluation) join(log, labels *predictions.Table) (quality.Data, joinedR
 	ids, last := keysOf(log), map[rowKey]int{}
 	for i, k := range ids {
 		last[k] = i
-		if k.row > 0 && !labels.Has(predictions.ColumnRow) {
-			return quality.Data{}, joinedRows{}, fmt.Errorf("request %q has several rows: the labels need a column %q, counted from 0", k.id, predictions.ColumnRow)
-		}
+	}
+	if err := e.checkRows(ids, labels); err != nil {
+		return quality.Data{}, joinedRows{}, err
 	}
 	data := quality.Data{Scores: make([][]float64, len(scores))}
 	for _, name := range e.slices {
@@ -254,6 +254,23 @@ func keysOf(t *predictions.Table) []rowKey {
 		}
 	}
 	return keys
+}
+
+// checkRows refuses a label that does not say which of several rows of its request it is of.
+func (e *evaluation) checkRows(log []rowKey, labels *predictions.Table) error {
+	several := map[string]bool{}
+	for _, k := range log {
+		if k.row > 0 {
+			several[k.id] = true
+		}
+	}
+	values, rows := labels.Numbers[e.label], labels.Numbers[predictions.ColumnRow]
+	for i, k := range keysOf(labels) {
+		if several[k.id] && !math.IsNaN(values[i]) && (rows == nil || math.IsNaN(rows[i])) {
+			return fmt.Errorf("request %q has several rows: its labels need the column %q, counted from 0", k.id, predictions.ColumnRow)
+		}
+	}
+	return nil
 }
 
 // truth reads the labels.

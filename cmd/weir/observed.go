@@ -244,7 +244,7 @@ func (o *enrichedModel) count(rows *feature.Rows, scores []float64) {
 }
 
 func (o *enrichedModel) batch(p *router.Prediction, rows *feature.Rows, scores []float64) predictions.Batch {
-	b := predictions.Batch{ID: p.ID, Tenant: p.Tenant, At: time.Now(), Rows: rows.Len(), Outputs: scores}
+	b := predictions.Batch{ID: p.ID, Tenant: p.Tenant, Arm: p.Arm, At: time.Now(), Rows: rows.Len(), Outputs: scores}
 	features := rows.Manifest().Features
 	b.Numbers = make([]float64, 0, rows.Len()*len(features))
 	for row := range rows.Len() {

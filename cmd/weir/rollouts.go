@@ -483,11 +483,11 @@ func (r *rollouts) figures() []telemetry.Rollout {
 }
 
 // chooseClassic decides for a classical model: by a rollout, or what the last one has left.
-func (r *rollouts) chooseClassic(model, tenant, request string) (version string, arm router.Arm) {
+func (r *rollouts) chooseClassic(model string, by router.Asker) (version string, arm router.Arm) {
 	if r == nil {
 		return "", arm
 	}
-	if d, ok := r.control.Choose(model, tenant, "", request); ok {
+	if d, ok := r.control.Choose(model, by.Tenant, by.User, by.Request); ok {
 		return d.Version, armOf(d)
 	}
 	r.mu.Lock()

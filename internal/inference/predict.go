@@ -17,6 +17,7 @@ type Description struct {
 	MaxRows  int                 // the most rows of one request
 
 	Optional []tensor.Spec // inputs that a request may leave out, because features have other sources
+	Entity   []string      // inputs that name whom a row is about; nil: none do
 	Schema   string        // hash of the features' names, types and order; "": the model has no manifest
 }
 
@@ -32,6 +33,7 @@ type Prediction struct {
 	Speaker func(now time.Time) string // tells another weir who calls, anew for each attempt; nil: nobody is told
 
 	ID     string // of the request, as logs and the client know it
+	Arm    string // of the rollout that chose the version, as clients read it; "": of none
 	Schema string // Description.Schema that the client built its rows for; "": it does not say
 
 	Inputs  []tensor.Tensor

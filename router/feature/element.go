@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strconv"
 
 	"weir/internal/inference"
 	"weir/internal/tensor"
@@ -30,51 +29,15 @@ func element(t *tensor.Tensor, i int) (Value, error) {
 		}
 		return IntOf(int64(binary.LittleEndian.Uint64(at))), nil //nolint:gosec // just checked
 	default:
-		if n, whole := integer(t.Type, at); whole {
+		if n, whole := tensor.Integer(t.Type, at); whole {
 			return IntOf(n), nil
 		}
 		return Value{}, fmt.Errorf("input %q is %v; features are sent as FP32, FP64, integers, BOOL or BYTES", t.Name, t.Type)
 	}
 }
 
-// integer reads a whole number of at most 64 bits; a Uint64 above them wraps.
-func integer(t tensor.Type, at []byte) (n int64, whole bool) {
-	switch t {
-	case tensor.Int8:
-		return int64(int8(at[0])), true //nolint:gosec // the type's own bits
-	case tensor.Uint8:
-		return int64(at[0]), true
-	case tensor.Int16:
-		return int64(int16(binary.LittleEndian.Uint16(at))), true //nolint:gosec // the type's own bits
-	case tensor.Uint16:
-		return int64(binary.LittleEndian.Uint16(at)), true
-	case tensor.Int32:
-		return int64(int32(binary.LittleEndian.Uint32(at))), true //nolint:gosec // the type's own bits
-	case tensor.Uint32:
-		return int64(binary.LittleEndian.Uint32(at)), true
-	case tensor.Int64, tensor.Uint64:
-		return int64(binary.LittleEndian.Uint64(at)), true //nolint:gosec // the type's own bits
-	default:
-		return 0, false
-	}
-}
-
-// isInteger reports whether integer reads the type.
+// isInteger reports whether tensor.Integer reads the type.
 func isInteger(t tensor.Type) bool { return t >= tensor.Uint8 && t <= tensor.Int64 }
-
-// keyText is a part of an id; integers are in decimal.
-func keyText(t *tensor.Tensor, row int) string {
-	if t.Type == tensor.Bytes {
-		return string(t.Strings[row])
-	}
-	size := t.Type.Size()
-	at := t.Data[row*size : (row+1)*size]
-	n, _ := integer(t.Type, at)
-	if t.Type == tensor.Uint64 {
-		return strconv.FormatUint(uint64(n), 10) //nolint:gosec // the type's own bits
-	}
-	return strconv.FormatInt(n, 10)
-}
 
 // wellFormed checks that a tensor holds what its shape says.
 func wellFormed(t *tensor.Tensor) error {

@@ -352,7 +352,7 @@ func (s *session) entities(e int, list []*wanted) []*wanted {
 		parts := make([]string, len(entity.Keys))
 		name := strconv.AppendInt(nil, int64(e), 10)
 		for i, t := range s.ids[e] {
-			parts[i] = keyText(t, row)
+			parts[i], _ = t.Text(row) // key saw to the type
 			name = append(strconv.AppendInt(append(name, ':'), int64(len(parts[i])), 10), ':')
 			name = append(name, parts[i]...)
 		}

@@ -46,6 +46,11 @@ func NewPredictor(inner router.Predictor, m *Manifest, online *Online, observe O
 		}
 	}
 	p.about.Schema = m.Schema()
+	if len(m.Entities) > 0 {
+		for _, k := range m.Entities[0].Keys {
+			p.about.Entity = append(p.about.Entity, k.Input)
+		}
+	}
 	p.about.Inputs, p.about.Optional = m.inputs(join.matrix, about.Inputs)
 	p.pool.New = func() any { return new(Rows) }
 	return p, nil

@@ -29,6 +29,7 @@ const (
 	ColumnTenant    = "tenant"
 	ColumnModel     = "model"
 	ColumnVersion   = "version"
+	ColumnArm       = "arm" // of the rollout that chose the version; empty: of none
 	ColumnDefaulted = "defaulted"
 
 	// FeaturePrefix and OutputPrefix begin the names of the other columns.
@@ -55,7 +56,7 @@ func newLayout(c *Config) (*layout, error) {
 	repeated := func() parquet.Node { return parquet.Encoded(parquet.String(), &parquet.RLEDictionary) }
 	group := parquet.Group{
 		ColumnID: parquet.String(), ColumnRow: parquet.Int(32), ColumnTime: parquet.Timestamp(parquet.Millisecond),
-		ColumnTenant: repeated(), ColumnModel: repeated(), ColumnVersion: repeated(), ColumnDefaulted: repeated(),
+		ColumnTenant: repeated(), ColumnModel: repeated(), ColumnVersion: repeated(), ColumnArm: repeated(), ColumnDefaulted: repeated(),
 	}
 	add := func(name string, node parquet.Node) error {
 		if _, taken := group[name]; taken {
@@ -120,6 +121,7 @@ func (l *layout) row(b *Batch, i int, into parquet.Row) parquet.Row {
 	text(ColumnTenant, b.Tenant)
 	text(ColumnModel, l.config.Model)
 	text(ColumnVersion, l.config.Version)
+	text(ColumnArm, b.Arm)
 	defaulted := ""
 	if b.Defaulted != nil {
 		defaulted = b.Defaulted[i]

@@ -52,6 +52,7 @@ type Config struct {
 type Batch struct {
 	ID        string // of the request: labels are joined by it and the row's number
 	Tenant    string
+	Arm       string // of the rollout that chose the version
 	At        time.Time
 	Rows      int
 	Numbers   []float64 // of the features that are no strings, in their order
@@ -144,7 +145,7 @@ func (l *Log) Add(b Batch) {
 }
 
 func (b *Batch) size() int {
-	n := 128 + len(b.ID) + len(b.Tenant) + 8*(len(b.Numbers)+len(b.Outputs))
+	n := 128 + len(b.ID) + len(b.Tenant) + len(b.Arm) + 8*(len(b.Numbers)+len(b.Outputs))
 	for _, list := range [][]string{b.Texts, b.Defaulted} {
 		for _, t := range list {
 			n += 16 + len(t)

@@ -178,9 +178,9 @@ func parseCSV(from io.Reader) (*Table, error) {
 		}
 	}
 	for i, name := range t.Names {
-		if numbers := allNumbers(columns[i]); numbers != nil {
-			t.Numbers[name] = numbers
-		} else {
+		numbers := allNumbers(columns[i])
+		if t.Numbers[name] = numbers; numbers == nil || name == ColumnID && !slices.Equal(t.Text(name), columns[i]) {
+			delete(t.Numbers, name) // also ids such as 007, which a number would not give back
 			t.Texts[name] = columns[i]
 		}
 	}
