@@ -90,6 +90,8 @@ type Model struct {
 	Path         string   // a GGUF file; empty is the embedded model
 	Engine       string   // one of Engines
 	ChatTemplate string   // a file or the name of a format; empty: the model's own
+	Calls        string   // the form of tool calls by name; empty: as the template shows
+	Thoughts     string   // the form of thoughts, the same
 	ServedNames  []string // the first is the model's id, the rest are aliases; none: the file's name
 	Prompts      []string // of a text encoder, each NAME=TEXT; see TaskPrompts
 	Safety       string   // name of a policy, or NoPolicy; empty: that of the version, if it has one
@@ -338,6 +340,12 @@ func settings(c *Config) []Setting {
 		{Key: "model.chat_template", Flag: "chat-template",
 			Usage:   "chat template: a file, or chatml, gemma, llama2, llama3 or zephyr; empty is the model's own",
 			binding: bindText(&c.Model.ChatTemplate, "a path or a name", anyText)},
+		{Key: CallsKey, Flag: "tool-call-parser",
+			Usage:   "how the model writes tool calls: hermes, llama3_json, qwen3_coder, … (a wrong name lists all); empty is as the chat template shows",
+			binding: bindText(&c.Model.Calls, "a name", anyText)},
+		{Key: ThoughtsKey, Flag: "reasoning-parser",
+			Usage:   "how the model marks its thoughts: deepseek_r1, qwen3, mistral, … or none (a wrong name lists all); empty is as the chat template shows",
+			binding: bindText(&c.Model.Thoughts, "a name", anyText)},
 		{Key: "model.served_model_name", Flag: "served-model-name",
 			Usage:   "model id in the API; repeat for aliases (default: the file's name)",
 			binding: bindList(&c.Model.ServedNames, "a name")},

@@ -69,16 +69,18 @@ var LoadTimes = []string{LoadAtStartup, LoadLazily, LoadNever}
 // Policies are the values of ServedModel.Policy.
 var Policies = []string{"prefix", "least_load", "power_of_two", "round_robin", "consistent_hash"}
 
-// Keys of Model.ChatTemplate and Model.Engine.
+// Keys of Model's settings that records of the list have, too.
 const (
 	ChatTemplateKey = "model.chat_template"
+	CallsKey        = "model.tool_call_parser"
+	ThoughtsKey     = "model.reasoning_parser"
 	ModelEngineKey  = "model.engine"
 )
 
 // modelKeys are the settings that a record may have for itself, under the last part of
 // their keys.
 var modelKeys = []string{
-	ModelEngineKey, ChatTemplateKey, "model.embedding_prompts",
+	ModelEngineKey, ChatTemplateKey, CallsKey, ThoughtsKey, "model.embedding_prompts",
 	"engine.fine_activations", "engine.encoder_dtype", "engine.kv_cache_memory_bytes", "engine.kv_cache_dtype", "engine.block_size", "engine.check_tensors", "engine.speculative_ngram",
 	"scheduler.max_model_len", "scheduler.max_num_seqs", "scheduler.max_num_batched_tokens", "scheduler.itl_target_ms",
 	"scheduler.long_prefill_token_threshold", "scheduler.max_num_queued_reqs", "scheduler.max_num_queued_tokens",
@@ -135,6 +137,12 @@ func (c Config) ServedModels() []ServedModel {
 		}
 		if c.Model.ChatTemplate != "" {
 			m.Settings = append(m.Settings, ModelSetting{ChatTemplateKey, c.Model.ChatTemplate})
+		}
+		if c.Model.Calls != "" {
+			m.Settings = append(m.Settings, ModelSetting{CallsKey, c.Model.Calls})
+		}
+		if c.Model.Thoughts != "" {
+			m.Settings = append(m.Settings, ModelSetting{ThoughtsKey, c.Model.Thoughts})
 		}
 		for _, p := range c.Model.Prompts {
 			m.Settings = append(m.Settings, ModelSetting{"model.embedding_prompts", p})
@@ -326,6 +334,8 @@ const modelsSample = `
 #     tokenizer: /models/chat.gguf # of a model that replicas compute: its prompts are counted exactly and named by the replicas' block hashes
 #     engine: native # llamacpp: for architectures that native does not know, in builds with llama.cpp
 #     chat_template: llama3
+#     tool_call_parser: llama3_json # default: as the template shows
+#     reasoning_parser: none # default: as the template shows
 #     embedding_prompts: ["query=search_query: "]
 #     max_model_len: 8192
 #     max_num_seqs: 32

@@ -46,6 +46,7 @@ type Model struct {
 	finished     map[string]prometheus.Counter // children of success, by reason
 	rejections   *prometheus.CounterVec
 	disconnects  prometheus.Counter
+	unreadable   prometheus.Counter
 	classes      classMetrics
 
 	about   []prometheus.Collector // what describes the version that answers
@@ -168,6 +169,10 @@ func newModel(maxModelLen int) *Model {
 		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "vllm:admission_rejections_total", Help: "Requests refused before they were queued, by reason.",
 		}, []string{"reason"}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_unreadable_tool_calls_total",
+			Help: "Tool calls of answers that could not be read to their end; what was not read of them is told as text.",
+		}),
 		disconnects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_client_disconnects_total", Help: "Clients that hung up on a running request.",
 		}),
@@ -188,7 +193,7 @@ func newModel(maxModelLen int) *Model {
 func (m *Model) ofRequests() []prometheus.Collector {
 	return append(m.classes.collectors(), []prometheus.Collector{
 		m.firstToken, m.perToken, m.endToEnd, m.decode, m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.computed,
-		m.success, m.rejections, m.disconnects,
+		m.success, m.rejections, m.disconnects, m.unreadable,
 	}...)
 }
 
@@ -320,6 +325,13 @@ func (m *Model) CountFinish(reason string) {
 func (m *Model) CountDisconnect() {
 	if m != nil {
 		m.disconnects.Inc()
+	}
+}
+
+// CountUnreadable counts tool calls that could not be read to their end.
+func (m *Model) CountUnreadable(calls int) {
+	if m != nil && calls > 0 {
+		m.unreadable.Add(float64(calls))
 	}
 }
 

@@ -105,6 +105,7 @@ type RequestFinish struct {
 	LastToken    time.Time
 	Finished     time.Time
 	Moderated    *moderation.Report // what the model's policy found in the request and its answer; nil: nothing was looked for
+	Unreadable   int                // calls of which not everything could be read, and was told as text
 	Empty        bool               // the answer is whole and has no text
 	Refuses      bool               // the answer says that it does not do what was asked; of arms only
 	Texts        *Texts             // of a tenant with LogPrompts; of others nil

@@ -34,6 +34,8 @@ type reader struct {
 	arguments []byte       // of calls
 	input     *customInput // of the call that came last; nil: it has arguments
 
+	repeats *repeats // nil: calls are told as they come
+
 	reasoned int // tokens of thoughts
 
 	doubtful []tokenRecord // logprobs of tokens of which it is not known yet whether they are content
@@ -69,7 +71,7 @@ func newReader(r *reading, bound bool) *reader {
 	}
 	o := r.options
 	o.Bound = bound
-	return &reader{reading: r, parser: r.family.NewParser(o)}
+	return &reader{reading: r, parser: r.family.NewParser(o), repeats: newRepeats(r)}
 }
 
 // letters are those of ids that servers make up for calls.
@@ -161,7 +163,7 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 		case p.Repaired && cut: // what was held back of a call, and what completes it
 		default:
 			c.settleText(nil)
-			if r.readCall(p); p.Kind == family.CallEnd && !r.options.Choice.Parallel && !cut {
+			if over := r.tell(p); over && !cut {
 				c.finish = inference.FinishStop
 				return true
 			}
@@ -187,6 +189,19 @@ func (c *choice) settleText(rest []byte) {
 	c.text = c.stop.flush(c.text)
 	c.certain(before)
 	c.disbelieve(rest)
+}
+
+// tell takes in a part of a call, and reports whether the answer has ended with it: with its only call, or with one that it has made before.
+func (r *reader) tell(p *family.Part) (over bool) {
+	if r.repeats == nil {
+		r.readCall(p)
+		return p.Kind == family.CallEnd && !r.options.Choice.Parallel
+	}
+	parts, again := r.repeats.pass(p)
+	for i := range parts {
+		r.readCall(&parts[i])
+	}
+	return again
 }
 
 // readCall takes in a part of a call.
@@ -241,6 +256,14 @@ func (c *choice) closeReading(hidden bool, reason inference.FinishReason) (compl
 // called reports whether a choice that has ended has called tools.
 func (c *choice) called() bool {
 	return c.reader != nil && c.finish == inference.FinishStop && c.reader.parser.Calls() > 0
+}
+
+// unreadable is how many calls could not be read to their end.
+func (c *choice) unreadable() int {
+	if c.reader == nil {
+		return 0
+	}
+	return c.reader.parser.Unreadable()
 }
 
 // hasNews reports whether there is something to take but the end.

@@ -351,6 +351,7 @@ func (g *generation) end() {
 	g.result.Moderated = g.job.moderated
 	g.result.Admitted = g.admitted()
 	for _, c := range g.choices {
+		g.result.Unreadable += c.unreadable()
 		reason := c.finish
 		if reason == inference.FinishNone {
 			reason = inference.FinishCancelled

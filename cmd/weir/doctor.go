@@ -133,7 +133,7 @@ func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer)
 	d.Model = &modelHealth{Name: c.Model.Name(), Path: c.Model.Path}
 	d.checkModel(f, o, measured)
 	if d.Model.Runs {
-		d.checkText(f, c.Model.ChatTemplate)
+		d.checkText(f, c.Model)
 	}
 	return d, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
@@ -103,7 +104,7 @@ func (d *diagnosis) checkFit(i llm.Info) {
 
 // checkText finds out whether a server could tokenise text and render chats, with
 // the template of --chat-template or, where that is empty, the model's own.
-func (d *diagnosis) checkText(f *gguf.File, choice string) {
+func (d *diagnosis) checkText(f *gguf.File, c configs.Model) {
 	t, err := tokenizer.New(f.Value)
 	if err != nil {
 		d.Model.Runs, d.Model.WhyNot = false, err.Error()
@@ -112,7 +113,7 @@ func (d *diagnosis) checkText(f *gguf.File, choice string) {
 	if d.Model.Engine != nil && d.Model.Engine.Embeds {
 		return // it has no template
 	}
-	chosen, err := chooseTemplate(choice, f, t)
+	chosen, err := chooseTemplate(c, f, t)
 	switch {
 	case err != nil:
 		d.Model.Runs, d.Model.WhyNot = false, err.Error()

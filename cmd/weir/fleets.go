@@ -138,7 +138,7 @@ func newPromptReader(c configs.Config, m configs.ServedModel) (*promptReader, er
 	if r.tokenizer, err = tokenizer.New(f.Value); err != nil {
 		return nil, wrong(err)
 	}
-	if r.template, err = chooseTemplate(c.ForModel(m).Model.ChatTemplate, f, r.tokenizer); err != nil {
+	if r.template, err = chooseTemplate(c.ForModel(m).Model, f, r.tokenizer); err != nil {
 		return nil, wrong(err)
 	}
 	return r, nil

@@ -197,14 +197,14 @@ func inspect(c configs.Config) (*report, error) {
 	} else {
 		r.Engine = newEngineReport(info)
 	}
-	r.checkText(f, c.Model.ChatTemplate)
+	r.checkText(f, c.Model)
 	r.Supported = r.WhyNot == ""
 	return r, nil
 }
 
 // checkText notes whether weir can tokenise text for the model, and render chats
 // with the template of --chat-template or, where that is empty, the model's own.
-func (r *report) checkText(f *gguf.File, choice string) {
+func (r *report) checkText(f *gguf.File, c configs.Model) {
 	t, err := tokenizer.New(f.Value)
 	if err != nil {
 		r.WhyNoChat = err.Error()
@@ -216,13 +216,13 @@ func (r *report) checkText(f *gguf.File, choice string) {
 		r.WhyNoChat = "it embeds texts and writes none"
 		return
 	}
-	chosen, err := chooseTemplate(choice, f, t)
+	chosen, err := chooseTemplate(c, f, t)
 	if err != nil { // serve would not start
 		r.WhyNoChat = err.Error()
 		r.WhyNot = cmp.Or(r.WhyNot, r.WhyNoChat)
 		return
 	}
-	if choice != "" {
+	if choice := c.ChatTemplate; choice != "" {
 		chosen.note = cmp.Or(chosen.note, "with --chat-template "+choice)
 	}
 	if r.Chats = chosen.Template != nil; !r.Chats {

@@ -182,7 +182,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 	if info, err := llm.Describe(f, opts); err == nil && info.Embeds {
 		return m, m.openEncoder(c, f, opts, hooks)
 	}
-	if m.template, err = chooseTemplate(c.Model.ChatTemplate, f, m.tokenizer); err != nil {
+	if m.template, err = chooseTemplate(c.Model, f, m.tokenizer); err != nil {
 		return nil, err
 	}
 	if onLlamaCpp(c) {

@@ -72,6 +72,7 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 func isTimed(r *edge.RequestStart) bool { return r.Class != inference.Batch }
 
 func observeFinish(m *telemetry.Model, f edge.RequestFinish) {
+	m.CountUnreadable(f.Unreadable)
 	observeClass(m, &f)
 	if refused := len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest; refused {
 		m.CountRejection(f.Code)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"weir/configs"
 	"weir/engine/gguf"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -112,10 +113,10 @@ func ownTemplate(f *gguf.File, t *tokenizer.Tokenizer) template {
 	return out
 }
 
-// chooseTemplate prefers the operator's choice.
-func chooseTemplate(choice string, f *gguf.File, t *tokenizer.Tokenizer) (template, error) {
+// chooseTemplate prefers the operator's choice, of the template and of the forms of calls and thoughts.
+func chooseTemplate(c configs.Model, f *gguf.File, t *tokenizer.Tokenizer) (template, error) {
 	var out template
-	if choice == "" {
+	if choice := c.ChatTemplate; choice == "" {
 		out = ownTemplate(f, t)
 	} else {
 		var err error
@@ -123,8 +124,12 @@ func chooseTemplate(choice string, f *gguf.File, t *tokenizer.Tokenizer) (templa
 			return template{}, err
 		}
 	}
-	if out.Template != nil {
-		out.family = family.Detect(out.Template)
+	if out.Template == nil {
+		return out, nil
+	}
+	var err error
+	if out.family, err = family.Named(out.Template, c.Calls, c.Thoughts); err != nil {
+		return template{}, fmt.Errorf("--tool-call-parser and --reasoning-parser: %w", err)
 	}
 	return out, nil
 }

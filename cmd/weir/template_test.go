@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/configs"
 	"weir/engine/gguf"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -71,7 +72,7 @@ func TestChatTemplateChoice(t *testing.T) {
 		{name: "chosen one is a folder", choice: t.TempDir(), why: "not a regular file"},
 	} {
 		f, tok := vocabularyFile(t, tc.own, tc.tokens...)
-		got, err := chooseTemplate(tc.choice, f, tok)
+		got, err := chooseTemplate(configs.Model{ChatTemplate: tc.choice}, f, tok)
 		if err == nil {
 			err = got.why
 		}
@@ -89,6 +90,40 @@ func TestChatTemplateChoice(t *testing.T) {
 			EOSToken: "</s>"})
 		if err != nil || chat.Text(spans) != tc.text {
 			t.Errorf("%s: rendered %q, %v, want %q", tc.name, chat.Text(spans), err, tc.text)
+		}
+	}
+}
+
+// TestFormsOfCallsAndThoughtsAreNamedByHand: names of vLLM's, too; a wrong one lists those that there are.
+func TestFormsOfCallsAndThoughtsAreNamedByHand(t *testing.T) {
+	const own = `{{ messages[0].content }}<think></think>{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}`
+	f, tok := vocabularyFile(t, own)
+	for _, tc := range []struct {
+		calls, thoughts string
+		family, end     string
+		thinks          bool
+		why             string
+	}{
+		{family: "hermes", end: "</think>", thinks: true},
+		{calls: "llama3_json", family: "llama3", end: "</think>", thinks: true},
+		{calls: "glm4", thoughts: "none", family: "glm4"},
+		{thoughts: "mistral", family: "hermes", end: "[/THINK]", thinks: true},
+		{calls: "openai", family: "harmony", end: "<|end|>", thinks: true},
+		{calls: "lama", why: `no form of calls is called "lama"; there are apertus,`},
+		{thoughts: "o1", why: `no form of thoughts is called "o1"; there are apertus,`},
+	} {
+		got, err := chooseTemplate(configs.Model{Calls: tc.calls, Thoughts: tc.thoughts}, f, tok)
+		if tc.why != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.why) || !strings.Contains(err.Error(), "--tool-call-parser") {
+				t.Errorf("%+v: %v", tc, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, end := got.family.ThoughtMarkers(); got.family.Name != tc.family || end != tc.end || got.family.Thinks != tc.thinks {
+			t.Errorf("%+v: %s, %q, %v", tc, got.family.Name, end, got.family.Thinks)
 		}
 	}
 }

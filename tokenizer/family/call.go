@@ -197,8 +197,7 @@ func (p *Parser) bareHead(final bool) bool {
 	case more:
 		return false
 	case bad:
-		p.take(Content, p.skip)
-		p.state = (*Parser).content
+		p.state = p.unmarked()
 		return true
 	default:
 	}

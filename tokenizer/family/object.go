@@ -245,6 +245,9 @@ func (p *Parser) namesTool(rest []byte, final bool) status {
 		if !ok || !o.byte(':') {
 			return o.failed(final)
 		}
+		if key == "function" && o.peek() && o.src[o.n] == '{' {
+			return p.namesTool(rest[o.n:], final)
+		}
 		name, ok := o.text()
 		if !ok {
 			return o.failed(final)

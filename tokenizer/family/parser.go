@@ -34,6 +34,8 @@ type Parser struct {
 	skip      int                              // white space in front of the opener that a head is read from
 	inThought bool
 	after     bool // a thought or a call has just ended: white space is dropped
+	said      bool // text was given
+	whole     bool // the answer was calls and nothing else, which only its end showed
 	// unreadable counts the calls of which not everything could be read.
 	unreadable int
 	unread     bool // the answer has ended inside the head of a call: what is left are pieces of it
@@ -88,7 +90,7 @@ func (p *Parser) Close(dst []Part) []Part {
 	p.state = (*Parser).ended
 	for i := range p.parts[len(dst):] {
 		part := &p.parts[len(dst)+i]
-		part.Repaired = part.Kind >= CallStart
+		part.Repaired = part.Kind >= CallStart && !p.whole
 	}
 	return p.given()
 }
@@ -118,6 +120,7 @@ func (p *Parser) rest() []byte { return p.buf[p.at:] }
 // take gives the next n bytes as text.
 func (p *Parser) take(k Kind, n int) {
 	if n > 0 {
+		p.said = p.said || k == Content
 		p.parts = append(p.parts, Part{Kind: k, Bytes: p.buf[p.at : p.at+n : p.at+n], Begun: p.unread})
 		p.at += n
 	}
@@ -155,12 +158,21 @@ func (p *Parser) lead(final bool) bool {
 			return s == done
 		}
 	}
-	p.state = (*Parser).content
+	p.state = p.unmarked()
 	if p.calls != nil && p.calls.bare != nil {
 		p.skip, p.retry = n, 0
 		p.state = (*Parser).bareHead
 	}
 	return true
+}
+
+// unmarked is the state where text begins, and calls without markers might.
+func (p *Parser) unmarked() func(*Parser, bool) bool {
+	if p.calls != nil && !p.said && p.index == 0 && p.family.showsObjects() {
+		p.retry = 0
+		return (*Parser).wholeAnswer
+	}
+	return (*Parser).content
 }
 
 // leftover reads what may follow a call and is no text: closing markers, and stray brackets.

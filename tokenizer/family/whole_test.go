@@ -1,0 +1,90 @@
+package family
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestCallsWithoutMarkers are whole answers of calls as JSON, which small models write without the markers that their template asks for.
+func TestCallsWithoutMarkers(t *testing.T) {
+	const (
+		call    = `{"name": "get_weather", "arguments": {"city": "Ulm"}}`
+		weather = `C(get_weather {"city": "Ulm"})`
+	)
+	for in, want := range map[string]string{
+		call:                                  weather,
+		"\n" + call + "\n":                    weather,
+		"```json\n" + call + "\n```":          weather,
+		"```\n" + call + "\n```\n":            weather,
+		"[" + call + ", " + call + "]":        weather + weather,
+		"```json\n[" + call + "]\n```":        weather,
+		call + "\n" + call:                    weather + weather,
+		"<think>hm</think>\n" + call:          "R(hm)" + weather,
+		`{"name": "noop"}`:                    "C(noop {})",
+		`{"name": "sum", "parameters": "{}"}`: "C(sum {})",
+		`{"type": "function", "function": {"name": "noop", "arguments": {}}}`: `C(noop {})`,
+		`{"name": "get_weather", "arguments": {}}`:                            "", // city is missing
+		`{"name": "get_weather", "arguments": {"city": 5}}`:                   "",
+		`{"name": "get_weather", "description": "Weather."}`:                  "",
+		`{"name": "nope", "arguments": {}}`:                                   "",
+		`{"city": "Ulm"}`:                                                     "",
+		"Sure:\n" + call:                                                      "",
+		call + "\nThis is the call.":                                          "",
+		"```json\n" + call + "\n```\nDone.":                                   "",
+		"[" + call + ", 5]":                                                   "",
+		"```python\nprint(1)\n```":                                            "",
+		"[1, 2]":                                                              "",
+		`{"name": "get_weather", "arguments": {"city": "U`:                    "",
+	} {
+		for _, name := range []string{"generic", "hermes", "mistral", "nemotron"} {
+			f := named(t, name)
+			if want == "" {
+				want = "T(" + in + ")"
+			}
+			if got := show(checkSplits(t, f, auto(), in)); got != want {
+				t.Errorf("%s: %q\n got %s\nwant %s", name, in, got, want)
+			}
+		}
+	}
+}
+
+// A family whose template shows no JSON calls, and a request that may not call, have such an answer as text.
+func TestJSONAnswersStayText(t *testing.T) {
+	const call = `{"name": "noop", "arguments": {}}`
+	none, named1 := auto(), auto()
+	none.Choice.Mode = None
+	named1.Choice.Names = []string{"sum"}
+	for _, c := range []struct {
+		family string
+		o      Options
+	}{{"glm4", auto()}, {"lfm2", auto()}, {"hermes", none}, {"hermes", named1}} {
+		if got := show(checkSplits(t, named(t, c.family), c.o, call)); got != "T("+call+")" {
+			t.Errorf("%s: %s", c.family, got)
+		}
+	}
+}
+
+// A stream waits only while the answer may still be a call.
+func TestJSONTextStreamsOnceItIsNoCall(t *testing.T) {
+	for in, held := range map[string]bool{
+		"{\"na": true, `{"name": "noop", "arg`: true, "```js": true, "[": true,
+		`{"city"`: false, `{"name": "nope"`: false, "Hi": false, "[1": false, "```json\n[1": false,
+	} {
+		p := named(t, "hermes").NewParser(auto())
+		if parts := p.Append(nil, []byte(in), false); len(parts) == 0 != held {
+			t.Errorf("%q: held back is %v, want %v", in, len(parts) == 0, held)
+		}
+	}
+}
+
+// An answer that its length cuts right behind such a call has it, and one that is cut inside has neither call nor half of one as text.
+func TestCutJSONCalls(t *testing.T) {
+	const call = `{"name": "noop", "arguments": {}}`
+	f := named(t, "hermes")
+	if got := show(cutShort(f, auto(), call)); got != "C(noop {})" {
+		t.Error(got)
+	}
+	if got := cutShort(f, auto(), call[:25]); slices.ContainsFunc(got, func(p joined) bool { return p.Text != "" }) {
+		t.Error(show(got))
+	}
+}
