@@ -330,73 +330,83 @@ func settings(c *Config) []Setting {
 		{Key: "response_cache.max_age", Flag: "response-cache-max-age",
 			Usage:   "time after which an answer leaves the response cache",
 			binding: bindDuration(&c.API.ResponseCache.MaxAge, time.Second, 366*24*time.Hour)},
+	}
+	return slices.Concat(list, modelSettings(&c.Model), engineSettings(&c.Engine), registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), filesSettings(c), quotaSettings(c), telemetrySettings(c))
+}
 
+// modelSettings are those of what is served and under which names.
+func modelSettings(m *Model) []Setting {
+	return []Setting{
 		{Key: "model.path", Flag: "model", Usage: "GGUF file, instead of the argument; empty is the built-in model",
-			binding: bindText(&c.Model.Path, "a path", anyText)},
+			binding: bindText(&m.Path, "a path", anyText)},
 		{Key: ModelEngineKey, Flag: "engine",
 			Usage: "what computes the model: native, or llamacpp for architectures that native does not know, one request at a " +
 				"time and only in builds with llama.cpp",
-			binding: bindChoice(&c.Model.Engine, Engines)},
+			binding: bindChoice(&m.Engine, Engines)},
 		{Key: "model.chat_template", Flag: "chat-template",
 			Usage:   "chat template: a file, or chatml, gemma, llama2, llama3 or zephyr; empty is the model's own",
-			binding: bindText(&c.Model.ChatTemplate, "a path or a name", anyText)},
+			binding: bindText(&m.ChatTemplate, "a path or a name", anyText)},
 		{Key: CallsKey, Flag: "tool-call-parser",
 			Usage:   "how the model writes tool calls: hermes, llama3_json, qwen3_coder, … (a wrong name lists all); empty is as the chat template shows",
-			binding: bindText(&c.Model.Calls, "a name", anyText)},
+			binding: bindText(&m.Calls, "a name", anyText)},
 		{Key: ThoughtsKey, Flag: "reasoning-parser",
 			Usage:   "how the model marks its thoughts: deepseek_r1, qwen3, mistral, … or none (a wrong name lists all); empty is as the chat template shows",
-			binding: bindText(&c.Model.Thoughts, "a name", anyText)},
+			binding: bindText(&m.Thoughts, "a name", anyText)},
 		{Key: "model.served_model_name", Flag: "served-model-name",
 			Usage:   "model id in the API; repeat for aliases (default: the file's name)",
-			binding: bindList(&c.Model.ServedNames, "a name")},
+			binding: bindList(&m.ServedNames, "a name")},
 		{Key: "model.embedding_prompts", Flag: "embedding-prompt",
 			Usage:   "NAME=TEXT: what a text encoder reads before texts of requests with prompt_name NAME, or to the alias NAME; repeat for several",
-			binding: bindNames(&c.Model.Prompts, "a name, = and a text", isPrompt)},
+			binding: bindNames(&m.Prompts, "a name, = and a text", isPrompt)},
 
 		{Key: "model.safety", Flag: "safety",
 			Usage:   "policy of the list policies that requests and answers must keep; none: none; empty is the one that the version was imported with, if any",
-			binding: bindText(&c.Model.Safety, "the name of a policy", anyText)},
+			binding: bindText(&m.Safety, "the name of a policy", anyText)},
 
 		{Key: "model.memory_bytes", Flag: "model-memory-bytes",
 			Usage: "memory for the weights and KV caches of all language models and encoders; those that are loaded on demand " +
 				"make room for each other; 0 is what is free at the start",
-			binding: bindBytes(&c.Model.MemoryBytes, "")},
+			binding: bindBytes(&m.MemoryBytes, "")},
+	}
+}
 
+// engineSettings are those of what computes it.
+func engineSettings(e *Engine) []Setting {
+	return []Setting{
 		{Key: "engine.threads", Flag: "threads",
 			Usage:   "compute threads; 0 takes every core that affinity and the cgroup's quota allow",
-			binding: bindInt(&c.Engine.Threads, 0, 1024, "")},
+			binding: bindInt(&e.Threads, 0, 1024, "")},
 		{Key: "engine.cpu_level", Flag: "cpu-level",
 			Usage:   "instruction set of the kernels; auto is the best that the machine has",
-			binding: bindChoice(&c.Engine.CPULevel, CPULevels)},
+			binding: bindChoice(&e.CPULevel, CPULevels)},
 		{Key: "engine.fine_activations", Flag: "fine-activations",
 			Usage:   "multiply what rounding takes from activations, too: answers are those of the exact weights, and prompts take nearly twice as long",
-			binding: bindBool(&c.Engine.Fine)},
+			binding: bindBool(&e.Fine)},
 		{Key: "engine.encoder_dtype", Flag: "encoder-dtype",
 			Usage: "what text encoders multiply float matrices in: bfloat16 takes half the time of float32 on processors with " +
 				"AVX512_BF16 and keeps a cosine of 0.9999, elsewhere it is float32; auto is bfloat16 for BF16 files alone",
-			binding: bindChoice(&c.Engine.EncoderDType, EncoderDTypes)},
+			binding: bindChoice(&e.EncoderDType, EncoderDTypes)},
 		{Key: "engine.block_size", Flag: "block-size", Usage: "tokens per block of the KV cache",
-			binding: bindMultiple(&c.Engine.BlockTokens, 16, 256)},
+			binding: bindMultiple(&e.BlockTokens, 16, 256)},
 		{Key: "engine.kv_cache_dtype", Flag: "kv-cache-dtype",
 			Usage:   "type of the KV cache; auto is q8_0 where the model's heads allow it, else f16, which takes twice the memory; q4_0 takes half of q8_0's and costs answers, f32 is for reference runs",
-			binding: bindChoice(&c.Engine.KVType, KVTypes)},
+			binding: bindChoice(&e.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes",
 			Usage:   "memory of the KV cache; 0 derives it from the memory that is free",
-			binding: bindBytes(&c.Engine.KVMemoryBytes, "")},
+			binding: bindBytes(&e.KVMemoryBytes, "")},
 		{Key: "engine.check_tensors", Flag: "check-tensors",
 			Usage:   "read every weight once and refuse values that are not finite",
-			binding: bindBool(&c.Engine.CheckTensors)},
+			binding: bindBool(&e.CheckTensors)},
 		{Key: "engine.speculative_ngram", Flag: "speculative-ngram",
 			Usage: "propose draft tokens by n-gram lookup in the prompt and output, for requests that do not set " +
 				"speculative_ngram",
-			binding: bindBool(&c.Engine.Speculate)},
+			binding: bindBool(&e.Speculate)},
 		{Key: "engine.prefix_cache_key", Flag: "prefix-cache-key", Secret: true,
 			Usage: "secret that all replicas of a model share, so that they hash KV blocks alike; empty is a random one " +
 				"for each process",
-			binding: bindText(&c.Engine.PrefixCacheKey,
+			binding: bindText(&e.PrefixCacheKey,
 				"a key of at least 16 bytes, best from the environment or the file, or nothing", isPrefixCacheKey)},
 	}
-	return slices.Concat(list, registrySettings(c), predictSettings(c), schedulerSettings(c), storeSettings(c), filesSettings(c), quotaSettings(c), telemetrySettings(c))
 }
 
 func anyText(string) bool { return true }
