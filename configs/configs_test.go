@@ -213,6 +213,8 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"predict.feature_redis": "redis://localhost:6379/0", "predict.drift_psi": "0.3", "predict.log_inputs": "full",
 		"store.url":               "sqlite:x",
 		"store.key_pepper":        "thirty-two bytes or more, of which nobody knows",
+		"store.master_key":        "pepper",
+		"store.data_keys":         "sqlite:y",
 		"store.prompt_retention":  "48h",
 		"files.ttl":               "48h",
 		"batch.price_percent":     "20",

@@ -5,13 +5,18 @@ import (
 	"time"
 
 	"weir/api/tenant"
+	"weir/internal/envelope"
 )
 
 // Store says where keys and other durable state are.
 type Store struct {
 	URL       string // sqlite:PATH or postgres://…; empty: a file in the state directory
 	KeyPepper string // in the keyed hash of every key; empty: from a file beside the SQLite file
-	AuditHead string // file apart from the store; empty: beside the SQLite file, or in the state directory
+	// MasterKeys encrypt the data keys of tenants: a secret, MasterFile or MasterCommand and what follows it, or
+	// MasterPepper. The first encrypts, all decrypt; empty is the pepper's.
+	MasterKeys []string
+	DataKeys   string // URL of the database of data keys; empty: a file beside the SQLite file, or the PostgreSQL database itself
+	AuditHead  string // file apart from the store; empty: beside the SQLite file, or in the state directory
 	// PromptRetention is how long prompts and answers of tenants with log_prompts are kept.
 	PromptRetention time.Duration
 }
@@ -27,6 +32,15 @@ func storeSettings(c *Config) []Setting {
 			Usage: "secret without which the store verifies no API key, the same for all weirs that share the store; empty " +
 				"is a file beside the SQLite file, made at need",
 			binding: bindText(&c.Store.KeyPepper, "a secret of at least 32 bytes, best from the environment or the file, or nothing", isPepper)},
+		{Key: "store.master_key", Flag: "master-key", Secret: true,
+			Usage: "what encrypts the tenants' data keys, which encrypt prompts and answers in the store: a secret, file:PATH of one, " +
+				"command:PROGRAM ARGS that wraps and unwraps (a client of a KMS), or pepper; the first encrypts, all decrypt; " +
+				"empty is derived from the pepper",
+			binding: bindNames(&c.Store.MasterKeys, "a secret of at least 32 bytes, file:PATH, command:PROGRAM or pepper", isMasterKey)},
+		{Key: "store.data_keys", Flag: "data-keys", Secret: true,
+			Usage: "where the tenants' data keys are kept, apart from the store, so that copies of it are unreadable once a tenant is " +
+				"forgotten: sqlite:PATH or postgres://…; empty is a file beside the SQLite file, or the PostgreSQL database itself",
+			binding: bindText(&c.Store.DataKeys, "sqlite:PATH, postgres://…, or nothing", isStoreURL)},
 		{Key: "store.audit_head", Flag: "audit-head",
 			Usage: "file, apart from the database, that notes the head of the audit log, so that an end that was cut off shows; " +
 				"empty is beside the SQLite file, or in $XDG_STATE_HOME/weir for PostgreSQL",
@@ -39,6 +53,17 @@ func storeSettings(c *Config) []Setting {
 
 func isStoreURL(s string) bool {
 	return s == "" || strings.HasPrefix(s, "sqlite:") || strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
+}
+
+// Entries of MasterKeys that are no secrets.
+const (
+	MasterPepper  = "pepper"   // derived from the pepper of the keys
+	MasterFile    = "file:"    // before the path of a file with a secret
+	MasterCommand = "command:" // before a program and its arguments
+)
+
+func isMasterKey(s string) bool {
+	return s == MasterPepper || strings.HasPrefix(s, MasterFile) || strings.HasPrefix(s, MasterCommand) || len(s) >= envelope.MinSecretBytes
 }
 
 func isPepper(s string) bool { return s == "" || len(s) >= tenant.MinPepperBytes }

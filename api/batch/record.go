@@ -16,6 +16,7 @@ type File struct {
 	Bytes   int64
 	Created time.Time
 	Expires time.Time // zero: never
+	DataKey string    // id of the key that encrypts the bytes and the name; "": they are in clear
 }
 
 // Purposes of files.

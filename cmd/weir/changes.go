@@ -30,6 +30,7 @@ const (
 	actionBrownoutLower = "brownout.lower"
 	actionBrownoutRaise = "brownout.raise"
 	actionModeration    = "moderation"
+	actionRotateKeys    = "store.rotate_keys"
 	actionStart         = "process.start"
 	actionStop          = "process.stop"
 )

@@ -267,6 +267,7 @@ func (s *server) build(b telemetry.Build) error {
 	if s.store != nil {
 		s.signIns = newSignIns(s.noteDenied)
 		edge.Idempotency.Claims, edge.Responses.Store = s.store, s.store
+		s.callers.begin(s.encryptClear)
 	}
 	responses := &quietly{every: troubleEvery}
 	edge.Responses.Failed = func(err error) {

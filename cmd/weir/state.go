@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/store"
 	"weir/telemetry/audit"
@@ -113,6 +108,9 @@ func openStore(ctx context.Context, c configs.Store, options store.Options) (*st
 	if options.Audit, err = auditOf(c, pepper); err != nil {
 		return nil, err
 	}
+	if options.Keys, err = dataKeysOf(c, pepper); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return store.Open(ctx, address, options)
@@ -122,84 +120,6 @@ func closeStore(s *store.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	return s.Close(ctx)
-}
-
-// pepperOf is the pepper of the store's keys: the setting, or what stands in a file
-// beside the SQLite file, where the first who needs it makes one.
-func pepperOf(c configs.Store) (tenant.Pepper, error) {
-	if c.KeyPepper != "" {
-		return tenant.NewPepper([]byte(c.KeyPepper))
-	}
-	address, err := storeURL(c)
-	if err != nil {
-		return tenant.Pepper{}, err
-	}
-	path, found := strings.CutPrefix(address, sqliteScheme)
-	if !found {
-		return tenant.Pepper{}, errors.New("store.key_pepper is not set; weirs that share a database need the same one: " +
-			"set WEIR_KEY_PEPPER to a secret of at least 32 bytes, such as openssl rand -hex 32 gives")
-	}
-	path += ".pepper"
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = makePepper(path)
-	}
-	if err != nil {
-		return tenant.Pepper{}, fmt.Errorf("the pepper of the keys: %w", err)
-	}
-	return tenant.NewPepper([]byte(strings.TrimSpace(string(text))))
-}
-
-// auditOf is how the audit log of the store is keyed, and where its head is noted: the setting's file, one beside
-// the SQLite file, or one in the state directory, where there is one.
-func auditOf(c configs.Store, pepper tenant.Pepper) (store.Audit, error) {
-	secret, err := pepper.Derive("audit log")
-	if err != nil {
-		return store.Audit{}, err
-	}
-	a := store.Audit{Key: audit.NewKey(secret)}
-	if c.AuditHead != "" {
-		a.Heads = audit.NewHeads(c.AuditHead)
-		return a, nil
-	}
-	address, err := storeURL(c)
-	if err != nil {
-		return a, err
-	}
-	if path, found := strings.CutPrefix(address, sqliteScheme); found {
-		a.Heads = audit.NewHeads(path + ".audit-head")
-		return a, nil
-	}
-	dir, err := stateDir()
-	if err != nil || os.MkdirAll(dir, 0o700) != nil {
-		return a, nil //nolint:nilerr // the server says that no head is noted
-	}
-	if u, err := url.Parse(address); err == nil {
-		u.User = nil // one database, whoever asks
-		sum := sha256.Sum256([]byte(u.String()))
-		a.Heads = audit.NewHeads(filepath.Join(dir, "audit-head-"+hex.EncodeToString(sum[:8])))
-	}
-	return a, nil
-}
-
-// makePepper writes a new pepper whole or not at all, and takes that of whoever was
-// faster.
-func makePepper(path string) ([]byte, error) {
-	secret := make([]byte, tenant.MinPepperBytes)
-	_, _ = rand.Read(secret) // it never fails
-	file, err := os.CreateTemp(filepath.Dir(path), ".pepper-*")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // under its own name it stays
-	_, err = file.WriteString(hex.EncodeToString(secret) + "\n")
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return nil, err
-	}
-	if err := os.Link(file.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	return os.ReadFile(path)
 }
 
 // checkExposure asks the store, where there is one, whether it has keys.
@@ -247,7 +167,22 @@ func (s *server) openStore() error {
 		return err
 	}
 	s.ledger = s.store
+	if address, err := storeURL(s.config.Store); err == nil && s.config.Store.DataKeys == "" && !strings.HasPrefix(address, sqliteScheme) {
+		s.log.Warn("the data keys of tenants lie in the store's own database: a copy of it from before a tenant is forgotten stays readable; " +
+			"--data-keys names another database")
+	}
 	return s.checkAudit()
+}
+
+// encryptClear encrypts what an earlier weir has left in clear.
+func (s *server) encryptClear(ctx context.Context) {
+	rows, err := s.store.EncryptClear(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.log.Error("texts that an earlier weir has left in clear are not encrypted; weir store encrypt tries again", zap.Error(err))
+	case rows > 0:
+		s.log.Info("texts that an earlier weir had left in clear are encrypted", zap.Int64("rows", rows))
+	}
 }
 
 // checkAudit finds an audit log that was tampered with, or is no longer what this weir has noted. The process does not

@@ -78,6 +78,9 @@ func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten
 		return f, err
 	}
 	if s.store != nil {
+		if err := s.store.ForgetKeys(ctx, name); err != nil { // first: from here on nothing can be read
+			return f, err
+		}
 		if f.Prompts, err = s.transcripts.Forget(ctx, name); err != nil {
 			return f, err
 		}
@@ -118,13 +121,17 @@ func newTenantsForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget TENANT",
 		Short: "Delete a tenant's prompts and answers from the store; usage stays",
-		Long: "Delete a tenant's prompts and answers from the store: those that log_prompts kept, and the answers of\n" +
-			"idempotency keys, and its files and batches. Sums of usage stay. A running server has more in its memory: there, POST\n" +
+		Long: "Delete a tenant's prompts and answers from the store: those that log_prompts kept, the answers of\n" +
+			"idempotency keys, responses, files and batches, and the keys that encrypted them, so that copies of the\n" +
+			"store are unreadable, too. Sums of usage stay. A running server has more in its memory: there, POST\n" +
 			"/admin/tenants/TENANT/forget on the second listener deletes both.",
 		Args: cobra.ExactArgs(1),
 	}
 	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, args []string) error {
 		if _, err := addEntry(ctx, s, commandLine(), actionTenantForget, args[0], nil); err != nil {
+			return err
+		}
+		if err := s.ForgetKeys(ctx, args[0]); err != nil { // first: from here on nothing can be read
 			return err
 		}
 		prompts, err := s.ForgetTranscripts(ctx, args[0])
@@ -135,11 +142,16 @@ func newTenantsForget() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		responses, err := s.ForgetResponses(ctx, args[0])
+		if err != nil {
+			return err
+		}
 		files, err := s.ForgetBatches(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "deleted of %s: %d prompts with their answers, %d answers of idempotency keys, %d files\n", args[0], prompts, answers, len(files))
+		fmt.Fprintf(cmd.OutOrStdout(), "deleted of %s: %d prompts with their answers, %d answers of idempotency keys, %d responses, %d files, and the keys that encrypted them\n",
+			args[0], prompts, answers, responses, len(files))
 		return removeFiles(c, files)
 	})
 	return cmd

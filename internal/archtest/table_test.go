@@ -15,11 +15,11 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
+		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "internal/envelope", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
 		"telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
-	{path: "configs", own: []string{"api", "engine/llm", "internal/inference", "kvcache", "router/fleet", "scheduler", "telemetry"}, third: []string{yaml}},
+	{path: "configs", own: []string{"api", "engine/llm", "internal/envelope", "internal/inference", "kvcache", "router/fleet", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit"},
 	{path: "telemetry/scrub", own: []string{"internal/pii"}},
@@ -90,6 +90,7 @@ var table = []folder{
 	{path: "internal/invariants"},
 	{path: "internal/socket"},
 	{path: "internal/pii"},
+	{path: "internal/envelope", third: []string{age, xcrypto}},
 	{path: "internal/arena", third: []string{xsys}},
 	{path: "internal/cpu", third: []string{xsys}},
 	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
@@ -105,6 +106,8 @@ const (
 	progressbar = "github.com/schollz/progressbar/v3"
 	xterm       = "golang.org/x/term"
 	xsys        = "golang.org/x/sys"
+	xcrypto     = "golang.org/x/crypto"
+	age         = "filippo.io/age"
 	onnxruntime = "github.com/yalue/onnxruntime_go"   // behind the build tag ort
 	llamaCpp    = "github.com/go-skynet/go-llama.cpp" // behind the build tag llamacpp
 	xtext       = "golang.org/x/text"

@@ -66,7 +66,7 @@ func TestTamperedAuditLogsAreFound(t *testing.T) {
 			mustExec(t, s, `DELETE FROM weir_audit WHERE sequence > 6`)
 			o := Options{Audit: s.options.Audit}
 			o.Audit.Heads = nil // a weir with the key that notes elsewhere
-			s2 := &Store{write: s.write, read: s.read, dialect: s.dialect, options: o.filled()}
+			s2 := &Store{database: s.database, options: o.filled()}
 			addEntries(t, s2, 4)
 		}},
 	} {

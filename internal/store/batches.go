@@ -8,29 +8,66 @@ import (
 	"time"
 
 	"weir/api/batch"
+	"weir/internal/envelope"
 )
 
-const batchColumns = `id, tenant, place, input, status, created, cancelling, record`
+const batchColumns = `id, tenant, place, input, status, created, cancelling, record, data_key`
 
-func scanBatch(row interface{ Scan(...any) error }) (b batch.Batch, err error) {
-	var created, cancelling int64
-	var record string
-	if err := row.Scan(&b.ID, &b.Tenant, &b.Place, &b.Input, &b.Status, &created, &cancelling, &record); err != nil {
-		return b, err
-	}
-	b.Created, b.Cancelling = fromMicros(created), fromMicros(cancelling)
-	return b, json.Unmarshal([]byte(record), &b)
+// storedBatch is a batch as its row has it: the record is encrypted, if it has a key.
+type storedBatch struct {
+	batch.Batch
+	record, key string
 }
 
-// recordOf is a batch's record. PostgreSQL keeps no NUL, which JSON escapes.
-func recordOf(b *batch.Batch) (string, error) {
+func scanBatch(row interface{ Scan(...any) error }) (b storedBatch, err error) {
+	var created, cancelling int64
+	err = row.Scan(&b.ID, &b.Tenant, &b.Place, &b.Input, &b.Status, &created, &cancelling, &b.record, &b.key)
+	b.Created, b.Cancelling = fromMicros(created), fromMicros(cancelling)
+	return b, err
+}
+
+// openBatch decrypts a batch's record. One whose key was destroyed is unknown.
+func (s *Store) openBatch(ctx context.Context, b storedBatch) (batch.Batch, error) {
+	key, err := s.keyFor(ctx, b.Tenant, b.key)
+	if errors.Is(err, envelope.ErrNoKey) {
+		return batch.Batch{}, batch.ErrUnknown
+	}
+	if err == nil {
+		b.record, err = fieldBatchRecord.openText(key, b.Tenant, b.ID, b.record)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(b.record), &b.Batch)
+	}
+	return b.Batch, err
+}
+
+// openBatches leaves out those that are unknown.
+func (s *Store) openBatches(ctx context.Context, stored []storedBatch) (list []batch.Batch, err error) {
+	for i := range stored {
+		switch b, err := s.openBatch(ctx, stored[i]); {
+		case errors.Is(err, batch.ErrUnknown):
+		case err != nil:
+			return nil, filesFailed(err)
+		default:
+			list = append(list, b)
+		}
+	}
+	return list, nil
+}
+
+// sealBatch is a batch's record as it is stored, and the id of its key. PostgreSQL keeps no NUL, which JSON escapes.
+func (s *Store) sealBatch(ctx context.Context, b *batch.Batch) (record, id string, err error) {
 	text, err := json.Marshal(b)
-	return string(text), err
+	if err != nil {
+		return "", "", err
+	}
+	key, err := s.keyOf(ctx, b.Tenant)
+	return fieldBatchRecord.sealText(key, b.Tenant, b.ID, string(text)), keyID(key), err
 }
 
 // AddBatch adds a batch of a file of the tenant, unless the tenant has as many unfinished ones as it may.
 func (s *Store) AddBatch(ctx context.Context, b batch.Batch, most int) error {
-	record, err := recordOf(&b)
+	record, key, err := s.sealBatch(ctx, &b)
 	if err != nil {
 		return filesFailed(err)
 	}
@@ -51,8 +88,8 @@ func (s *Store) AddBatch(ctx context.Context, b batch.Batch, most int) error {
 		case unfinished >= most:
 			return batch.ErrQuota
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO weir_batches (`+batchColumns+`, ended, owner) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, 0, '')`,
-			b.ID, b.Tenant, b.Place, b.Input, string(b.Status), micros(b.Created), record)
+		_, err := tx.ExecContext(ctx, `INSERT INTO weir_batches (`+batchColumns+`, ended, owner) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, 0, '')`,
+			b.ID, b.Tenant, b.Place, b.Input, string(b.Status), micros(b.Created), record, key)
 		return err
 	})
 	if err != nil {
@@ -66,9 +103,13 @@ func (s *Store) FindBatch(ctx context.Context, tenant, id string) (batch.Batch, 
 	if !storable(id) {
 		return batch.Batch{}, batch.ErrUnknown
 	}
-	b, err := scanBatch(s.read.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE tenant = $1 AND id = $2`, tenant, id))
+	stored, err := scanBatch(s.read.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM weir_batches WHERE tenant = $1 AND id = $2`, tenant, id))
 	if err != nil {
-		return b, filesFailed(err)
+		return batch.Batch{}, filesFailed(err)
+	}
+	b, err := s.openBatch(ctx, stored)
+	if err != nil {
+		return batch.Batch{}, filesFailed(err)
 	}
 	return b, nil
 }
@@ -84,7 +125,11 @@ func (s *Store) Batches(ctx context.Context, tenant string, p batch.Page) (list 
 	if err != nil {
 		return nil, false, filesFailed(err)
 	}
-	return page(rows, scanBatch, p.Limit)
+	stored, more, err := page(rows, scanBatch, p.Limit)
+	if err == nil {
+		list, err = s.openBatches(ctx, stored)
+	}
+	return list, more, err
 }
 
 // Unfinished are the unfinished batches of all tenants, the oldest first.
@@ -93,8 +138,11 @@ func (s *Store) Unfinished(ctx context.Context, most int) ([]batch.Batch, error)
 	if err != nil {
 		return nil, filesFailed(err)
 	}
-	list, _, err := page(rows, scanBatch, most)
-	return list, err
+	stored, _, err := page(rows, scanBatch, most)
+	if err != nil {
+		return nil, err
+	}
+	return s.openBatches(ctx, stored)
 }
 
 // CancelBatch notes that an unfinished batch shall end.
@@ -126,12 +174,22 @@ func (s *Store) LeaseBatch(ctx context.Context, place string) (b batch.Batch, fo
 		if err != nil {
 			return b, false, filesFailed(err)
 		}
-		b, err := scanBatch(s.write.QueryRowContext(ctx, s.dialect.query(`UPDATE weir_batches SET owner = $2 WHERE id = $1 AND ended = 0 AND `+ownerless+
+		stored, err := scanBatch(s.write.QueryRowContext(ctx, s.dialect.query(`UPDATE weir_batches SET owner = $2 WHERE id = $1 AND ended = 0 AND `+ownerless+
 			` RETURNING `+batchColumns), id, s.owner))
 		switch {
 		case errors.Is(err, sql.ErrNoRows): // another process was faster
 			continue
 		case err != nil:
+			return b, false, filesFailed(err)
+		}
+		b, err := s.openBatch(ctx, stored)
+		if errors.Is(err, batch.ErrUnknown) { // its tenant was forgotten, and the process that did it has died
+			if _, err := s.write.ExecContext(ctx, `DELETE FROM weir_batches WHERE id = $1 AND owner = $2`, id, s.owner); err != nil {
+				return b, false, filesFailed(err)
+			}
+			continue
+		}
+		if err != nil {
 			return b, false, filesFailed(err)
 		}
 		return b, true, nil
@@ -140,13 +198,13 @@ func (s *Store) LeaseBatch(ctx context.Context, place string) (b batch.Batch, fo
 
 // SaveBatch writes a leased batch.
 func (s *Store) SaveBatch(ctx context.Context, b *batch.Batch) (cancelling time.Time, err error) {
-	record, err := recordOf(b)
+	record, key, err := s.sealBatch(ctx, b)
 	if err != nil {
 		return cancelling, filesFailed(err)
 	}
 	var at int64
-	err = s.write.QueryRowContext(ctx, `UPDATE weir_batches SET status = $3, record = $4 WHERE id = $1 AND owner = $2 AND ended = 0 RETURNING cancelling`,
-		b.ID, s.owner, string(b.Status), record).Scan(&at)
+	err = s.write.QueryRowContext(ctx, `UPDATE weir_batches SET status = $3, record = $4, data_key = $5 WHERE id = $1 AND owner = $2 AND ended = 0 RETURNING cancelling`,
+		b.ID, s.owner, string(b.Status), record, key).Scan(&at)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return cancelling, batch.ErrLost
@@ -158,9 +216,14 @@ func (s *Store) SaveBatch(ctx context.Context, b *batch.Batch) (cancelling time.
 
 // FinishBatch writes a batch that is over, and adds its files.
 func (s *Store) FinishBatch(ctx context.Context, b *batch.Batch, files []batch.File) error {
-	record, err := recordOf(b)
+	record, key, err := s.sealBatch(ctx, b)
 	if err != nil {
 		return filesFailed(err)
+	}
+	for i := range files {
+		if err := s.sealName(ctx, &files[i]); err != nil {
+			return filesFailed(err)
+		}
 	}
 	err = s.transact(ctx, func(tx *sql.Tx) error {
 		for i := range files {
@@ -168,8 +231,8 @@ func (s *Store) FinishBatch(ctx context.Context, b *batch.Batch, files []batch.F
 				return err
 			}
 		}
-		result, err := tx.ExecContext(ctx, `UPDATE weir_batches SET status = $3, record = $4, ended = $5, owner = '' WHERE id = $1 AND owner = $2 AND ended = 0`,
-			b.ID, s.owner, string(b.Status), record, micros(b.Ended))
+		result, err := tx.ExecContext(ctx, `UPDATE weir_batches SET status = $3, record = $4, ended = $5, data_key = $6, owner = '' WHERE id = $1 AND owner = $2 AND ended = 0`,
+			b.ID, s.owner, string(b.Status), record, micros(b.Ended), key)
 		return oneRow(result, err, batch.ErrLost)
 	})
 	if err != nil {

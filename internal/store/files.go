@@ -8,17 +8,31 @@ import (
 	"time"
 
 	"weir/api/batch"
+	"weir/internal/envelope"
 )
 
 var _ batch.Store = (*Store)(nil)
 
-const fileColumns = `id, tenant, place, purpose, name, bytes, created, expires`
+const fileColumns = `id, tenant, place, purpose, name, bytes, created, expires, data_key`
 
+// scanFile reads a row; the name is as it is stored.
 func scanFile(row interface{ Scan(...any) error }) (f batch.File, err error) {
 	var created, expires int64
-	err = row.Scan(&f.ID, &f.Tenant, &f.Place, &f.Purpose, &f.Name, &f.Bytes, &created, &expires)
+	err = row.Scan(&f.ID, &f.Tenant, &f.Place, &f.Purpose, &f.Name, &f.Bytes, &created, &expires, &f.DataKey)
 	f.Created, f.Expires = fromMicros(created), fromMicros(expires)
 	return f, err
+}
+
+// openFile decrypts a file's name. One whose key was destroyed is unknown.
+func (s *Store) openFile(ctx context.Context, f *batch.File) error {
+	key, err := s.keyFor(ctx, f.Tenant, f.DataKey)
+	if errors.Is(err, envelope.ErrNoKey) {
+		return batch.ErrUnknown
+	}
+	if err == nil {
+		f.Name, err = fieldFileName.openText(key, f.Tenant, f.ID, f.Name)
+	}
+	return err
 }
 
 func filesFailed(err error) error {
@@ -41,6 +55,9 @@ func (s *Store) AddFile(ctx context.Context, f batch.File, most int64) error {
 	if err := errors.Join(checkText("name", f.Name), checkText("tenant", f.Tenant)); err != nil {
 		return err
 	}
+	if err := s.sealName(ctx, &f); err != nil {
+		return filesFailed(err)
+	}
 	err := s.transact(ctx, func(tx *sql.Tx) error {
 		if err := s.lockTable(ctx, tx, "weir_files"); err != nil {
 			return err
@@ -62,9 +79,25 @@ func (s *Store) AddFile(ctx context.Context, f batch.File, most int64) error {
 	return nil
 }
 
+// sealName encrypts a file's name with the key that encrypts its bytes, or the tenant's.
+func (s *Store) sealName(ctx context.Context, f *batch.File) error {
+	key, err := s.keyFor(ctx, f.Tenant, f.DataKey)
+	if f.DataKey == "" {
+		key, err = s.keyOf(ctx, f.Tenant)
+	}
+	if errors.Is(err, envelope.ErrNoKey) { // forgotten while the file came
+		return batch.ErrUnknown
+	}
+	if err == nil {
+		f.DataKey, f.Name = keyID(key), fieldFileName.sealText(key, f.Tenant, f.ID, f.Name)
+	}
+	return err
+}
+
+// addFile adds a file whose name is sealed.
 func addFile(ctx context.Context, tx *sql.Tx, f *batch.File) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO weir_files (`+fileColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		f.ID, f.Tenant, f.Place, f.Purpose, f.Name, f.Bytes, micros(f.Created), micros(f.Expires))
+	_, err := tx.ExecContext(ctx, `INSERT INTO weir_files (`+fileColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		f.ID, f.Tenant, f.Place, f.Purpose, f.Name, f.Bytes, micros(f.Created), micros(f.Expires), f.DataKey)
 	return err
 }
 
@@ -85,6 +118,9 @@ func (s *Store) FindFile(ctx context.Context, tenant, id string, now time.Time) 
 	}
 	f, err := scanFile(s.read.QueryRowContext(ctx, `SELECT `+fileColumns+` FROM weir_files
 		WHERE tenant = $1 AND id = $2 AND (expires = 0 OR expires > $3)`, tenant, id, micros(now)))
+	if err == nil {
+		err = s.openFile(ctx, &f)
+	}
 	if err != nil {
 		return f, filesFailed(err)
 	}
@@ -103,7 +139,17 @@ func (s *Store) Files(ctx context.Context, tenant string, p batch.Page, now time
 	if err != nil {
 		return nil, false, filesFailed(err)
 	}
-	return page(rows, scanFile, p.Limit)
+	if list, more, err = page(rows, scanFile, p.Limit); err != nil {
+		return nil, false, err
+	}
+	for i := range list { // a file whose key was destroyed has no name, and goes when its tenant is forgotten again
+		if err := s.openFile(ctx, &list[i]); errors.Is(err, batch.ErrUnknown) {
+			list[i].Name = ""
+		} else if err != nil {
+			return nil, false, filesFailed(err)
+		}
+	}
+	return list, more, nil
 }
 
 // place is behind which row a page begins: the first one in its order where it names none.

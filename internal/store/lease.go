@@ -74,7 +74,7 @@ func (s *Store) endLease(ctx context.Context) error {
 	return err
 }
 
-// sweep deletes idempotency keys whose time is over and that nobody executes, the leases of processes that are
+// sweep forgets data keys that other processes destroyed, and deletes idempotency keys whose time is over and that nobody executes, the leases of processes that are
 // gone, and the batch numbers of ledgers that wrote nothing for a month.
 func (s *Store) sweep(ctx context.Context) error {
 	for {
@@ -93,6 +93,11 @@ func (s *Store) sweep(ctx context.Context) error {
 	}
 	if err := s.sweepResponses(ctx); err != nil {
 		return err
+	}
+	if s.keys != nil {
+		if err := s.retireKeys(ctx); err != nil {
+			return err
+		}
 	}
 	const day = 24 * time.Hour
 	if _, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_owners WHERE expires < NOW - $1`),

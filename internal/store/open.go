@@ -25,22 +25,22 @@ const (
 )
 
 // openSQLite opens the file, and makes it where there is none.
-func (s *Store) openSQLite(ctx context.Context, t target) error {
+func (d *database) openSQLite(ctx context.Context, t target) error {
 	err := makePrivate(t.path)
 	if err != nil {
 		return err
 	}
-	s.dialect = sqliteDialect
-	if s.write, err = sql.Open("sqlite", t.dsn(true)); err != nil {
+	d.dialect = sqliteDialect
+	if d.write, err = sql.Open("sqlite", t.dsn(true)); err != nil {
 		return err
 	}
-	s.write.SetMaxOpenConns(1)
-	if s.read, err = sql.Open("sqlite", t.dsn(false)); err != nil {
+	d.write.SetMaxOpenConns(1)
+	if d.read, err = sql.Open("sqlite", t.dsn(false)); err != nil {
 		return err
 	}
-	s.read.SetMaxOpenConns(readers)
-	s.read.SetMaxIdleConns(readers)
-	return awaitFile(ctx, s.write)
+	d.read.SetMaxOpenConns(readers)
+	d.read.SetMaxIdleConns(readers)
+	return awaitFile(ctx, d.write)
 }
 
 // makePrivate makes an empty file of mode 0600 where there is none; SQLite gives the files
@@ -82,11 +82,11 @@ func awaitFile(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-func (s *Store) openPostgres(config *pgx.ConnConfig) {
-	s.dialect = postgresDialect
-	s.write = stdlib.OpenDB(*config)
-	s.write.SetMaxOpenConns(postgresConnections)
-	s.write.SetMaxIdleConns(postgresConnections)
-	s.write.SetConnMaxIdleTime(5 * time.Minute)
-	s.read = s.write
+func (d *database) openPostgres(config *pgx.ConnConfig) {
+	d.dialect = postgresDialect
+	d.write = stdlib.OpenDB(*config)
+	d.write.SetMaxOpenConns(postgresConnections)
+	d.write.SetMaxIdleConns(postgresConnections)
+	d.write.SetConnMaxIdleTime(5 * time.Minute)
+	d.read = d.write
 }

@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
 
 	"weir/api/replay"
+	"weir/internal/envelope"
 )
 
 // Look says where a key stands. It does not write, so that repetitions, however many,
@@ -56,10 +58,11 @@ const takeable = `(weir_replay.expires <= NOW AND weir_replay.answer IS NOT NULL
 // lookUp says where the key with this hash stands.
 func (s *Store) lookUp(ctx context.Context, key [sha256.Size]byte, r *replay.Request) (replay.Outcome, error) {
 	var fingerprint, answer []byte
+	var dataKey string
 	var inFlight, free bool // an empty answer may be read as nil
-	err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT fingerprint, answer, answer IS NULL, `+takeable+`
+	err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT fingerprint, answer, data_key, answer IS NULL, `+takeable+`
 		FROM weir_replay WHERE tenant = $1 AND key = $2`),
-		r.Tenant, key[:], r.Fingerprint[:]).Scan(&fingerprint, &answer, &inFlight, &free)
+		r.Tenant, key[:], r.Fingerprint[:]).Scan(&fingerprint, &answer, &dataKey, &inFlight, &free)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return replay.Outcome{State: replay.Free}, nil
@@ -72,6 +75,24 @@ func (s *Store) lookUp(ctx context.Context, key [sha256.Size]byte, r *replay.Req
 	case inFlight:
 		return replay.Outcome{State: replay.InFlight}, nil
 	}
+	return s.openAnswer(ctx, r.Tenant, key, dataKey, answer)
+}
+
+// openAnswer decrypts an answer. One whose key was destroyed was forgotten, and its idempotency key with it.
+func (s *Store) openAnswer(ctx context.Context, tenant string, key [sha256.Size]byte, dataKey string, answer []byte) (replay.Outcome, error) {
+	k, err := s.keyFor(ctx, tenant, dataKey)
+	if errors.Is(err, envelope.ErrNoKey) {
+		_, err = s.write.ExecContext(ctx, `DELETE FROM weir_replay WHERE tenant = $1 AND key = $2 AND data_key = $3`, tenant, key[:], dataKey)
+		if err == nil {
+			return replay.Outcome{State: replay.Free}, nil
+		}
+	}
+	if err == nil {
+		answer, err = fieldReplayAnswer.open(k, tenant, hex.EncodeToString(key[:]), answer)
+	}
+	if err != nil {
+		return replay.Outcome{}, keysFailed(err)
+	}
 	return replay.Outcome{State: replay.Answered, Answer: answer}, nil
 }
 
@@ -79,9 +100,9 @@ func (s *Store) lookUp(ctx context.Context, key [sha256.Size]byte, r *replay.Req
 // one wins.
 func (s *Store) take(ctx context.Context, claim replay.Claim, r *replay.Request) (won bool, err error) {
 	result, err := s.write.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_replay
-		(tenant, key, fingerprint, owner, claim, expires, answer) VALUES ($1, $2, $3, $4, $5, NOW + $6, NULL)
+		(tenant, key, fingerprint, owner, claim, expires, answer, data_key) VALUES ($1, $2, $3, $4, $5, NOW + $6, NULL, '')
 		ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint, owner = excluded.owner,
-			claim = excluded.claim, expires = excluded.expires, answer = NULL
+			claim = excluded.claim, expires = excluded.expires, answer = NULL, data_key = ''
 		WHERE `+takeable),
 		claim.Tenant, claim.Key[:], r.Fingerprint[:], s.owner, claim.ID, r.TTL.Microseconds())
 	if err != nil {
@@ -96,11 +117,13 @@ func (s *Store) Finish(ctx context.Context, c replay.Claim, answer []byte) error
 	if len(answer) > replay.MaxAnswerBytes {
 		return fmt.Errorf("an answer of %d bytes is not kept; at most %d are", len(answer), replay.MaxAnswerBytes)
 	}
-	if answer == nil {
-		answer = []byte{} // null stands for "in flight"
+	key, err := s.keyOf(ctx, c.Tenant)
+	if err != nil {
+		return keysFailed(err)
 	}
-	result, err := s.write.ExecContext(ctx, `UPDATE weir_replay SET answer = $4 WHERE tenant = $1 AND key = $2 AND claim = $3`,
-		c.Tenant, c.Key[:], c.ID, answer)
+	answer = fieldReplayAnswer.seal(key, c.Tenant, hex.EncodeToString(c.Key[:]), answer) // never null, which stands for "in flight"
+	result, err := s.write.ExecContext(ctx, `UPDATE weir_replay SET answer = $4, data_key = $5 WHERE tenant = $1 AND key = $2 AND claim = $3`,
+		c.Tenant, c.Key[:], c.ID, answer, keyID(key))
 	if err := oneRow(result, err, replay.ErrClaimLost); err != nil {
 		return err
 	}

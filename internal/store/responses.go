@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api/conversation"
+	"weir/internal/envelope"
 )
 
 var _ conversation.Store = (*Store)(nil)
@@ -28,13 +29,18 @@ func (s *Store) KeepResponse(ctx context.Context, r *conversation.Response, ttl 
 			return err
 		}
 	}
-	err := s.transact(ctx, func(tx *sql.Tx) error {
+	key, err := s.keyOf(ctx, r.Tenant)
+	if err != nil {
+		return responsesFailed(err)
+	}
+	input, object := fieldResponseInput.seal(key, r.Tenant, r.ID, r.Input), fieldResponseObject.seal(key, r.Tenant, r.ID, r.Object)
+	err = s.transact(ctx, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_responses
-			(tenant, id, previous, status, owner, used, expires, input, object) VALUES ($1, $2, $3, $4, $5, NOW, NOW + $6, $7, $8)
+			(tenant, id, previous, status, owner, used, expires, input, object, data_key) VALUES ($1, $2, $3, $4, $5, NOW, NOW + $6, $7, $8, $9)
 			ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, used = excluded.used, expires = excluded.expires,
-				input = excluded.input, object = excluded.object
+				input = excluded.input, object = excluded.object, data_key = excluded.data_key
 			WHERE weir_responses.status IN ('queued', 'in_progress')`),
-			r.Tenant, r.ID, r.Previous, r.Status, s.owner, ttl.Microseconds(), filled(r.Input), filled(r.Object))
+			r.Tenant, r.ID, r.Previous, r.Status, s.owner, ttl.Microseconds(), input, object, keyID(key))
 		if err := oneRow(result, err, conversation.ErrFinished); err != nil || r.Previous == "" {
 			return err
 		}
@@ -78,17 +84,41 @@ func (s *Store) trimResponses(ctx context.Context, tenant string) error {
 
 // responseColumns are those of a conversation.Response. One that is not finished is lost once the
 // lease of its process has run out.
-const responseColumns = `r.id, r.previous, r.status, r.input, r.object, r.status IN ('queued', 'in_progress') AND
+const responseColumns = `r.id, r.previous, r.status, r.input, r.object, r.data_key, r.status IN ('queued', 'in_progress') AND
 	NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = r.owner AND o.expires > NOW)`
 
 type scanner interface{ Scan(to ...any) error }
 
-func scanResponse(row scanner, tenant string) (*conversation.Response, error) {
-	r := &conversation.Response{Tenant: tenant}
-	if err := row.Scan(&r.ID, &r.Previous, &r.Status, &r.Input, &r.Object, &r.Lost); err != nil {
+// storedResponse is a response as its row has it: encrypted, if it has a key.
+type storedResponse struct {
+	conversation.Response
+	key string
+}
+
+func scanResponse(row scanner, tenant string) (*storedResponse, error) {
+	r := &storedResponse{Response: conversation.Response{Tenant: tenant}}
+	if err := row.Scan(&r.ID, &r.Previous, &r.Status, &r.Input, &r.Object, &r.key, &r.Lost); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// openResponse decrypts a response. One whose key was destroyed is unknown.
+func (s *Store) openResponse(ctx context.Context, r *storedResponse) (*conversation.Response, error) {
+	key, err := s.keyFor(ctx, r.Tenant, r.key)
+	if errors.Is(err, envelope.ErrNoKey) {
+		return nil, conversation.ErrUnknown
+	}
+	if err != nil {
+		return nil, responsesFailed(err)
+	}
+	if r.Input, err = fieldResponseInput.open(key, r.Tenant, r.ID, r.Input); err == nil {
+		r.Object, err = fieldResponseObject.open(key, r.Tenant, r.ID, r.Object)
+	}
+	if err != nil {
+		return nil, responsesFailed(err)
+	}
+	return &r.Response, nil
 }
 
 // FindResponse implements conversation.Store.
@@ -104,7 +134,7 @@ func (s *Store) FindResponse(ctx context.Context, tenant, id string) (*conversat
 	case err != nil:
 		return nil, responsesFailed(err)
 	}
-	return r, nil
+	return s.openResponse(ctx, r)
 }
 
 // Conversation implements conversation.Store.
@@ -112,37 +142,58 @@ func (s *Store) Conversation(ctx context.Context, tenant, id string) ([]*convers
 	if !storable(tenant) || !storable(id) {
 		return nil, conversation.ErrUnknown
 	}
-	rows, err := s.read.QueryContext(ctx, s.dialect.query(ancestors+`SELECT `+responseColumns+` FROM weir_responses r JOIN chain c ON r.id = c.id
-		WHERE r.tenant = $1 AND r.expires > NOW ORDER BY c.depth`), tenant, id, conversation.MaxResponses+1)
+	stored, err := s.conversation(ctx, tenant, id)
 	if err != nil {
-		return nil, responsesFailed(err)
+		return nil, err
 	}
-	defer rows.Close()
-	var chain []*conversation.Response
-	bytes, next := int64(0), id
-	for rows.Next() {
-		r, err := scanResponse(rows, tenant)
-		if err != nil {
-			return nil, responsesFailed(err)
-		}
-		if r.ID != next {
+	chain, bytes, next := make([]*conversation.Response, 0, len(stored)), int64(0), id
+	for _, row := range stored {
+		if row.ID != next {
 			break // one between them is over
 		}
-		chain, next = append(chain, r), r.Previous
-		if bytes += r.Bytes(); len(chain) > conversation.MaxResponses || bytes > conversation.MaxBytes {
+		if bytes += row.Bytes(); len(chain) == conversation.MaxResponses || bytes > conversation.MaxBytes {
 			return nil, conversation.ErrTooLong
 		}
+		r, err := s.openResponse(ctx, row)
+		if errors.Is(err, conversation.ErrUnknown) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		chain, next = append(chain, r), r.Previous
 	}
-	switch err := rows.Err(); {
-	case err != nil:
-		return nil, responsesFailed(err)
-	case chain == nil:
+	switch {
+	case len(chain) == 0:
 		return nil, conversation.ErrUnknown
 	case next != "":
 		return nil, &conversation.BrokenError{Missing: next}
 	}
 	slices.Reverse(chain)
 	return chain, nil
+}
+
+// conversation reads a response and those that it goes on from, the last first, as far as they may be answered with.
+func (s *Store) conversation(ctx context.Context, tenant, id string) (stored []*storedResponse, err error) {
+	rows, err := s.read.QueryContext(ctx, s.dialect.query(ancestors+`SELECT `+responseColumns+` FROM weir_responses r JOIN chain c ON r.id = c.id
+		WHERE r.tenant = $1 AND r.expires > NOW ORDER BY c.depth`), tenant, id, conversation.MaxResponses+1)
+	if err != nil {
+		return nil, responsesFailed(err)
+	}
+	defer rows.Close()
+	bytes := int64(0)
+	for rows.Next() && bytes <= conversation.MaxBytes {
+		r, err := scanResponse(rows, tenant)
+		if err != nil {
+			return nil, responsesFailed(err)
+		}
+		stored = append(stored, r)
+		bytes += r.Bytes()
+	}
+	if err := rows.Err(); err != nil {
+		return nil, responsesFailed(err)
+	}
+	return stored, nil
 }
 
 // DeleteResponse implements conversation.Store.

@@ -14,7 +14,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,6 +43,7 @@ type Options struct {
 	AnswerBytes  int64
 	HistoryBytes int64 // bounds one tenant's responses likewise; the longest unused go first
 	Audit        Audit // how the audit log is keyed
+	Keys         Keys  // what encrypts texts of tenants
 	// Failed hears of failures in the background, which is where usage is written and
 	// the lease renewed. It is called on the store's goroutines.
 	Failed func(error)
@@ -64,10 +64,10 @@ func (o Options) filled() Options {
 
 // Store is an open store. All methods may be called at the same time.
 type Store struct {
-	write, read *sql.DB // the same pool with PostgreSQL
-	dialect     *dialect
-	options     Options
-	owner       string // this Store among all that ever were
+	database
+	keys    *dataKeys // nil: nothing is encrypted
+	options Options
+	owner   string // this Store among all that ever were
 
 	ledger ledger
 	doubts doubts
@@ -79,40 +79,6 @@ type Store struct {
 	background sync.WaitGroup
 	closing    sync.Once
 	closed     error // what Close returns
-}
-
-// dialect is what differs between the databases beyond the driver.
-type dialect struct {
-	folder string // of the migrations
-	now    string // expression: the database's clock in microseconds
-	// migrationLock makes a transaction the only one that migrates; "" where each
-	// writing transaction is alone.
-	migrationLock string
-	// tableLock keeps other writers off a table for a transaction; "" likewise.
-	tableLock string
-
-	guards    string            // query: names and texts of the audit log's triggers
-	dropGuard map[string]string // statement by kind of guard, for its name
-}
-
-var sqliteDialect = &dialect{
-	folder: "sqlite",
-	now:    "CAST(1000000 * unixepoch('now', 'subsec') AS INTEGER)",
-
-	guards:    `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'weir_audit'`,
-	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s"},
-}
-
-var postgresDialect = &dialect{
-	folder:        "postgres",
-	now:           "CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)",
-	migrationLock: "SELECT pg_advisory_xact_lock(hashtext('weir ' || current_schema()))",
-	tableLock:     "LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE",
-
-	// A trigger's text is not kept as it was written; its function's is.
-	guards: `SELECT tgname, '' FROM pg_trigger WHERE tgrelid = 'weir_audit'::regclass AND NOT tgisinternal AND tgenabled = 'O'
-		UNION ALL SELECT proname, prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'weir!_audit!_%' ESCAPE '!'`,
-	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s ON weir_audit", "FUNCTION": "DROP FUNCTION IF EXISTS %s()"},
 }
 
 // backgroundTimeout bounds each statement that no caller waits for.
@@ -127,17 +93,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	}
 	s := &Store{options: options.filled(), owner: rand.Text()}
 	if err := s.begin(ctx, t); err != nil {
-		return nil, errors.Join(fmt.Errorf("the store %s: %w", t.shown, err), s.closePools())
+		return nil, errors.Join(fmt.Errorf("the store %s: %w", t.shown, err), s.keys.close(), s.closePools())
 	}
 	return s, nil
-}
-
-func (s *Store) connect(ctx context.Context, t target) error {
-	if t.postgres == nil {
-		return s.openSQLite(ctx, t)
-	}
-	s.openPostgres(t.postgres)
-	return nil
 }
 
 // begin connects, brings the tables up to date and starts what runs in the background.
@@ -150,6 +108,9 @@ func (s *Store) begin(ctx context.Context, t target) error {
 		return err
 	}
 	if err := s.migrate(ctx, steps); err != nil {
+		return err
+	}
+	if s.keys, err = s.openKeys(ctx); err != nil {
 		return err
 	}
 	if err := s.keyAudit(ctx); err != nil {
@@ -173,52 +134,10 @@ func (s *Store) Close(ctx context.Context) error {
 	s.closing.Do(func() {
 		s.stop()
 		s.background.Wait()
-		s.closed = errors.Join(s.endLedger(ctx), s.endLease(ctx), s.closePools())
+		s.closed = errors.Join(s.endLedger(ctx), s.endLease(ctx), s.keys.close(), s.closePools())
 	})
 	return s.closed
 }
-
-func (s *Store) closePools() error {
-	var errs []error
-	for _, db := range []*sql.DB{s.read, s.write} { // the last connection to close empties SQLite's log
-		if db != nil {
-			errs = append(errs, db.Close()) // twice, with PostgreSQL, is once
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// transact runs f in a transaction that writes.
-func (s *Store) transact(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
-	}
-	return tx.Commit()
-}
-
-// ignoreDone: a context that ended has rolled the transaction back already.
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
-}
-
-// lockTable keeps other writers off a table until the transaction ends.
-func (s *Store) lockTable(ctx context.Context, tx *sql.Tx, table string) error {
-	if s.dialect.tableLock == "" {
-		return nil
-	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(s.dialect.tableLock, table))
-	return err
-}
-
-// query puts the database's clock where the text says NOW.
-func (d *dialect) query(text string) string { return strings.ReplaceAll(text, "NOW", d.now) }
 
 // micros is a time as the tables keep it; the zero time is 0.
 func micros(t time.Time) int64 {

@@ -5,30 +5,55 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"weir/internal/envelope"
 	"weir/telemetry/transcript"
 )
 
 // KeepTranscripts adds records, all or none.
 func (s *Store) KeepTranscripts(ctx context.Context, records []transcript.Record) error {
-	err := s.transact(ctx, func(tx *sql.Tx) error {
-		for i := range records {
-			if err := keepTranscript(ctx, tx, &records[i]); err != nil {
-				return err
+	keys, err := s.keysOf(ctx, records)
+	if err == nil {
+		err = s.transact(ctx, func(tx *sql.Tx) error {
+			for i := range records {
+				if err := keepTranscript(ctx, tx, &records[i], keys[records[i].Tenant]); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("the store of prompts and answers: %w", err)
 	}
 	return nil
 }
 
-func keepTranscript(ctx context.Context, tx *sql.Tx, r *transcript.Record) error {
+// keysOf are the keys of the tenants that have records.
+func (s *Store) keysOf(ctx context.Context, records []transcript.Record) (map[string]*envelope.DataKey, error) {
+	keys := map[string]*envelope.DataKey{}
+	for i := range records {
+		tenant := records[i].Tenant
+		if keys[tenant] != nil {
+			continue
+		}
+		if err := checkText("tenant", tenant); err != nil {
+			return nil, err
+		}
+		key, err := s.keyOf(ctx, tenant)
+		if err != nil {
+			return nil, err
+		}
+		keys[tenant] = key
+	}
+	return keys, nil
+}
+
+func keepTranscript(ctx context.Context, tx *sql.Tx, r *transcript.Record, key *envelope.DataKey) error {
 	for _, field := range []struct{ name, text string }{{"tenant", r.Tenant}, {"request", r.Request}, {"endpoint", r.Endpoint}, {"model", r.Model}} {
 		if err := checkText(field.name, field.text); err != nil {
 			return err
@@ -42,9 +67,11 @@ func keepTranscript(ctx context.Context, tx *sql.Tx, r *transcript.Record) error
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO weir_transcripts (id, tenant, at, request, endpoint, model, status, prompts, answers)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		rand.Text(), r.Tenant, r.Time.UnixMicro(), r.Request, r.Endpoint, r.Model, r.Status, string(prompts), string(answers))
+	id := rand.Text()
+	_, err = tx.ExecContext(ctx, `INSERT INTO weir_transcripts (id, tenant, at, request, endpoint, model, status, prompts, answers, data_key)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		id, r.Tenant, r.Time.UnixMicro(), r.Request, r.Endpoint, r.Model, r.Status, fieldPrompts.sealText(key, r.Tenant, id, string(prompts)),
+		fieldAnswers.sealText(key, r.Tenant, id, string(answers)), keyID(key))
 	return err
 }
 
@@ -80,29 +107,65 @@ func (s *Store) Transcripts(ctx context.Context, tenant string) iter.Seq2[transc
 	}
 }
 
+// storedTranscript is a record as its row has it: encrypted, if it has a key.
+type storedTranscript struct {
+	transcript.Record
+	id, key, prompts, answers string
+}
+
 func (s *Store) transcriptPage(ctx context.Context, tenant string, after place) (page []transcript.Record, last place, err error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT id, at, request, endpoint, model, status, prompts, answers FROM weir_transcripts
-		WHERE tenant = $1 AND (at, id) > ($2, $3) ORDER BY at, id LIMIT $4`, tenant, after.at, after.id, transcriptPage)
+	stored, err := s.storedTranscripts(ctx, tenant, after)
 	if err != nil {
 		return nil, last, err
 	}
+	for i := range stored {
+		r := &stored[i]
+		last = place{r.Time.UnixMicro(), r.id}
+		if err := s.openTranscript(ctx, r); err != nil {
+			return nil, last, err
+		}
+		page = append(page, r.Record)
+	}
+	return page, last, nil
+}
+
+func (s *Store) storedTranscripts(ctx context.Context, tenant string, after place) (page []storedTranscript, err error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT id, at, request, endpoint, model, status, prompts, answers, data_key FROM weir_transcripts
+		WHERE tenant = $1 AND (at, id) > ($2, $3) ORDER BY at, id LIMIT $4`, tenant, after.at, after.id, transcriptPage)
+	if err != nil {
+		return nil, err
+	}
 	defer rows.Close()
 	for rows.Next() {
-		r := transcript.Record{Tenant: tenant}
-		var prompts, answers []byte
-		if err := rows.Scan(&last.id, &last.at, &r.Request, &r.Endpoint, &r.Model, &r.Status, &prompts, &answers); err != nil {
-			return nil, last, err
+		r := storedTranscript{Record: transcript.Record{Tenant: tenant}}
+		var at int64
+		if err := rows.Scan(&r.id, &at, &r.Request, &r.Endpoint, &r.Model, &r.Status, &r.prompts, &r.answers, &r.key); err != nil {
+			return nil, err
 		}
-		r.Time = time.UnixMicro(last.at).UTC()
-		if err := json.Unmarshal(prompts, &r.Prompts); err != nil {
-			return nil, last, err
-		}
-		if err := json.Unmarshal(answers, &r.Answers); err != nil {
-			return nil, last, err
-		}
+		r.Time = time.UnixMicro(at).UTC()
 		page = append(page, r)
 	}
-	return page, last, rows.Err()
+	return page, rows.Err()
+}
+
+// openTranscript decrypts the texts of a record. One whose key was destroyed has none.
+func (s *Store) openTranscript(ctx context.Context, r *storedTranscript) error {
+	key, err := s.keyFor(ctx, r.Tenant, r.key)
+	if errors.Is(err, envelope.ErrNoKey) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	prompts, err := fieldPrompts.openText(key, r.Tenant, r.id, r.prompts)
+	if err != nil {
+		return err
+	}
+	answers, err := fieldAnswers.openText(key, r.Tenant, r.id, r.answers)
+	if err != nil {
+		return err
+	}
+	return errors.Join(json.Unmarshal([]byte(prompts), &r.Prompts), json.Unmarshal([]byte(answers), &r.Answers))
 }
 
 // ForgetTranscripts deletes a tenant's records.
@@ -138,15 +201,4 @@ func (s *Store) deleteRows(ctx context.Context, statement string, which any) (de
 			return deleted, s.wipe(ctx)
 		}
 	}
-}
-
-// wipe empties SQLite's log, in which rows that were deleted would stay for a while. In
-// the file itself they are overwritten (secure_delete). A reader that is at work puts
-// the emptying off to a later checkpoint. PostgreSQL has autovacuum.
-func (s *Store) wipe(ctx context.Context) error {
-	if s.dialect != sqliteDialect {
-		return nil
-	}
-	_, err := s.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return err
 }

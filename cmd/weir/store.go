@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"weir/configs"
+	"weir/internal/store"
+)
+
+func newStore() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Encrypt the store, and rotate its keys",
+		Long: "Encrypt what the store keeps of tenants' prompts and answers, and rotate the keys that encrypt it. Servers\n" +
+			"may use the store meanwhile.",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newStoreEncrypt(), newStoreRotate())
+	return cmd
+}
+
+func newStoreEncrypt() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "encrypt",
+		Short: "Encrypt texts that an earlier weir has left in clear, as weir serve does at its start",
+		Args:  cobra.NoArgs,
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+		rows, err := s.EncryptClear(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "encrypted: %d rows\n", rows)
+		return err
+	})
+	return cmd
+}
+
+func newStoreRotate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate-keys [TENANT]...",
+		Short: "Give tenants new data keys, and encrypt their texts with them",
+		Long: "Give tenants (all, if none is named) new data keys, and encrypt their texts with them. Files keep the key\n" +
+			"that they were written with. A key that nothing needs any more is deleted a day later by weir serve. The\n" +
+			"master key is rotated by its setting: put the new one before the old one (--master-key), on every server\n" +
+			"first behind it; then take the old one away.",
+		Example: "  weir store rotate-keys\n  weir store rotate-keys acme",
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+		var err error
+		if len(args) == 0 {
+			if args, err = s.KeyTenants(ctx); err != nil {
+				return err
+			}
+		}
+		for _, name := range args {
+			if _, err := addEntry(ctx, s, commandLine(), actionRotateKeys, name, nil); err != nil {
+				return err
+			}
+			rows, err := s.RotateKey(ctx, name)
+			if err != nil {
+				return fmt.Errorf("rotate the key of %s: %w", name, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key, and %d rows encrypted with it\n", name, rows)
+		}
+		return nil
+	})
+	return cmd
+}

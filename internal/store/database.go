@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// database is an open SQLite file or PostgreSQL database.
+type database struct {
+	write, read *sql.DB // the same pool with PostgreSQL
+	dialect     *dialect
+}
+
+// dialect is what differs between the databases beyond the driver.
+type dialect struct {
+	folder string // of the migrations
+	now    string // expression: the database's clock in microseconds
+	// migrationLock makes a transaction the only one that migrates; "" where each
+	// writing transaction is alone.
+	migrationLock string
+	// tableLock keeps other writers off a table for a transaction; "" likewise.
+	tableLock string
+
+	guards    string            // query: names and texts of the audit log's triggers
+	dropGuard map[string]string // statement by kind of guard, for its name
+}
+
+var sqliteDialect = &dialect{
+	folder: "sqlite",
+	now:    "CAST(1000000 * unixepoch('now', 'subsec') AS INTEGER)",
+
+	guards:    `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'weir_audit'`,
+	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s"},
+}
+
+var postgresDialect = &dialect{
+	folder:        "postgres",
+	now:           "CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)",
+	migrationLock: "SELECT pg_advisory_xact_lock(hashtext('weir ' || current_schema()))",
+	tableLock:     "LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE",
+
+	// A trigger's text is not kept as it was written; its function's is.
+	guards: `SELECT tgname, '' FROM pg_trigger WHERE tgrelid = 'weir_audit'::regclass AND NOT tgisinternal AND tgenabled = 'O'
+		UNION ALL SELECT proname, prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'weir!_audit!_%' ESCAPE '!'`,
+	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s ON weir_audit", "FUNCTION": "DROP FUNCTION IF EXISTS %s()"},
+}
+
+func (d *database) connect(ctx context.Context, t target) error {
+	if t.postgres == nil {
+		return d.openSQLite(ctx, t)
+	}
+	d.openPostgres(t.postgres)
+	return nil
+}
+
+func (d *database) closePools() error {
+	var errs []error
+	for _, db := range []*sql.DB{d.read, d.write} { // the last connection to close empties SQLite's log
+		if db != nil {
+			errs = append(errs, db.Close()) // twice, with PostgreSQL, is once
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// transact runs f in a transaction that writes.
+func (d *database) transact(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := d.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	return tx.Commit()
+}
+
+// ignoreDone: a context that ended has rolled the transaction back already.
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// lockTable keeps other writers off a table until the transaction ends.
+func (d *database) lockTable(ctx context.Context, tx *sql.Tx, table string) error {
+	if d.dialect.tableLock == "" {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(d.dialect.tableLock, table))
+	return err
+}
+
+// query puts the database's clock where the text says NOW.
+func (d *dialect) query(text string) string { return strings.ReplaceAll(text, "NOW", d.now) }
+
+// wipe empties SQLite's log, in which rows that were deleted would stay for a while. In
+// the file itself they are overwritten (secure_delete). A reader that is at work puts
+// the emptying off to a later checkpoint. PostgreSQL has autovacuum.
+func (d *database) wipe(ctx context.Context) error {
+	if d.dialect != sqliteDialect {
+		return nil
+	}
+	_, err := d.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return err
+}
