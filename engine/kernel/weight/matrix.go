@@ -134,9 +134,11 @@ func (m *Matrix) tiles() int { return (m.Rows + tileLanes - 1) / tileLanes }
 
 // tile returns tile i.
 func (m *Matrix) tile(i int) []byte {
-	n := m.Cols / m.format.values * m.format.tileBytes
+	n := m.tileBytes()
 	return m.data[i*n : (i+1)*n]
 }
+
+func (m *Matrix) tileBytes() int { return m.Cols / m.format.values * m.format.tileBytes }
 
 func (m *Matrix) packTile(i int, rows []byte) {
 	f, tile := m.format, m.tile(i)

@@ -183,10 +183,9 @@ func (j *inputJob) largeOf(s *panelSet, k kind, first int) []uint32 {
 	return s.large[k][first*j.cols/2:]
 }
 
-// masksOf are the masks of panel p.
+// masksOf are the masks of panel p and of those behind it.
 func (j *inputJob) masksOf(s *panelSet, k kind, p int) []uint16 {
-	n := j.cols / blockValues
-	return s.masks[k][p*n : (p+1)*n]
+	return s.masks[k][p*(j.cols/blockValues):]
 }
 
 // prepare brings the rows of x into the layouts that the products need.

@@ -79,9 +79,12 @@ func (s *span) blocks() int { return s.w.Cols / s.w.format.values }
 func (s *span) assembly(t, n int, run productFunc) {
 	dst, bias := s.outputs(t)
 	_ = dst[(s.panels*s.rows-1)*s.stride+n*tileLanes-1]
+	_ = s.w.data[(t+n)*s.w.tileBytes()-1]
+	_ = s.panel.codes[s.panels*s.rows*s.w.format.kind.rowBytes(s.w.Cols)-1]
 	var b *float32
 	if bias != nil {
-		b = &bias[:n*tileLanes][0]
+		_ = bias[n*tileLanes-1]
+		b = &bias[0]
 	}
 	add := 0
 	if s.add {
@@ -90,6 +93,8 @@ func (s *span) assembly(t, n int, run productFunc) {
 	var large *uint32
 	var masks *uint16
 	if len(s.panel.masks) > 0 {
+		blocks := s.panels * (s.w.Cols / blockValues)
+		_, _ = s.panel.large[16*s.rows*blocks-1], s.panel.masks[blocks-1]
 		large, masks = &s.panel.large[0], &s.panel.masks[0]
 	}
 	run(&dst[0], 4*s.stride, &s.w.tile(t)[0], &s.panel.codes[0], large, masks, s.panels, s.blocks(), b, add)

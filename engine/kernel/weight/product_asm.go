@@ -27,6 +27,7 @@ func quantizeRowFast(level isa.Level, k kind, limit float32, dst, x, marks []flo
 		return false, false
 	}
 	if k == kindPair {
+		_ = dst[k.words(len(x))-1]
 		roundPairsAVX512(&dst[0], &x[0], len(x)/pairColumns)
 		return false, true
 	}
@@ -39,6 +40,8 @@ func quantizeRowFast(level isa.Level, k kind, limit float32, dst, x, marks []flo
 	case k == kindBlock:
 		size, run = blockValues, quantizeBlockAVX512
 	}
+	_, words := k.blockSize()
+	_, _ = dst[k.words(len(x))-1], marks[len(x)/size*words-1]
 	return run(&dst[0], &x[0], len(x)/size, limit, (*uint32)(unsafe.Pointer(&marks[0]))), true
 }
 
