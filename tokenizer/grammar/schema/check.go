@@ -86,15 +86,29 @@ func (k *checker) listed(s, v *value) (bool, error) {
 	if list == nil {
 		return true, nil
 	}
-	if err := k.c.spend(len(list.items)); err != nil {
+	return k.c.among(list, v)
+}
+
+// among reports whether a list of an enum has a value. Scalars are looked up: large enums are held against one another.
+func (c *compiler) among(list, v *value) (bool, error) {
+	if v.kind != array && v.kind != object {
+		set, ok := c.scalars[list]
+		if !ok {
+			if err := c.spend(len(list.items)); err != nil {
+				return false, err
+			}
+			set = map[string]bool{}
+			for _, item := range list.items {
+				set[string(fingerprint(nil, item))] = true
+			}
+			c.scalars[list] = set
+		}
+		return set[string(fingerprint(nil, v))], c.spend(1)
+	}
+	if err := c.spend(len(list.items)); err != nil {
 		return false, err
 	}
-	for _, want := range list.items {
-		if same(want, v) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(list.items, func(want *value) bool { return same(want, v) }), nil
 }
 
 // combined is references, allOf, anyOf, oneOf and not.

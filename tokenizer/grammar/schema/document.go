@@ -37,8 +37,8 @@ type document struct {
 
 // drafts are known by the tail of their address.
 var drafts = map[string]draft{
-	"json-schema.org/draft-04/schema": draft4, "json-schema.org/draft-06/schema": draft6, "json-schema.org/draft-07/schema": draft7,
-	"json-schema.org/draft/2019-09/schema": draft2019, "json-schema.org/draft/2020-12/schema": draft2020, "json-schema.org/schema": anyDraft,
+	"draft-04/schema": draft4, "draft-06/schema": draft6, "draft-07/schema": draft7, "draft/2019-09/schema": draft2019,
+	"draft/2020-12/schema": draft2020, "json-schema.org/schema": anyDraft,
 }
 
 // draftOf reads $schema.
@@ -48,9 +48,10 @@ func draftOf(root *value) (draft, error) {
 		return anyDraft, nil
 	}
 	address := strings.TrimRight(v.text, "#")
-	address = strings.TrimPrefix(strings.TrimPrefix(address, "http://"), "https://")
-	if d, ok := drafts[address]; ok && v.kind == text {
-		return d, nil
+	for tail, d := range drafts { // whatever host is written in front
+		if v.kind == text && (strings.HasSuffix(address, "/"+tail) || address == tail) {
+			return d, nil
+		}
 	}
 	reason := fmt.Sprintf("%.120q is no draft that is known; leave $schema out or name draft-04, draft-06, draft-07, 2019-09 or 2020-12",
 		v.text)

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"sync"
 
 	"weir/tokenizer/grammar/regex"
@@ -40,7 +41,12 @@ const (
 	daysPattern  = `(?:\d{1,9}Y(?:\d{1,9}M(?:\d{1,9}D)?)?|\d{1,9}M(?:\d{1,9}D)?|\d{1,9}D)`
 
 	stepsPattern = `(?:/(?:[^~/]|~[01])*)*`
-	variable     = `(?:[A-Za-z0-9_]|` + percent + `)(?:\.?(?:[A-Za-z0-9_]|` + percent + `))*(?:\*|:[1-9]\d{0,3})?`
+	// sequencePattern leaves out of regular expressions what dialects differ in, counts, and groups in groups.
+	literalPattern  = `(?:[^\\^$.*+?()\[\]{}|\u0000-\u001f\u007f-\u{10ffff}]|\\[dDwWsS\\^$.*+?()\[\]{}|/]|\.|\[\^?[A-Za-z0-9_ ]+\])`
+	itemPattern     = literalPattern + `[*+?]?`
+	groupsPattern   = `\((?:\?:)?(?:` + itemPattern + `)*(?:\|(?:` + itemPattern + `)*)*\)[*+?]?`
+	sequencePattern = `\^?(?:` + itemPattern + `|` + groupsPattern + `)*\$?`
+	variable        = `(?:[A-Za-z0-9_]|` + percent + `)(?:\.?(?:[A-Za-z0-9_]|` + percent + `))*(?:\*|:[1-9]\d{0,2})?` // a prefix may have four digits, and libraries differ there
 )
 
 // addressPattern is a URI, or an IRI with the characters that it has more; relative ones may lack a scheme.
@@ -76,12 +82,16 @@ var formats = map[string][]string{
 	"uri-reference": {addressPattern("", true)},
 	"iri":           {addressPattern(wide, false)},
 	"iri-reference": {addressPattern(wide, true)},
-	"uri-template":  {"^(?:[^\\u0000-\\u0020\\u007F\"<>%\\\\^`{|}]|" + percent + `|\{[+#./;?&]?` + variable + `(?:,` + variable + `)*\})*$`},
+	"uri-template":  {`^(?:[!#$&-;=?-[\]_a-z~` + wide + `]|` + percent + `|\{[+#./;?&]?` + variable + `(?:,` + variable + `)*\})*$`},
 
 	"json-pointer":          {`^` + stepsPattern + `$`},
 	"relative-json-pointer": {`^(?:0|[1-9]\d{0,8})(?:#|` + stepsPattern + `)$`},
+	"regex":                 {`^` + sequencePattern + `$`},
 	"byte":                  {`^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`},
 }
+
+// unenforced are the formats of JSON Schema that no expression can check.
+var unenforced = map[string]bool{"idn-email": true, "idn-hostname": true}
 
 // remarks are formats that say nothing of the text.
 var remarks = map[string]bool{"password": true, "binary": true, "float": true, "double": true, "decimal": true, "": true, "textarea": true,
@@ -103,8 +113,12 @@ func (c *compiler) format(s *value) (*pattern, error) {
 		return nil, nil
 	}
 	f, ok := formats[v.text]
-	if !ok {
-		return nil, c.refuse(s, "format", "the format %.80q is not known; use pattern, or leave it out", v.text)
+	switch {
+	case !ok && unenforced[v.text]:
+		return nil, c.refuse(s, "format", "the format %.80q is not enforced; use pattern, or leave it out", v.text)
+	case !ok:
+		c.unknownFormat(s, v.text)
+		return nil, nil
 	}
 	if p, ok := compiledFormats.Load(v.text); ok {
 		return p.(*pattern), nil
@@ -115,6 +129,15 @@ func (c *compiler) format(s *value) (*pattern, error) {
 	}
 	compiledFormats.Store(v.text, p)
 	return p, nil
+}
+
+// unknownFormat notes a format that JSON Schema does not define. It asserts nothing, so a strict schema may have it, too; but its author means
+// something by it.
+func (c *compiler) unknownFormat(s *value, name string) {
+	var e *Error
+	if errors.As(c.wrong(s, "format", "the format %.80q is none of JSON Schema and says nothing; use pattern", name), &e) {
+		c.ignore(e)
+	}
 }
 
 func parseFormat(patterns []string) (*pattern, error) {

@@ -112,6 +112,7 @@ var usual = []string{
 	`{"not":{"enum":[1,"a",null]},"type":["integer","string","null"]}`,
 	`{"allOf":[{"type":"object","properties":{"a":{"type":"number"}}},{"properties":{"a":{"minimum":3},"b":{"maxLength":3}},"required":["a","b"]}]}`,
 	`{"oneOf":[{"multipleOf":3},{"multipleOf":5}],"type":"integer","minimum":0,"maximum":100}`,
+	`{"type":"string","format":"regex"}`,
 	`{}`,
 }
 

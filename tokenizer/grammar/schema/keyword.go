@@ -55,11 +55,16 @@ func (c *compiler) orIgnore(err error) error {
 	if c.options.Strict || !errors.As(err, &e) || e.Keyword == "" || errors.Is(err, regex.ErrPattern) {
 		return err
 	}
+	c.ignore(e)
+	return nil
+}
+
+// ignore notes what is not enforced, once.
+func (c *compiler) ignore(e *Error) {
 	note := Ignored{Pointer: e.Pointer, Keyword: e.Keyword, Reason: e.Reason}
 	if !slices.ContainsFunc(c.report.Ignored, func(i Ignored) bool { return i.Pointer == note.Pointer }) {
 		c.report.Ignored = append(c.report.Ignored, note)
 	}
-	return nil
 }
 
 // count reads a keyword that holds a count; without it the answer is standard.

@@ -66,7 +66,8 @@ type Ignored struct {
 	Reason  string
 }
 
-// Report lists what the grammar does not enforce, in the order of discovery. It is empty for strict options.
+// Report lists what the grammar does not enforce, in the order of discovery. For strict options it has formats alone that JSON Schema does not
+// define.
 type Report struct {
 	Ignored []Ignored
 }

@@ -45,12 +45,14 @@ type compiler struct {
 	leaves   map[string][]form
 	patterns map[string]*pattern
 	profiles map[*value]*profile
+	scalars  map[*value]map[string]bool // by list of an enum: the fingerprints of its values
 	made     *made
 }
 
 func newCompiler(doc *document, o Options, l Limits) *compiler {
 	return &compiler{doc: doc, options: o, limits: l, shapes: map[string]*shape{}, leaves: map[string][]form{},
-		patterns: map[string]*pattern{}, profiles: map[*value]*profile{}, made: newMade()}
+		patterns: map[string]*pattern{}, profiles: map[*value]*profile{},
+		scalars: map[*value]map[string]bool{}, made: newMade()}
 }
 
 // compile makes the shape of a schema with all that it refers to.
