@@ -156,7 +156,7 @@ func TestNothingIsKeptInClear(t *testing.T) {
 	eachSealed(t, func(t *testing.T, url string, keys Keys) {
 		s := openStore(t, url, Options{Keys: keys})
 		keepEverything(t, s, "acme")
-		if strings.Contains(everyByte(t, s, url), "8888") {
+		if strings.Contains(everyByte(t, s, url), marker) {
 			t.Error("a text is in the store in clear")
 		}
 		other := openStore(t, url, Options{Keys: keys})
@@ -317,7 +317,7 @@ func TestClearRowsAreEncrypted(t *testing.T) {
 		if err := s.wipe(t.Context()); err != nil {         // what SQLite's log has goes into the file
 			t.Fatal(err)
 		}
-		if strings.Contains(everyByte(t, s, url), "8888") {
+		if strings.Contains(everyByte(t, s, url), marker) {
 			t.Error("a text is still in clear")
 		}
 		if n := readEverything(t, s, "acme"); n != 5 {
