@@ -72,6 +72,7 @@ type RequestStart struct {
 	Version      string     // of the model
 	Arm          router.Arm // of the rollout that chose the version
 	Tenant       string
+	Key          string // id of the caller's API key; "" where another proof counted
 	Class        inference.Class
 	Stream       bool
 	Prompts      int

@@ -9,6 +9,7 @@ import (
 	"weir/api/meter"
 	"weir/api/replay"
 	"weir/api/tenant"
+	ledger "weir/api/usage" // usage is a type of this package
 	"weir/scheduler/brownout"
 	"weir/tokenizer"
 )
@@ -32,7 +33,8 @@ type Config struct {
 	CompressMinBytes int           // smaller responses go as they are
 	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
 
-	Meter meter.Meter // counts what tenants use; nil counts nothing, and no limit holds
+	Meter meter.Meter   // counts what tenants use; nil counts nothing, and no limit holds
+	Usage ledger.Ledger // what tenants read of their own at GET /v1/usage; nil: it is not kept
 
 	Idempotency   Idempotency
 	Responses     Responses

@@ -28,6 +28,7 @@ type job struct {
 	maxTokens      int                  // per choice, as far as its prompt leaves room
 	promptLogprobs int                  // alternatives per prompt token; -1 is none
 	tenant         *tenant.Tenant
+	key            string // id of the caller's API key; "" where another proof counted
 	terms          terms
 	retries        int
 	created        int64 // Unix seconds
@@ -104,7 +105,7 @@ func (j *job) inBackground() bool { return j.response != nil && j.response.backg
 func (j *job) start() edge.RequestStart {
 	return edge.RequestStart{
 		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Arm: j.arm,
-		Tenant: j.tenant.Name, Class: j.terms.class, Stream: j.params.stream,
+		Tenant: j.tenant.Name, Key: j.key, Class: j.terms.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
 		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}

@@ -132,7 +132,7 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t terms, who quota.Hol
 	}
 	c.started = true
 	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Class: t.class,
+		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID, Class: t.class,
 		Prompts: len(p.texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.parsed,
 		Submitted: time.Now(), Trace: c.trace,
 	}}

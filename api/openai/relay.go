@@ -267,7 +267,7 @@ func (c *call) relayStart(r *relayed) edge.RequestStart {
 	var ignored *api.Error
 	now := time.Now()
 	return edge.RequestStart{
-		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Arm: c.arm(),
+		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID, Arm: c.arm(),
 		Stream: r.sent.flag("stream", false, &ignored), Prompts: 1, N: r.sent.count("n", 1, maxInt32, 1, &ignored),
 		Retries: c.retries(), Arrived: c.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,

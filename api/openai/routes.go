@@ -30,6 +30,7 @@ const (
 	routeEmbed       = "/embed"
 	routeModels      = "/v1/models"
 	routeModel       = "/v1/models/{id}"
+	routeUsage       = "/v1/usage"
 	routeTokenize    = "/tokenize"
 	routeDetokenize  = "/detokenize"
 	routeTokenizer   = "/tokenizer_info"
@@ -73,6 +74,7 @@ func (s *Server) routeTable() []route {
 		{routeModerations, http.MethodPost, tenant.ScopeInference, (*call).moderations, false},
 		{routeModels, http.MethodGet, tenant.ScopeInference, (*call).listModels, false},
 		{routeModel, http.MethodGet, tenant.ScopeInference, (*call).showModel, false},
+		{routeUsage, http.MethodGet, tenant.ScopeInference, (*call).ownUsage, false},
 		{routeTokenize, http.MethodPost, tenant.ScopeInference, (*call).tokenize, false},
 		{routeDetokenize, http.MethodPost, tenant.ScopeInference, (*call).detokenize, false},
 		{routeTokenizer, http.MethodGet, tenant.ScopeInference, (*call).tokenizerInfo, false},

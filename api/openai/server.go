@@ -38,6 +38,7 @@ type Server struct {
 	loading   atomic.Pointer[LoadProgress]
 	turns     *turnstile
 	grammars  *grammars
+	reports   chan struct{}    // of usage, as many as may be read at once
 	estimates *meter.Estimates // of the lengths of answers, for quotas
 	cache     *responseCache   // nil: off
 	ids       edge.IDs
@@ -67,6 +68,7 @@ func New(c Config) (*Server, error) {
 	s.background.lookEvery = lookForCancelEvery
 	s.routes = s.routeTable()
 	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
+	s.reports = make(chan struct{}, reportsAtOnce)
 	s.grammars = newGrammars(c, s.running.Aborted())
 	s.loading.Store(&LoadProgress{})
 	return s, nil
@@ -437,7 +439,8 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 		return fault
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
-	j.tenant, j.arrived, j.created, j.trace = c.caller.Tenant, c.arrived, c.arrived.Unix(), c.trace
+	j.tenant, j.key = c.caller.Tenant, c.caller.KeyID
+	j.arrived, j.created, j.trace = c.arrived, c.arrived.Unix(), c.trace
 	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm.Name != ""
 	lowered.job(j)

@@ -75,7 +75,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	}
 	j.parsed = time.Now()
 	finish := edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Class: p.Class,
+		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Key: j.caller.KeyID, Class: p.Class,
 		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks

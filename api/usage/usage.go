@@ -1,5 +1,5 @@
 // Package usage counts what finished requests used: the record of one request, the
-// ledger that keeps the sums, and the report per tenant, model and day.
+// ledger that keeps the sums, and the report per tenant and model, by day, hour and key.
 package usage
 
 import (
@@ -14,6 +14,7 @@ type Record struct {
 	Ended   time.Time // its UTC date is the day that the request counts for
 	Tenant  string
 	Model   string
+	Key     string        // id of the API key; "" where another proof counted
 	Input   int64         // prompt tokens, Cached included
 	Cached  int64         // prompt tokens that came out of the prefix cache
 	Output  int64         // tokens generated
@@ -96,21 +97,54 @@ func (d Day) String() string { return time.Unix(int64(d)*secondsPerDay, 0).UTC()
 // MarshalText is String, for JSON.
 func (d Day) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Query says which usage to report. An empty Tenant or Model stands for all.
-type Query struct {
-	Tenant, Model string
-	From, To      Day // both are in the report
+// Hour is an hour in UTC, counted in hours since 1 January 1970.
+type Hour int32
+
+// HoursPerDay is how many hours a Day has.
+const HoursPerDay = 24
+
+// HourOf is the hour of a moment.
+func HourOf(t time.Time) Hour {
+	return Hour(int64(DayOf(t))*HoursPerDay + int64(t.UTC().Hour()))
 }
 
-// Row is the usage of one tenant, model and day.
+// Day is the day that the hour belongs to.
+func (h Hour) Day() Day { return DayOf(time.Unix(int64(h)*60*60, 0)) }
+
+// First is the day's first hour.
+func (d Day) First() Hour { return Hour(d) * HoursPerDay }
+
+// String is the hour's begin, such as 2026-11-22T09:00:00Z.
+func (h Hour) String() string { return time.Unix(int64(h)*60*60, 0).UTC().Format(time.RFC3339) }
+
+// MarshalText is String, for JSON.
+func (h Hour) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// Query says which usage to report. An empty Tenant, Model or Key stands for all.
+type Query struct {
+	Tenant, Model, Key string
+	Alone              bool // Tenant is one tenant, also where it is empty
+	From, To           Day  // both are in the report
+	Hours, Keys        bool // rows are told apart by hour, and by key; what is older than KeptHours is in neither
+}
+
+// Detailed reports whether the sums per day do not answer the query.
+func (q *Query) Detailed() bool { return q.Hours || q.Keys || q.Key != "" }
+
+// KeptHours is for how long usage is kept by hour and key. By day it is kept for ever.
+const KeptHours = 92 * 24 * time.Hour
+
+// Row is the usage of one tenant and model, on a day or in an hour of it, of all keys or of one.
 type Row struct {
 	Tenant string `json:"tenant"`
 	Model  string `json:"model"`
 	Day    Day    `json:"day"`
+	Hour   Hour   `json:"hour,omitempty"` // 0: of the whole day
+	Key    string `json:"key,omitempty"`
 	Sums
 }
 
-// Report is usage in the order of day, tenant and model, and its sum.
+// Report is usage in the order of time, tenant, model and key, and its sum.
 type Report struct {
 	From  Day   `json:"from"`
 	To    Day   `json:"to"`

@@ -1,8 +1,11 @@
 package usage
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"math"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -49,6 +52,48 @@ func TestMoneyIsWrittenExactly(t *testing.T) {
 	} {
 		if got, _ := amount.MarshalJSON(); string(got) != want {
 			t.Errorf("%d reads %s, want %s", int64(amount), got, want)
+		}
+	}
+}
+
+func TestQueriesByHourAndKey(t *testing.T) {
+	now := time.Date(2026, 2, 28, 23, 59, 0, 0, time.UTC)
+	q, err := ParseQuery(nil, now)
+	if err != nil || q.To != DayOf(now) || q.To-q.From != 27 || q.Detailed() {
+		t.Errorf("by default %v to %v: %v", q.From, q.To, err)
+	}
+	q, err = ParseQuery(url.Values{"by": {"key, hour"}, "from": {"2026-02-27"}, "key": {"k"}}, now)
+	if err != nil || !q.Hours || !q.Keys || q.Key != "k" || q.To != DayOf(now) {
+		t.Errorf("%+v, %v", q, err)
+	}
+	for _, at := range []time.Time{now, time.Unix(0, 0), time.Date(2024, 2, 29, 0, 0, 0, 0, time.FixedZone("", 3600))} {
+		h := HourOf(at)
+		if h.Day() != DayOf(at) || h.String() != at.UTC().Truncate(time.Hour).Format(time.RFC3339) || DayOf(at).First() > h {
+			t.Errorf("%v is in hour %v of day %v", at, h, h.Day())
+		}
+	}
+}
+
+// Names that clients chose do not become formulas in a spreadsheet, and other readers of CSV get what was written.
+func TestCSV(t *testing.T) {
+	hour := HourOf(time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC))
+	r := Report{Rows: []Row{
+		{Tenant: "acme", Model: `a "model", with=`, Day: hour.Day(), Hour: hour, Key: "0123456789", Sums: Sums{Requests: 1, Input: 20, Cached: 16, Output: 3, Compute: 1_500_000_000, Cost: -1}},
+		{Tenant: "", Model: `=cmd|'/c calc'!A1`, Day: hour.Day()},
+	}}
+	var b strings.Builder
+	if err := r.WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
+	if err != nil || len(rows) != 3 || len(rows[0]) != len(rows[1]) {
+		t.Fatalf("%v %v", rows, err)
+	}
+	for i, want := range []string{
+		"2026-11-22|2026-11-22T09:00:00Z|acme|a \"model\", with=|0123456789|1|20|16|3|1.5|-0.000001", `2026-11-22||| '=cmd|'/c calc'!A1||0|0|0|0|0|0.000000`,
+	} {
+		if got := strings.Join(rows[i+1], "|"); got != strings.Replace(want, "| '", "|'", 1) {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
 		return r, false
 	}
 	r = usage.Record{
-		Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
+		Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Key: f.Key, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
 		Output: int64(f.OutputTokens), Compute: f.Compute, Cost: usage.Money(f.Cost),
 	}
 	if f.FromCache {

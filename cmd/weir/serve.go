@@ -279,6 +279,7 @@ func (s *server) build(b telemetry.Build) error {
 	if err := s.addTenants(edge.Meter); err != nil {
 		return err
 	}
+	edge.Usage = s.ledger
 	if s.ledger != nil {
 		edge.Hooks = accounted(s.ledger, edge.Hooks)
 	}

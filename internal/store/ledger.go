@@ -15,13 +15,13 @@ import (
 )
 
 // maxPendingSums bounds the sums that wait for the database. A database that does not
-// answer costs memory per tenant, model and day, not per request.
+// answer costs memory per tenant, model, key and hour, not per request.
 const maxPendingSums = 16384
 
 // usageKey is what usage is added up by.
 type usageKey struct {
-	tenant, model string
-	day           usage.Day
+	tenant, model, key string
+	hour               usage.Hour
 }
 
 // ledger adds records up in memory and writes the sums in batches. A batch is written
@@ -36,6 +36,7 @@ type ledger struct {
 	writing chan struct{} // holds one token: who has it writes, and owns what follows
 	batch   []usage.Row   // being written; nil between batches
 	number  int64
+	pruned  time.Time // when hours that are too old were last deleted
 }
 
 // UsageStats says how the ledger fares.
@@ -64,7 +65,7 @@ func (s *Store) UsageStats() UsageStats {
 // Record counts a request, in memory. The database has it some time later, see
 // Options.FlushEvery, or after Flush.
 func (s *Store) Record(r usage.Record) {
-	key := usageKey{storableText(r.Tenant), storableText(r.Model), usage.DayOf(r.Ended)}
+	key := usageKey{storableText(r.Tenant), storableText(r.Model), storableText(r.Key), usage.HourOf(r.Ended)}
 	l := &s.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,11 +117,14 @@ func (l *ledger) take() {
 		return
 	}
 	for key, sums := range l.pending {
-		l.batch = append(l.batch, usage.Row{Tenant: key.tenant, Model: key.model, Day: key.day, Sums: sums})
+		l.batch = append(l.batch, usage.Row{
+			Tenant: key.tenant, Model: key.model, Day: key.hour.Day(), Hour: key.hour, Key: key.key, Sums: sums,
+		})
 	}
 	clear(l.pending)
 	slices.SortFunc(l.batch, func(a, b usage.Row) int {
-		return cmp.Or(cmp.Compare(a.Day, b.Day), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Model, b.Model))
+		return cmp.Or(cmp.Compare(a.Hour, b.Hour), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Model, b.Model),
+			strings.Compare(a.Key, b.Key))
 	})
 	l.number++
 	l.stats.Waiting = len(l.batch)
@@ -151,55 +155,75 @@ func (s *Store) addUsage(ctx context.Context, tx *sql.Tx, number int64, batch []
 	if changed, err := result.RowsAffected(); err != nil || changed == 0 {
 		return err
 	}
-	add, err := tx.PrepareContext(ctx, `INSERT INTO weir_usage
-		(tenant, model, day, requests, input, cached, output, compute_ns, cost_micros)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-		ON CONFLICT (day, tenant, model) DO UPDATE SET
-			requests = weir_usage.requests + excluded.requests,
-			input = weir_usage.input + excluded.input,
-			cached = weir_usage.cached + excluded.cached,
-			output = weir_usage.output + excluded.output,
-			compute_ns = weir_usage.compute_ns + excluded.compute_ns,
-			cost_micros = weir_usage.cost_micros + excluded.cost_micros`)
+	if err := addSums(ctx, tx, "weir_usage", "day, tenant, model", byDay(batch), func(r *usage.Row) []any {
+		return []any{int64(r.Day), r.Tenant, r.Model}
+	}); err != nil {
+		return err
+	}
+	return addSums(ctx, tx, "weir_usage_hours", "hour, tenant, model, key", batch, func(r *usage.Row) []any {
+		return []any{int64(r.Hour), r.Tenant, r.Model, r.Key}
+	})
+}
+
+// byDay adds up rows of hours and keys, and keeps one order for all processes.
+func byDay(batch []usage.Row) []usage.Row {
+	sums := make(map[usage.Row]usage.Sums)
+	for i := range batch {
+		r := &batch[i]
+		day := usage.Row{Tenant: r.Tenant, Model: r.Model, Day: r.Day}
+		s := sums[day]
+		s.Add(r.Sums)
+		sums[day] = s
+	}
+	days := make([]usage.Row, 0, len(sums))
+	for day, s := range sums {
+		day.Sums = s
+		days = append(days, day)
+	}
+	slices.SortFunc(days, func(a, b usage.Row) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), strings.Compare(a.Tenant, b.Tenant), strings.Compare(a.Model, b.Model))
+	})
+	return days
+}
+
+const sumColumns = "requests, input, cached, output, compute_ns, cost_micros"
+
+// addSums adds rows to a table with these columns as its primary key.
+func addSums(ctx context.Context, tx *sql.Tx, table, key string, rows []usage.Row, keyOf func(*usage.Row) []any) error {
+	columns := strings.Split(sumColumns, ", ")
+	values, sets := make([]string, strings.Count(key, ",")+1+len(columns)), make([]string, len(columns))
+	for i := range values {
+		values[i] = fmt.Sprintf("$%d", i+1)
+	}
+	for i, c := range columns {
+		sets[i] = fmt.Sprintf("%s = %s.%s + excluded.%s", c, table, c, c)
+	}
+	add, err := tx.PrepareContext(ctx, fmt.Sprintf("INSERT INTO %s (%s, %s) VALUES (%s) ON CONFLICT (%s) DO UPDATE SET %s",
+		table, key, sumColumns, strings.Join(values, ", "), key, strings.Join(sets, ", ")))
 	if err != nil {
 		return err
 	}
 	defer add.Close()
-	for _, r := range batch {
-		if _, err := add.ExecContext(ctx, r.Tenant, r.Model, int64(r.Day), r.Requests, r.Input, r.Cached, r.Output,
-			int64(r.Compute), int64(r.Cost)); err != nil {
+	for i := range rows {
+		r := &rows[i]
+		if _, err := add.ExecContext(ctx, append(keyOf(r), r.Requests, r.Input, r.Cached, r.Output, int64(r.Compute), int64(r.Cost))...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Report sums up usage, with all that was recorded here before the call.
-func (s *Store) Report(ctx context.Context, q usage.Query) (usage.Report, error) {
-	if err := errors.Join(checkText("tenant", q.Tenant), checkText("model", q.Model)); err != nil {
-		return usage.Report{}, err
+// pruneHours deletes usage by hour that is too old, once an hour.
+func (s *Store) pruneHours(ctx context.Context) error {
+	now := time.Now()
+	if now.Sub(s.ledger.pruned) < time.Hour {
+		return nil
 	}
-	if err := s.Flush(ctx); err != nil {
-		return usage.Report{}, err
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_usage_hours WHERE hour < $1`, int64(usage.HourOf(now.Add(-usage.KeptHours))))
+	if err == nil {
+		s.ledger.pruned = now
 	}
-	report := usage.Report{From: q.From, To: q.To, Rows: []usage.Row{}}
-	rows, err := s.read.QueryContext(ctx, `SELECT tenant, model, day, requests, input, cached, output, compute_ns, cost_micros
-		FROM weir_usage WHERE day >= $1 AND day <= $2 AND ($3 = '' OR tenant = $3) AND ($4 = '' OR model = $4)
-		ORDER BY day, tenant, model`, int64(q.From), int64(q.To), q.Tenant, q.Model)
-	if err != nil {
-		return usage.Report{}, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r usage.Row
-		if err := rows.Scan(&r.Tenant, &r.Model, &r.Day, &r.Requests, &r.Input, &r.Cached, &r.Output,
-			&r.Compute, &r.Cost); err != nil {
-			return usage.Report{}, err
-		}
-		report.Rows = append(report.Rows, r)
-		report.Total.Add(r.Sums)
-	}
-	return report, rows.Err()
+	return err
 }
 
 // flushUsage writes what is pending every FlushEvery, and after failures ever more
@@ -215,7 +239,7 @@ func (s *Store) flushUsage(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if s.inBackground(ctx, s.Flush) {
+		if s.inBackground(ctx, func(ctx context.Context) error { return errors.Join(s.Flush(ctx), s.pruneHours(ctx)) }) {
 			wait = s.options.FlushEvery
 		} else {
 			wait = min(2*wait, most)

@@ -168,3 +168,56 @@ func TestLossAtCloseIsCounted(t *testing.T) {
 		t.Errorf("%+v", stats)
 	}
 }
+
+// Usage is kept by hour and key, too; sums per day are the same whichever way they are asked for, and a key's rows go with
+// it alone. What is too old goes, and the days stay.
+func TestLedgerByHourAndKey(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{FlushEvery: time.Hour})
+		old := time.Now().Add(-usage.KeptHours - 48*time.Hour)
+		for i := range 40 {
+			at := ledgerDay.Add(time.Duration(i) * 15 * time.Minute)
+			if i%10 == 9 {
+				at = old
+			}
+			s.Record(usage.Record{Ended: at, Tenant: fmt.Sprint("t", i%2), Model: "m", Key: fmt.Sprint("key", i%4), Input: 10, Output: int64(i)})
+		}
+		s.Record(usage.Record{Ended: ledgerDay, Model: "m", Input: 1})
+		from, to := usage.DayOf(ledgerDay), usage.DayOf(ledgerDay)+1
+		sum := func(q usage.Query, rows int) usage.Sums {
+			t.Helper()
+			q.From, q.To = from, to
+			report, err := s.Report(t.Context(), q)
+			if err != nil || len(report.Rows) != rows {
+				t.Fatalf("%+v has %d rows, want %d: %v", q, len(report.Rows), rows, err)
+			}
+			return report.Total
+		}
+		all := sum(usage.Query{}, 4)
+		for _, q := range []struct {
+			usage.Query
+			rows int
+		}{{usage.Query{Hours: true}, 22}, {usage.Query{Keys: true}, 6}, {usage.Query{Hours: true, Keys: true}, 37}} {
+			if got := sum(q.Query, q.rows); got != all {
+				t.Errorf("%+v adds up to %+v, the days to %+v", q.Query, got, all)
+			}
+		}
+		if one := sum(usage.Query{Key: "key1", Tenant: "t1"}, 1); one.Requests != 8 || one != sum(usage.Query{Key: "key1", Hours: true}, 8) {
+			t.Errorf("key1 has %+v", one)
+		}
+		if none := sum(usage.Query{Alone: true}, 1); none.Input != 1 {
+			t.Errorf("the tenant without a name has %+v", none)
+		}
+		from, to = usage.DayOf(old), usage.DayOf(old)
+		before := sum(usage.Query{}, 1)
+		if before != sum(usage.Query{Keys: true}, 2) {
+			t.Error("hours of long ago differ from their day")
+		}
+		if err := s.pruneHours(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := sum(usage.Query{Keys: true}, 0); left.Requests != 0 || before != sum(usage.Query{}, 1) {
+			t.Errorf("after %v there are %+v", usage.KeptHours, left)
+		}
+	})
+}
