@@ -31,7 +31,7 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
-		"internal/inference", "internal/socket", "internal/tensor", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
+		"internal/inference", "internal/socket", "internal/tensor", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/batch", own: []string{"api"}, third: []string{fasthttp}},
@@ -54,8 +54,8 @@ var table = []folder{
 	{path: "router/registry/hub"},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
 	{path: "tokenizer/chat", own: []string{"tokenizer"}},
-	{path: "tokenizer/grammar"},
-	{path: "tokenizer/grammar/regex"},
+	{path: "tokenizer/grammar", own: []string{"internal/work"}},
+	{path: "tokenizer/grammar/regex", own: []string{"internal/work"}},
 	{path: "tokenizer/grammar/notation", own: []string{"tokenizer/grammar"}},
 	{path: "tokenizer/grammar/tag", own: []string{"tokenizer/grammar"}},
 	{path: "tokenizer/family", own: []string{"tokenizer"}},
@@ -85,9 +85,10 @@ var table = []folder{
 	{path: "scheduler/answer"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 
-	{path: "internal/inference", own: []string{"internal/tensor"}},
+	{path: "internal/inference", own: []string{"internal/tensor", "internal/work"}},
 	{path: "internal/tensor"},
 	{path: "internal/invariants"},
+	{path: "internal/work"},
 	{path: "internal/socket"},
 	{path: "internal/pii"},
 	{path: "internal/envelope", third: []string{age, xcrypto}},
@@ -188,7 +189,7 @@ var bans = []ban{
 
 // deterministic folders take time and randomness as arguments, run on their
 // caller's goroutine and report what is wrong as errors.
-var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix", "tokenizer/grammar"}
+var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix", "tokenizer/grammar", "internal/work"}
 
 // clockFuncs are the functions of package time that read or wait for a clock.
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}

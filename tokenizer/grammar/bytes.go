@@ -11,32 +11,25 @@ const (
 	stateSize   = 256
 	lexPartSize = 24
 	stepSize    = 8
-	nodeSize    = 160 // of an automaton, with its derivatives
 )
 
-// Bytes is about how much memory the grammar takes: what was compiled, and what its matchers have worked out so far. Masks and splits are the
-// vocabulary's and not counted here.
+// Bytes is about how much memory the grammar takes: what was compiled, and what its matchers have worked out so far and still use. Masks and
+// splits are the vocabulary's and not counted here.
 func (g *Grammar) Bytes() int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	bytes := g.compiled
-	for _, e := range g.engines {
-		bytes += e.bytes.Load()
-	}
-	return bytes
+	return g.account.Bytes()
 }
 
 // measure counts what was compiled.
-func (g *Grammar) measure(nodes int) {
+func (g *Grammar) measure() {
 	symbols := len(g.code) + len(g.tokens)
 	for i := range g.rules {
 		symbols += 1 + len(g.rules[i].starts)
 	}
-	g.compiled = int64(grammarSize + symbolSize*symbols + nodeSize*nodes)
+	g.account.Keep(int64(grammarSize + symbolSize*symbols))
 }
 
 // grown counts a part that was added; the engine's mutex is held, and readers of the sum hold none.
-func (e *engine) grown(bytes int) { e.bytes.Add(int64(bytes)) }
+func (e *engine) grown(bytes int) { e.account.Keep(int64(bytes)) }
 
 // bytes is what a row takes.
 func (r *row) bytes() int {

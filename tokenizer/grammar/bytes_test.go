@@ -28,7 +28,8 @@ func TestBytes(t *testing.T) {
 		b := grammar.NewBuilder(grammar.Limits{})
 		value, _ := jsonValue(t, b)
 		counted := b.Regex(regex.Concat(regex.Literal("<"), regex.Repeat(regex.AnyRune(), 0, 3000), regex.Literal(">")))
-		g, err := b.Compile(b.Define("answer", []grammar.Symbol{value}, []grammar.Symbol{counted}))
+		many := b.Regex(pattern(t, `!(\p{L}{1,40}|[^a-z]{3,70}){2,9}`)) // its derivatives are long lists
+		g, err := b.Compile(b.Define("answer", []grammar.Symbol{value}, []grammar.Symbol{counted}, []grammar.Symbol{many}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func TestBytes(t *testing.T) {
 	compiled := check("compiled")
 	text := "{" + strings.TrimSuffix(strings.Repeat(`"key": [1, -2.5e3, {"a": "béd\\n", "b": [[], {}, null]}], `, 3), ", ") + "}"
 	for i, g := range all {
-		for _, text := range []string{text, "<" + strings.Repeat("x", 1000) + ">", fmt.Sprintf(`[[[[[%d]]]]]`, i)} {
+		for _, text := range []string{text, "<" + strings.Repeat("x", 1000) + ">", fmt.Sprintf(`[[[[[%d]]]]]`, i), "!ÄÖ字ÜÄÖÜÄ Ö字ÜÄ9Ö"} {
 			m, err := g.Matcher(v)
 			if err != nil {
 				t.Fatal(err)

@@ -1,8 +1,12 @@
 package grammar
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
 	"sync"
 
+	"weir/internal/work"
 	"weir/tokenizer/grammar/regex"
 )
 
@@ -42,7 +46,7 @@ type Grammar struct {
 	nullable []bool         // by terminal
 	start    int32          // place before the start symbol
 	root     int32          // rule of that place
-	compiled int64          // bytes of the above
+	account  *work.Account  // of the above and of the engines
 
 	mu      sync.Mutex
 	engines map[*Vocabulary]*engine
@@ -56,7 +60,9 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	if !b.valid(start) {
 		return nil, errNoStart
 	}
-	c := compiler{b: b, g: &Grammar{limits: b.limits, engines: map[*Vocabulary]*engine{}}}
+	account := work.NewAccount(int64(b.limits.Bytes), b.limits.Account)
+	c := compiler{b: b, g: &Grammar{limits: b.limits, account: account, engines: map[*Vocabulary]*engine{}}}
+	runtime.AddCleanup(c.g, (*work.Account).Close, account)
 	c.productive()
 	if b.err != nil {
 		return nil, b.err
@@ -66,15 +72,28 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	}
 	c.empties()
 	c.flatten(start)
-	c.starts()
+	if err := c.starts(); err != nil {
+		return nil, compileError(err)
+	}
 	g := c.g
 	// The first automaton is built here, so that what is wrong with an expression is said before any answer begins.
-	auto, _, err := regex.NewAutomaton(g.regexes...)
-	if err != nil {
-		return nil, err
+	if _, _, err := regex.NewAutomatonUnder(b.limits.Meter, account.Room(), g.regexes...); err != nil {
+		return nil, compileError(err)
 	}
-	g.measure(auto.Size())
+	g.limits.Meter = nil // that of compiling
+	g.measure()
 	return g, nil
+}
+
+// compileError is the error of a grammar that takes too much to compile.
+func compileError(err error) error {
+	switch {
+	case errors.Is(err, work.ErrSpent):
+		return fmt.Errorf("%w: it takes more work to compile than a grammar may; make the schema or grammar smaller or its patterns simpler", ErrLimit)
+	case errors.Is(err, regex.ErrSize):
+		return fmt.Errorf("%w: %w", ErrLimit, err)
+	}
+	return err
 }
 
 type compiler struct {
@@ -142,9 +161,9 @@ func (c *compiler) productive() {
 	c.spread(c.fits, func(s *symbol) bool {
 		switch s.kind {
 		case kindRegex:
-			nothing, err := s.regex.IsNothing()
+			nothing, err := s.regex.IsNothingUnder(c.b.limits.Meter, c.g.account.Room())
 			if err != nil {
-				c.b.fail(err)
+				c.b.fail(compileError(err))
 			}
 			return !nothing
 		case kindToken:
@@ -259,12 +278,15 @@ func (c *compiler) write(id Symbol) {
 }
 
 // starts makes each rule's starts all places that are reached by passing over symbols that may be empty, ends left out.
-func (c *compiler) starts() {
+func (c *compiler) starts() error {
 	g := c.g
 	for i := range g.rules {
 		var all []int32
 		for _, p := range g.rules[i].starts {
 			for g.code[p].op != opEnd {
+				if err := c.b.limits.Meter.Spend(1); err != nil {
+					return err
+				}
 				all = append(all, p)
 				if !g.passable(g.code[p]) {
 					break
@@ -274,6 +296,7 @@ func (c *compiler) starts() {
 		}
 		g.rules[i].starts = all
 	}
+	return nil
 }
 
 // passable reports whether a step may take no text, so that the place after it counts as reached. A repetition has no place after it.

@@ -2,9 +2,15 @@ package grammar
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"weir/internal/work"
+	"weir/tokenizer/grammar/regex"
 )
 
 // place is where an answer stands: for each row at which a terminal in progress began, that terminal's lexer state. Places are
@@ -37,71 +43,122 @@ type engine struct {
 	classes int
 	start   *place
 	dead    *place
-	bytes   atomic.Int64 // what all of it takes, counted under mu
-	empty   int64        // bytes before any answer
+	account *work.Account // of what all of it takes
+	empty   int64         // bytes before any answer
+	states  atomic.Int64  // size, for those who do not hold mu
+	slow    atomic.Int32  // goroutines that hold mu, or wait for it, and take their time
 
 	mu     sync.Mutex
+	meter  *work.Meter // of who holds mu
 	lexer  *lexer
 	rows   map[string]*row
 	places map[string]*place
 	build  rowBuilder
 	key    []byte
-	spent  int   // items that rows have taken in, each as often as it came up
-	err    error // what made the engine fail; the lexer must not be used after it
 }
 
-func newEngine(g *Grammar, v *Vocabulary) (*engine, error) {
-	l, err := newLexer(g)
-	if err != nil {
-		return nil, err
-	}
+// newEngine makes an engine. Its account is closed once nobody uses the engine any more.
+func newEngine(g *Grammar, v *Vocabulary, m *work.Meter) (*engine, error) {
+	account := work.NewAccount(0, g.account)
 	e := &engine{
-		g: g, v: v, class: l.auto.Class(), classes: l.auto.Classes(), dead: &place{}, lexer: l,
-		rows: map[string]*row{}, places: map[string]*place{},
+		g: g, v: v, dead: &place{}, account: account, rows: map[string]*row{}, places: map[string]*place{}, meter: m,
 	}
-	l.grown = e.grown
-	l.nodes = l.auto.Size()
-	e.grown(grammarSize + nodeSize*l.nodes)
+	runtime.AddCleanup(e, (*work.Account).Close, account)
+	var err error
+	if e.lexer, err = newLexer(e); err != nil {
+		return nil, e.wrong(err)
+	}
+	e.class, e.classes = e.lexer.auto.Class(), e.lexer.auto.Classes()
+	e.grown(grammarSize)
 	e.build = rowBuilder{e: e, seen: map[item]bool{}, done: map[item]bool{}}
+	if err := e.begin(); err != nil {
+		return nil, e.wrong(err)
+	}
+	e.empty = account.Bytes()
+	return e, nil
+}
+
+// begin makes the place before any answer.
+func (e *engine) begin() error {
+	g, v := e.g, e.v
 	for _, t := range g.tokens {
 		id, err := v.controlID(t)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		e.control = append(e.control, id)
 	}
 	if err := e.build.add(item{at: g.start, rule: g.root}); err != nil {
-		return nil, err
+		return err
 	}
 	r, err := e.build.take()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	e.start = e.arrive(nil, r)
-	e.empty = e.bytes.Load()
-	return e, nil
+	e.start, err = e.arrive(nil, r)
+	return err
+}
+
+// enter takes the engine for one call, which m counts. The caller leaves.
+func (e *engine) enter(m *work.Meter) error {
+	if m != nil && m.Hurried {
+		for !e.mu.TryLock() { // whoever hurries, too, is done at once
+			if e.slow.Load() > 0 {
+				return work.ErrLate
+			}
+			runtime.Gosched()
+		}
+	} else {
+		e.slow.Add(1)
+		if !e.mu.TryLock() {
+			m.Wait(e.mu.Lock)
+		}
+	}
+	e.meter = m
+	room := e.account.Room()
+	e.lexer.auto.Under(m, room)
+	if room > 0 && e.size() <= e.g.limits.States {
+		return nil
+	}
+	e.leave()
+	return limitError("bytes or places of answers", min(e.g.limits.Bytes, e.g.limits.States), "make the grammar less ambiguous or the answer shorter")
+}
+
+func (e *engine) leave() {
+	e.states.Store(int64(e.size()))
+	if m := e.meter; m == nil || !m.Hurried {
+		e.slow.Add(-1)
+	}
+	e.meter = nil
+	e.mu.Unlock()
+}
+
+// wrong is the error of a call that failed: the rows that it began are dropped. All else is as it was, with what may be looked up.
+func (e *engine) wrong(err error) error {
+	e.build.reset()
+	if errors.Is(err, regex.ErrSize) {
+		return fmt.Errorf("%w: %w", ErrLimit, err)
+	}
+	return err
 }
 
 // full reports whether new matchers should begin with an engine of their own.
 func (e *engine) full() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err != nil || e.size() > e.g.limits.States/4 || e.kept() > e.g.limits.Bytes/4
+	return int(e.states.Load()) > e.g.limits.States/4 || e.kept() > e.g.limits.Bytes/4
 }
 
 // kept is what the answers so far have added to the memory of the engine.
-func (e *engine) kept() int { return int(e.bytes.Load() - e.empty) }
+func (e *engine) kept() int { return int(e.account.Bytes() - e.empty) }
 
 func (e *engine) size() int { return len(e.places) + len(e.rows) + len(e.lexer.states) }
 
 // step is the place after a byte.
-func (e *engine) step(p *place, b byte) (*place, error) {
+func (e *engine) step(p *place, b byte, m *work.Meter) (*place, error) {
 	c := e.class[b]
 	if n := p.after(c); n != nil {
 		return n, nil
 	}
-	n, _, err := e.work(p, c)
-	return n, err
+	return e.work(p, c, m)
 }
 
 // after is the place after a class of bytes, nil where it is not known yet.
@@ -113,28 +170,26 @@ func (p *place) after(class uint8) *place {
 	return s.to[s.of[class]].Load()
 }
 
-// work finds out where a class of bytes leads, and what that cost, counted in usual places.
-func (e *engine) work(p *place, class uint8) (n *place, cost int, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// work finds out where a class of bytes leads.
+func (e *engine) work(p *place, class uint8, m *work.Meter) (*place, error) {
+	if err := e.enter(m); err != nil {
+		return nil, err
+	}
+	defer e.leave()
 	if n := p.after(class); n != nil {
-		return n, 0, nil
+		return n, nil
 	}
-	if e.err != nil {
-		return nil, 0, e.err
-	}
-	before := e.spent
-	if n, err = e.derive(p, class); err != nil {
-		e.err = err
-		return nil, 0, err
+	n, err := e.derive(p, class)
+	if err != nil {
+		return nil, e.wrong(err)
 	}
 	s := p.next.Load()
 	s.to[s.of[class]].Store(n)
-	return n, 1 + (e.spent-before)/itemsPerPlace, nil
+	return n, nil
 }
 
-// itemsPerPlace is how many items take as long as a place does beside them.
-const itemsPerPlace = 20
+// placeWork is what a place takes beside its parts, in units.
+const placeWork = 16
 
 // open makes the slots of a place: one for the classes that lead each of its terminals to the same states.
 func (e *engine) open(p *place) error {
@@ -151,6 +206,9 @@ func (e *engine) open(p *place) error {
 		if i == 0 {
 			s.of, count = n.of, len(n.to)
 			continue
+		}
+		if err := e.meter.Spend(e.classes); err != nil {
+			return err
 		}
 		both := make([]uint8, e.classes)
 		slot := map[[2]uint8]uint8{}
@@ -173,11 +231,8 @@ func (e *engine) open(p *place) error {
 }
 
 func (e *engine) derive(p *place, class uint8) (*place, error) {
-	if e.size() > e.g.limits.States {
-		return nil, limitError("places of answers", e.g.limits.States, "make the grammar less ambiguous or the answer shorter")
-	}
-	if e.kept() > e.g.limits.Bytes {
-		return nil, limitError("bytes for the places of answers", e.g.limits.Bytes, "make the grammar less ambiguous or the answer shorter")
+	if err := e.meter.Spend(placeWork + len(p.parts)); err != nil {
+		return nil, err
 	}
 	if err := e.open(p); err != nil {
 		return nil, err
@@ -204,11 +259,11 @@ func (e *engine) derive(p *place, class uint8) (*place, error) {
 			return nil, err
 		}
 	}
-	return e.arrive(parts, reached), nil
+	return e.arrive(parts, reached)
 }
 
 // arrive is the place of terminals in progress and a row that was just reached.
-func (e *engine) arrive(parts []part, reached *row) *place {
+func (e *engine) arrive(parts []part, reached *row) (*place, error) {
 	end := false
 	if reached != nil {
 		end = reached.end
@@ -220,12 +275,19 @@ func (e *engine) arrive(parts []part, reached *row) *place {
 }
 
 // take is the place after a control token.
-func (e *engine) take(p *place, id int32) (*place, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err != nil {
-		return nil, e.err
+func (e *engine) take(p *place, id int32, m *work.Meter) (*place, error) {
+	if err := e.enter(m); err != nil {
+		return nil, err
 	}
+	defer e.leave()
+	n, err := e.named(p, id)
+	if err != nil {
+		return nil, e.wrong(err)
+	}
+	return n, nil
+}
+
+func (e *engine) named(p *place, id int32) (*place, error) {
 	var reached *row
 	for _, x := range p.parts {
 		for _, t := range x.lex.tokens {
@@ -235,7 +297,6 @@ func (e *engine) take(p *place, id int32) (*place, error) {
 			i, _ := slices.BinarySearch(x.row.terms, t)
 			for _, it := range x.row.after[i] {
 				if err := e.build.add(it); err != nil {
-					e.err = err
 					return nil, err
 				}
 			}
@@ -244,19 +305,20 @@ func (e *engine) take(p *place, id int32) (*place, error) {
 				reached, err = e.merge(reached, r)
 			}
 			if err != nil {
-				e.err = err
 				return nil, err
 			}
 		}
 	}
-	return e.arrive(nil, reached), nil
+	return e.arrive(nil, reached)
 }
 
 // either is the place of an answer that stands at one of two.
-func (e *engine) either(a, b *place) (*place, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.intern(a.end || b.end, append(slices.Clone(a.parts), b.parts...)), nil
+func (e *engine) either(a, b *place, m *work.Meter) (*place, error) {
+	if err := e.enter(m); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	return e.intern(a.end || b.end, append(slices.Clone(a.parts), b.parts...))
 }
 
 // after is the row that a row's terminals lead to where they may be over.
@@ -300,11 +362,14 @@ func (e *engine) merge(a, b *row) (*row, error) {
 	return e.build.take()
 }
 
-func (e *engine) intern(end bool, parts []part) *place {
+func (e *engine) intern(end bool, parts []part) (*place, error) {
 	if len(parts) == 0 && !end {
-		return e.dead
+		return e.dead, nil
 	}
 	if len(parts) > 1 {
+		if err := e.meter.Spend(2 * len(parts)); err != nil {
+			return nil, err
+		}
 		slices.SortFunc(parts, func(a, b part) int {
 			if a.row != b.row {
 				return int(a.row.id) - int(b.row.id)
@@ -322,10 +387,10 @@ func (e *engine) intern(end bool, parts []part) *place {
 		e.key = binary.LittleEndian.AppendUint32(e.key, x.lex.id)
 	}
 	if p, ok := e.places[string(e.key)]; ok {
-		return p
+		return p, nil
 	}
 	p := &place{parts: slices.Clone(parts), end: end}
 	e.places[string(e.key)] = p
 	e.grown(placeSize + 2*partSize*len(parts))
-	return p
+	return p, nil
 }

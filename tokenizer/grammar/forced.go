@@ -18,21 +18,21 @@ func (m *Matcher) Forced(dst []int32) []int32 {
 	if v.encode == nil || m.err != nil {
 		return dst
 	}
-	p, text := m.place(), m.forced[:0]
-	m.walk.made = 0
+	p, text, meter := m.place(), m.forced[:0], m.begin()
 	for len(text) < forcedBytes {
 		b, ok := m.e.onlyByte(p, &m.walk)
 		if !ok {
 			break
 		}
-		next, err := m.e.step(p, b)
+		next, err := m.e.step(p, b, meter)
 		if err != nil {
 			break
 		}
 		p, text = next, append(text, b)
 	}
 	m.forced = text
-	if len(text) == 0 {
+	defer m.count()
+	if meter.Err() != nil || len(text) == 0 {
 		return dst
 	}
 	start := 0
@@ -93,17 +93,23 @@ func (e *engine) onlyByte(p *place, walk *scratch) (byte, bool) {
 	}
 	only := int32(onlyNone)
 	if !p.end {
-		only = e.findOnly(p, walk)
+		var err error
+		if only, err = e.findOnly(p, walk); err != nil {
+			return 0, false
+		}
 	}
 	p.only.Store(only)
 	return byte(only - onlyFirst), only != onlyNone
 }
 
-func (e *engine) findOnly(p *place, walk *scratch) int32 {
+func (e *engine) findOnly(p *place, walk *scratch) (int32, error) {
 	only := int32(onlyNone)
 	for _, x := range p.parts {
 		if len(x.lex.tokens) > 0 {
-			return onlyNone
+			return onlyNone, nil
+		}
+		if err := walk.meter.Spend(256 / nodesPerUnit); err != nil {
+			return onlyNone, err
 		}
 		if !x.lex.bytes {
 			continue
@@ -111,18 +117,18 @@ func (e *engine) findOnly(p *place, walk *scratch) int32 {
 		for b := range 256 {
 			q, err := e.lexStep(x.lex, byte(b), walk)
 			if err != nil {
-				return onlyNone
+				return onlyNone, err
 			}
 			if q == e.lexer.dead || only == int32(b)+onlyFirst {
 				continue
 			}
 			if only != onlyNone {
-				return onlyNone
+				return onlyNone, nil
 			}
 			only = int32(b) + onlyFirst
 		}
 	}
-	return only
+	return only, nil
 }
 
 // goesPast reports whether a token that begins with a text, is longer and may come: p is the place after the text.
@@ -143,7 +149,7 @@ func (e *engine) goesPast(p *place, text []byte, walk *scratch) bool {
 	at[len(text)] = p
 	for i := 0; i < len(trie); {
 		n := &trie[i]
-		q, err := e.step(at[n.depth-1], n.byte)
+		q, err := e.step(at[n.depth-1], n.byte, &walk.meter)
 		if err != nil {
 			return true
 		}

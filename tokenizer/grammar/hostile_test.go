@@ -175,7 +175,7 @@ func TestAmbiguityIsBounded(t *testing.T) {
 		return s
 	}
 	v := bytesVocabulary([]string{strings.Repeat("a", 16)})
-	for word, limits := range map[string]Limits{"ways": {}, "bytes": {Bytes: 1 << 20}, "work out": {Work: 1000}} {
+	for word, limits := range map[string]Limits{"ways": {}, "bytes": {Bytes: 1 << 20}, "units": {Work: 100_000}} {
 		b := NewBuilder(limits)
 		g, err := b.Compile(doubled(b))
 		if err != nil {
@@ -185,20 +185,20 @@ func TestAmbiguityIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spent := 0
+		spent := int64(0)
 		mask := make([]uint64, v.Words())
 		for range 200 {
-			before := m.e.spent
+			before := m.Taken()
 			if _, err = m.Mask(mask); err == nil {
 				err = m.Accept('a')
 			}
-			if spent = max(spent, m.e.spent-before); err != nil {
+			if spent = max(spent, m.Taken()-before); err != nil {
 				break
 			}
 		}
-		most := itemsPerPlace*b.limits.Work + maxTries*b.limits.Items
+		most := int64(2*b.limits.Work + maxTries*b.limits.Items) // of the mask and of its token
 		if !errors.Is(err, ErrLimit) || spent > most || !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: %v after %d items for one token, want an ErrLimit and at most %d", word, err, spent, most)
+			t.Errorf("%s: %v after %d units for one token, want an ErrLimit and at most %d", word, err, spent, most)
 		}
 		if kept := m.e.kept(); word == "bytes" && kept > 2<<20 {
 			t.Errorf("%d bytes are kept", kept)
@@ -284,7 +284,7 @@ func FuzzCompile(f *testing.F) {
 	f.Add([]byte("\x03\x00\x05\x04\x01\x02\x06(a|b)*c"), "abac")
 	v := bytesVocabulary([]string{"ab", "abc", "aa"})
 	f.Fuzz(func(t *testing.T, program []byte, answer string) {
-		b := NewBuilder(Limits{Symbols: 2000, Items: 500, States: 1000, Work: 500})
+		b := NewBuilder(Limits{Symbols: 2000, Items: 500, States: 1000, Work: 10_000})
 		start := buildRandom(b, program)
 		g, err := b.Compile(start)
 		if err != nil {

@@ -37,7 +37,6 @@ type lexSteps struct {
 
 // lexer derives terminals. Its engine's mutex guards all but lexState.next of known states.
 type lexer struct {
-	g      *Grammar
 	auto   *regex.Automaton
 	first  []regex.Node // by terminal that is an expression
 	states map[string]*lexState
@@ -47,19 +46,26 @@ type lexer struct {
 	kept   []lexPart      // scratch
 	ofs    map[string][]uint8
 	taken  map[taken]bool
-	grown  func(bytes int) // counts what was added
-	nodes  int             // of auto that were counted
+	e      *engine
+	size   int64 // bytes of auto that were counted
 }
 
-func newLexer(g *Grammar) (*lexer, error) {
-	auto, first, err := regex.NewAutomaton(g.regexes...)
+func newLexer(e *engine) (*lexer, error) {
+	auto, first, err := regex.NewAutomatonUnder(e.meter, e.account.Room(), e.g.regexes...)
 	if err != nil {
 		return nil, err
 	}
-	l := &lexer{g: g, auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{},
-		taken: map[taken]bool{}}
+	l := &lexer{auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{},
+		taken: map[taken]bool{}, e: e}
 	l.states[""] = l.dead
+	l.grown(0)
 	return l, nil
+}
+
+// grown counts what was added, with what the automaton has grown by.
+func (l *lexer) grown(bytes int) {
+	l.e.grown(bytes + int(l.auto.Bytes()-l.size))
+	l.size = l.auto.Bytes()
 }
 
 // begin is the state of terminals before their first byte.
@@ -76,6 +82,9 @@ func (l *lexer) begin(terms []int32) (*lexState, error) {
 
 // intern drops the parts that no text can complete, and gives the state of the others.
 func (l *lexer) intern(parts []lexPart) (*lexState, error) {
+	if err := l.e.meter.Spend(placeWork + len(parts)); err != nil {
+		return nil, err
+	}
 	kept := parts[:0]
 	for _, p := range parts {
 		if p.node != controlNode {
@@ -109,8 +118,7 @@ func (l *lexer) intern(parts []lexPart) (*lexState, error) {
 		s.bytes = s.bytes || p.node != regex.EmptyText
 	}
 	l.states[string(l.key)] = s
-	l.grown(stateSize + 2*lexPartSize*len(kept) + nodeSize*(l.auto.Size()-l.nodes))
-	l.nodes = l.auto.Size()
+	l.grown(stateSize + 2*lexPartSize*len(kept))
 	return s, nil
 }
 
@@ -122,7 +130,10 @@ func (l *lexer) clip(s *lexState, bytes int) (*lexState, error) {
 	parts := make([]lexPart, len(s.parts))
 	for i, p := range s.parts {
 		if parts[i] = p; p.node != controlNode {
-			parts[i].node = l.auto.Clip(p.node, uint32(bytes)) //nolint:gosec // the length of a token
+			var err error
+			if parts[i].node, err = l.auto.Clip(p.node, uint32(bytes)); err != nil { //nolint:gosec // the length of a token
+				return nil, err
+			}
 		}
 	}
 	c, err := l.intern(parts)
@@ -140,7 +151,9 @@ func (l *lexer) derive(s *lexState) (*lexSteps, error) {
 	l.parts.Reset(l.auto)
 	for _, p := range s.parts {
 		if p.node != controlNode {
-			l.parts.Refine(l.auto, p.node)
+			if err := l.parts.Refine(l.auto, p.node); err != nil {
+				return nil, err
+			}
 		}
 	}
 	steps := &lexSteps{of: l.partition(l.parts.Of), to: make([]*lexState, l.parts.Count)}

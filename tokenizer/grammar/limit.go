@@ -3,6 +3,8 @@ package grammar
 import (
 	"errors"
 	"fmt"
+
+	"weir/internal/work"
 )
 
 // Errors that callers tell apart.
@@ -22,23 +24,28 @@ type Limits struct {
 	Symbols int // symbols in all alternatives of all rules
 	Items   int // rules in progress at one place of an answer
 	States  int // places of answers that one grammar keeps, shared by its matchers
-	Work    int // places and states of terminals that a single mask may have to work out, large places counted as several
-	Bytes   int // memory of the places that one grammar keeps
+	Work    int // units of work.Meter that a single mask may take; a unit is some ten nanoseconds
+	Answer  int // units that all masks of one request may take, with a tenth of Work more for each of its tokens
+	Bytes   int // memory of one grammar with all that its answers have worked out
+
+	Meter   *work.Meter   // counts what compiling takes, and may end it; nil: nobody does
+	Account *work.Account // that of the grammar is below it; nil: none
 }
 
 // DefaultLimits are the limits of a zero Limits.
-var DefaultLimits = Limits{Symbols: 500_000, Items: 20_000, States: 400_000, Work: 20_000, Bytes: 128 << 20}
+var DefaultLimits = Limits{Symbols: 500_000, Items: 20_000, States: 400_000, Work: 10_000_000, Answer: 100_000_000, Bytes: 64 << 20}
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits
 	for _, f := range []struct {
 		dst *int
 		set int
-	}{{&d.Symbols, l.Symbols}, {&d.Items, l.Items}, {&d.States, l.States}, {&d.Work, l.Work}, {&d.Bytes, l.Bytes}} {
+	}{{&d.Symbols, l.Symbols}, {&d.Items, l.Items}, {&d.States, l.States}, {&d.Work, l.Work}, {&d.Answer, l.Answer}, {&d.Bytes, l.Bytes}} {
 		if f.set > 0 {
 			*f.dst = f.set
 		}
 	}
+	d.Meter, d.Account = l.Meter, l.Account
 	return d
 }
 

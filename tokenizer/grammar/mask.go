@@ -1,14 +1,16 @@
 package grammar
 
+import "weir/internal/work"
+
 // token is the place after a token. A token that has both a text and a name in the grammar is taken as either.
-func (e *engine) token(p *place, id int32) (*place, error) {
+func (e *engine) token(p *place, id int32, m *work.Meter) (*place, error) {
 	dead := e.dead
 	n := dead
 	var err error
 	if piece := e.v.pieces[id]; len(piece) > 0 && len(piece) <= maxPiece {
 		n = p
 		for _, b := range piece {
-			if n, err = e.step(n, b); err != nil || n == dead {
+			if n, err = e.step(n, b, m); err != nil || n == dead {
 				break
 			}
 		}
@@ -19,14 +21,17 @@ func (e *engine) token(p *place, id int32) (*place, error) {
 	if len(e.control) == 0 {
 		return n, nil
 	}
+	if err := spendParts(m, p); err != nil {
+		return nil, err
+	}
 	for _, x := range p.parts {
 		for _, t := range x.lex.tokens {
 			if e.control[int(t)-len(e.g.regexes)] == id {
-				named, err := e.take(p, id)
+				named, err := e.take(p, id, m)
 				if err != nil || n == dead {
 					return named, err
 				}
-				return e.either(n, named)
+				return e.either(n, named, m)
 			}
 		}
 	}
@@ -36,6 +41,9 @@ func (e *engine) token(p *place, id int32) (*place, error) {
 // fill makes dst the tokens that may come at a place: those that stay inside the terminals in progress, and those that the parser takes
 // past a terminal's end. The latter are few, and kept.
 func (e *engine) fill(p *place, dst []uint64, walk *scratch) error {
+	if err := spendParts(&walk.meter, p); err != nil {
+		return err
+	}
 	clear(dst)
 	splits := walk.splits[:0]
 	for _, x := range p.parts {
@@ -78,8 +86,20 @@ type scratch struct {
 	past   []bool // by depth: a terminal may be over there or above
 	bits   []uint64
 	splits []*known
-	made   int // places and lexer states worked out for one mask, large places as several
+	meter  work.Meter // of the current call
 }
+
+// spendParts counts a look at all parts of a place. Few are free, so that what is known costs nothing.
+func spendParts(m *work.Meter, p *place) error {
+	const free, each = 8, 64
+	if len(p.parts) <= free {
+		return nil
+	}
+	return m.Spend(each * len(p.parts))
+}
+
+// nodesPerUnit is how many nodes of a trie are passed in a unit.
+const nodesPerUnit = 4
 
 // grow makes the scratch large enough for a vocabulary.
 func (s *scratch) grow(v *Vocabulary) {
@@ -89,18 +109,10 @@ func (s *scratch) grow(v *Vocabulary) {
 	}
 }
 
-// work counts what was not known: a state, or a place by its cost.
-func (s *scratch) work(cost, limit int) error {
-	if s.made += cost; s.made > limit {
-		return limitError("places to work out for one token", limit, "make the grammar less ambiguous or its patterns simpler")
-	}
-	return nil
-}
-
 // split says what the tokens do at a lexer state, whatever the parser's row is: they stay inside the terminals in progress, they run past
 // the end of one, or they do not fit.
 func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
-	s, err := e.like(s)
+	s, err := e.like(s, &walk.meter)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +139,12 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 	lexes, past := walk.lexes, walk.past
 	lexes[0], past[0] = s, false
 	p := pruned{from: trie}
-	for i := 0; i < len(trie); {
+	for i, nodes := 0, 0; i < len(trie); nodes++ {
+		if nodes&255 == 255 {
+			if err := walk.meter.Spend(256 / nodesPerUnit); err != nil {
+				return nil, err
+			}
+		}
 		n := &trie[i]
 		q, err := e.lexStep(lexes[n.depth-1], n.byte, walk)
 		if err != nil {
@@ -153,20 +170,19 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 }
 
 // like is the state whose split is that of a state, too: one where counts that no token reaches are no bound.
-func (e *engine) like(s *lexState) (*lexState, error) {
+func (e *engine) like(s *lexState, m *work.Meter) (*lexState, error) {
 	if c := s.like.Load(); c != nil {
 		return c, nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err != nil {
-		return nil, e.err
+	if err := e.enter(m); err != nil {
+		return nil, err
 	}
+	defer e.leave()
 	c, err := e.lexer.clip(s, e.v.depth+1)
 	if err != nil {
-		e.err = err
+		return nil, e.wrong(err)
 	}
-	return c, err
+	return c, nil
 }
 
 // lexStep is the lexer state after a byte.
@@ -178,21 +194,13 @@ func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) 
 	if n := s.next.Load(); n != nil {
 		return n.to[n.of[c]], nil
 	}
-	if err := walk.work(1, e.g.limits.Work); err != nil {
+	if err := e.enter(&walk.meter); err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err != nil {
-		return nil, e.err
-	}
-	if len(e.lexer.states) > e.g.limits.States {
-		return nil, limitError("states of terminals", e.g.limits.States, "use simpler patterns or smaller counts")
-	}
+	defer e.leave()
 	n, err := e.lexer.derive(s)
 	if err != nil {
-		e.err = err
-		return nil, err
+		return nil, e.wrong(err)
 	}
 	return n.to[n.of[c]], nil
 }
@@ -214,17 +222,18 @@ func (e *engine) walkSplit(p *place, k *known, dst []uint64, walk *scratch) erro
 // walkTrie walks a trie whose nodes' parents have their places in walk.
 func (e *engine) walkTrie(trie, whole []node, dst []uint64, walk *scratch) error {
 	at, dead, class := walk.places, e.dead, e.class
-	for i := 0; i < len(trie); {
+	for i, nodes := 0, 0; i < len(trie); nodes++ {
+		if nodes&255 == 255 {
+			if err := walk.meter.Spend(256 / nodesPerUnit); err != nil {
+				return err
+			}
+		}
 		n := &trie[i]
 		c, depth := class[n.byte], n.depth&^wholeTree
 		q := at[depth-1].after(c)
 		if q == nil {
-			var cost int
 			var err error
-			if q, cost, err = e.work(at[depth-1], c); err != nil {
-				return err
-			}
-			if err := walk.work(cost, e.g.limits.Work); err != nil {
+			if q, err = e.work(at[depth-1], c, &walk.meter); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,11 @@
 package grammar
 
 import (
+	"errors"
 	"fmt"
+	"sync/atomic"
+
+	"weir/internal/work"
 )
 
 // Matcher follows one answer through a grammar. It is not safe for concurrent use; matchers of one Grammar may be used side by side.
@@ -11,25 +15,97 @@ type Matcher struct {
 	ids  []int32  // the tokens
 	walk scratch
 
-	forced, whole []byte // scratch of Forced
+	caller        *work.Meter   // counts the calls, too
+	taken         *atomic.Int64 // units that all matchers forked from one have taken
+	forced, whole []byte        // scratch of Forced
 	encoded       []int32
 	err           error // what a step failed with; it stays until a Rollback
 }
 
 // Matcher begins an answer. Its error is an ErrNoToken where the vocabulary lacks a control token of the grammar, else an ErrLimit.
-func (g *Grammar) Matcher(v *Vocabulary) (*Matcher, error) {
+func (g *Grammar) Matcher(v *Vocabulary) (*Matcher, error) { return g.MatcherUnder(v, nil) }
+
+// MatcherUnder is Matcher where a meter counts what that takes.
+func (g *Grammar) MatcherUnder(v *Vocabulary, meter *work.Meter) (*Matcher, error) {
+	e, err := g.engine(v, meter)
+	if err != nil {
+		return nil, compileError(err)
+	}
+	m := &Matcher{e: e, path: append(make([]*place, 0, 64), e.start), ids: make([]int32, 0, 64), taken: &atomic.Int64{}}
+	m.walk.meter.Limit, m.walk.meter.Ask = int64(g.limits.Work), m.ask
+	return m, nil
+}
+
+// engine is the one that new matchers begin with. Nothing is locked while it is made.
+func (g *Grammar) engine(v *Vocabulary, meter *work.Meter) (*engine, error) {
+	known := func() *engine {
+		if e := g.engines[v]; e != nil && !e.full() {
+			return e
+		}
+		return nil
+	}
+	g.mu.Lock()
+	e := known()
+	g.mu.Unlock()
+	if e != nil {
+		return e, nil
+	}
+	made, err := newEngine(g, v, meter)
+	if err != nil {
+		return nil, err
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := g.engines[v]
-	if e == nil || e.full() {
-		var err error
-		if e, err = newEngine(g, v); err != nil {
-			return nil, err
-		}
-		g.engines[v] = e
+	if e := known(); e != nil {
+		return e, nil
 	}
-	return &Matcher{e: e, path: append(make([]*place, 0, 64), e.start), ids: make([]int32, 0, 64)}, nil
+	g.engines[v] = made
+	return made, nil
 }
+
+// Under says what counts the calls to come beside the matcher's own limits, and may end them. A call that ended late has changed nothing and
+// can be made again.
+func (m *Matcher) Under(meter *work.Meter) { m.caller = meter }
+
+// ask counts what the own meter has counted, a stride ahead.
+func (m *Matcher) ask() error { return m.caller.Spend(work.Stride) }
+
+// begin opens a call.
+func (m *Matcher) begin() *work.Meter {
+	own := &m.walk.meter
+	own.Reset()
+	own.Hurried, own.Aside = false, nil
+	if m.caller != nil {
+		own.Hurried, own.Aside = m.caller.Hurried, m.caller.Aside
+	}
+	return own
+}
+
+// end closes a call, whose error stays unless it came late.
+func (m *Matcher) end(err error) error {
+	limits, total := &m.e.g.limits, m.count()
+	switch {
+	case errors.Is(err, work.ErrLate):
+		return err
+	case errors.Is(err, work.ErrSpent):
+		err = limitError("units of work for one token", limits.Work, "make the grammar less ambiguous or its patterns simpler")
+	case err == nil && total > int64(limits.Answer)+int64(len(m.ids))*int64(limits.Work/10):
+		err = limitError("units of work for one answer", limits.Answer, "make the grammar less ambiguous or its patterns simpler")
+	}
+	m.err = err
+	return err
+}
+
+// count adds what the call has taken to what was taken before.
+func (m *Matcher) count() (total int64) {
+	if spent := m.walk.meter.Spent(); spent > 0 {
+		return m.taken.Add(spent)
+	}
+	return 0
+}
+
+// Taken is how many units of work.Meter the matcher has taken, with all that it was forked to and from.
+func (m *Matcher) Taken() int64 { return m.taken.Load() }
 
 func (m *Matcher) place() *place { return m.path[len(m.path)-1] }
 
@@ -43,22 +119,21 @@ func (m *Matcher) Mask(dst []uint64) (end bool, err error) {
 		return false, err
 	}
 	p := m.place()
-	m.walk.made = 0
+	m.begin()
 	clear(dst[m.e.v.words:])
-	if err := m.e.fill(p, dst[:m.e.v.words], &m.walk); err != nil {
-		m.err = err
+	if err := m.end(m.e.fill(p, dst[:m.e.v.words], &m.walk)); err != nil {
 		return false, err
 	}
 	return p.end, nil
 }
 
-// Allows reports whether Mask would set a token's bit, for less work than Mask.
+// Allows reports whether Mask would set a token's bit, for less work than Mask. Where that cannot be found out, it says no.
 func (m *Matcher) Allows(id int32) bool {
 	if m.err != nil || id < 0 || int(id) >= m.e.v.size {
 		return false
 	}
-	p, err := m.e.token(m.place(), id)
-	return err == nil && p != m.e.dead
+	p, err := m.e.token(m.place(), id, m.begin())
+	return m.end(err) == nil && p != m.e.dead
 }
 
 // Accept takes in a token; one that may not come next is an ErrRefused and changes nothing.
@@ -69,9 +144,8 @@ func (m *Matcher) Accept(id int32) error {
 	if id < 0 || int(id) >= m.e.v.size {
 		return fmt.Errorf("%w: id %d, the vocabulary has %d", ErrRefused, id, m.e.v.size)
 	}
-	p, err := m.e.token(m.place(), id)
-	if err != nil {
-		m.err = err
+	p, err := m.e.token(m.place(), id, m.begin())
+	if err := m.end(err); err != nil {
 		return err
 	}
 	if p == m.e.dead {
@@ -93,9 +167,12 @@ func (m *Matcher) Rollback(tokens int) {
 
 // Fork is a matcher that stands at the same place; the two share nothing that changes.
 func (m *Matcher) Fork() *Matcher {
-	return &Matcher{
+	f := &Matcher{
 		e: m.e, path: append(make([]*place, 0, cap(m.path)), m.path...), ids: append(make([]int32, 0, cap(m.ids)), m.ids...), err: m.err,
+		taken: m.taken,
 	}
+	f.walk.meter.Limit, f.walk.meter.Ask = m.walk.meter.Limit, f.ask
+	return f
 }
 
 // Done reports whether the answer is complete: it may end and nothing may follow.

@@ -41,6 +41,9 @@ type rowBuilder struct {
 // maxTries is how often items may come up at one place, for each that there may be.
 const maxTries = 10
 
+// itemWork is what an item that comes up takes, in units.
+const itemWork = 4
+
 // add takes in an item, with all that it completes.
 func (b *rowBuilder) add(it item) error {
 	g := b.e.g
@@ -48,6 +51,9 @@ func (b *rowBuilder) add(it item) error {
 	for len(work) > 0 {
 		it := work[len(work)-1]
 		work = work[:len(work)-1]
+		if err := b.e.meter.Spend(itemWork); err != nil {
+			return err
+		}
 		if b.tries++; b.tries > maxTries*g.limits.Items {
 			return limitError("ways to one place", maxTries*g.limits.Items, "make the grammar less ambiguous")
 		}
@@ -88,6 +94,9 @@ func (b *rowBuilder) add(it item) error {
 
 // take gives the row of the items that were added, an old one where their like is known.
 func (b *rowBuilder) take() (*row, error) {
+	if err := b.e.meter.Spend(itemWork * len(b.items)); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(b.items, compareItems)
 	b.key = append(b.key[:0], 0)
 	if b.end {
@@ -109,11 +118,19 @@ func (b *rowBuilder) take() (*row, error) {
 			b.e.grown(r.bytes())
 		}
 	}
-	b.e.spent += b.tries
+	b.reset()
+	return r, err
+}
+
+// reset drops what was added. Tables that one large row has made large are not kept: to clear them would cost every row to come.
+func (b *rowBuilder) reset() {
+	const large = 1 << 10
+	if len(b.seen) > large {
+		b.seen, b.done = map[item]bool{}, map[item]bool{}
+	}
 	b.items, b.tries, b.end = b.items[:0], 0, false
 	clear(b.seen)
 	clear(b.done)
-	return r, err
 }
 
 // number is the id of a row, and zero for the row that the start item has.
@@ -151,14 +168,20 @@ func (b *rowBuilder) predict(r *row) error {
 		p.visit(waiting{it, none})
 	}
 	for i := 0; i < len(p.begun); i++ {
-		for _, at := range p.g.rules[p.begun[i]].starts {
+		starts := p.g.rules[p.begun[i]].starts
+		if err := b.e.meter.Spend(itemWork * (1 + len(starts))); err != nil {
+			return err
+		}
+		for _, at := range starts {
 			p.visit(waiting{item{at: at}, p.begun[i]})
 		}
 		if p.places > p.g.limits.Items {
 			return limitError("rules in progress at one place", p.g.limits.Items, "give the grammar fewer alternatives at one place")
 		}
 	}
-	b.tries += p.places
+	if err := b.e.meter.Spend(itemWork * p.places); err != nil {
+		return err
+	}
 	r.rules = make(map[int32][]item, len(p.begun))
 	for rule, waits := range p.waits {
 		r.rules[rule] = p.after(waits)

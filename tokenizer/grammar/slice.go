@@ -3,6 +3,7 @@ package grammar
 import (
 	"unicode/utf8"
 
+	"weir/internal/work"
 	"weir/tokenizer/grammar/regex"
 )
 
@@ -107,7 +108,7 @@ func newSlice(v *Vocabulary, text sliceText) *slice {
 
 // inside reports whether every token of a slice, begun at a lexer state, stays inside the terminals in progress.
 func (e *engine) inside(s *lexState, sl *slice, walk *scratch) (bool, error) {
-	counted, ok, err := e.counts(s, sl)
+	counted, ok, err := e.counts(s, sl, &walk.meter)
 	if ok || err != nil {
 		return ok, err
 	}
@@ -119,25 +120,33 @@ func (e *engine) inside(s *lexState, sl *slice, walk *scratch) (bool, error) {
 
 // counts reports whether a terminal in progress is a repetition, and whether it is one that the tokens of a slice stay inside of: what is
 // repeated takes each of their characters, and as often as they need. counted is false where a search may find out more.
-func (e *engine) counts(s *lexState, sl *slice) (counted, ok bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err != nil {
-		return false, false, e.err
+func (e *engine) counts(s *lexState, sl *slice, m *work.Meter) (counted, ok bool, err error) {
+	if err := e.enter(m); err != nil {
+		return false, false, err
 	}
+	defer e.leave()
+	if counted, ok, err = e.lexer.counts(s, sl); err != nil {
+		return false, false, e.wrong(err)
+	}
+	return counted, ok, nil
+}
+
+func (l *lexer) counts(s *lexState, sl *slice) (counted, ok bool, err error) {
 	counted = true
 	for _, p := range s.parts {
 		if p.node == controlNode {
 			continue
 		}
-		one, most, repeats := e.lexer.auto.Counted(p.node)
+		one, most, repeats, err := l.auto.Counted(p.node)
+		if err != nil {
+			return false, false, err
+		}
 		if !repeats {
 			counted = false
 			continue
 		}
-		takes, err := e.lexer.takes(one, sl.one)
+		takes, err := l.takes(one, sl.one)
 		if err != nil {
-			e.err = err
 			return false, false, err
 		}
 		switch {
@@ -213,6 +222,9 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 		p := work[len(work)-1]
 		work = work[:len(work)-1]
 		last := p
+		if err := walk.meter.Spend(len(letters) / nodesPerUnit); err != nil {
+			return false, err
+		}
 		for _, b := range letters {
 			y := sl.all.next[p.y][b]
 			if y == 0 {

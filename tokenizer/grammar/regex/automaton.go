@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+
+	"weir/internal/work"
 )
 
 // Node is one regular expression of an Automaton. Equal nodes are equal languages; unequal nodes may be, too.
@@ -41,8 +44,8 @@ type facts struct {
 	plain    bool // neither & nor ~ in it: some text matches it
 }
 
-// Automaton holds expressions as hash-consed nodes and derives them on demand. It is not safe for concurrent use, and after an error
-// it must not be used.
+// Automaton holds expressions as hash-consed nodes and derives them on demand. It is not safe for concurrent use. A call that ends with an
+// error has changed nothing but what it may look up: made again, it goes on from there.
 type Automaton struct {
 	nodes   []node
 	facts   []facts
@@ -59,16 +62,65 @@ type Automaton struct {
 	letters Alphabet // scratch of search
 	classes [256]uint8
 	members []byte // one byte of each class
-	err     error
 	key     []byte
+
+	meter *work.Meter
+	size  int64 // bytes of all the above
+	most  int64 // bytes that there may be
+	err   error // what ends the current call
+}
+
+// What entries take, in bytes, with what their tables have in reserve.
+const (
+	automatonSize = 3072
+	nodeSize      = 96 // with its facts and its place in the index
+	entrySize     = 40 // of a small table
+	listSize      = 64 // of an or or and, beside its kids
+	kidSize       = 10 // with its part of the list's key
+	setSize       = 120
+)
+
+// Under says what the calls to come are counted by, and how many more bytes the automaton may take in all of them.
+func (a *Automaton) Under(m *work.Meter, room int64) {
+	a.meter, a.most = m, math.MaxInt64
+	if room < math.MaxInt64-a.size {
+		a.most = a.size + room
+	}
+}
+
+// Bytes is about how much memory the automaton takes.
+func (a *Automaton) Bytes() int64 { return a.size }
+
+// begin opens a call.
+func (a *Automaton) begin() { a.err = nil }
+
+// spend counts work; false means that the call must end.
+func (a *Automaton) spend(units int) bool {
+	if a.err == nil {
+		a.err = a.meter.Spend(units)
+	}
+	return a.err == nil
+}
+
+// grow counts bytes.
+func (a *Automaton) grow(bytes int) {
+	if a.size += int64(bytes); a.size > a.most && a.err == nil {
+		a.err = fmt.Errorf("%w: it has no room left", ErrSize)
+	}
 }
 
 // NewAutomaton takes in expressions; the nodes of the roots are in their order. An expression that exceeds a limit is an ErrSize.
 func NewAutomaton(roots ...*Regex) (*Automaton, []Node, error) {
+	return NewAutomatonUnder(nil, math.MaxInt64, roots...)
+}
+
+// NewAutomatonUnder is NewAutomaton within a meter and some bytes.
+func NewAutomatonUnder(m *work.Meter, room int64, roots ...*Regex) (*Automaton, []Node, error) {
 	a := &Automaton{
 		index: map[node]Node{}, lists: map[string]Node{}, setOf: map[ByteSet]uint32{}, derived: map[uint64]Node{}, alive: map[Node]bool{},
-		tight: map[Node]Node{}, clipped: map[clip]Node{},
+		tight: map[Node]Node{}, clipped: map[clip]Node{}, size: automatonSize,
 	}
+	a.Under(m, room)
 	a.intern(node{op: opNothing}, facts{plain: true})
 	a.intern(node{op: opEmpty}, facts{nullable: true, plain: true})
 	a.intern(node{op: opNot, a: uint32(NoText)}, facts{nullable: true, plain: true})
@@ -78,13 +130,15 @@ func NewAutomaton(roots ...*Regex) (*Automaton, []Node, error) {
 		if r.depth > maxDepth {
 			return nil, nil, fmt.Errorf("%w: nested %d deep, the limit is %d", ErrSize, r.depth, maxDepth)
 		}
-		nodes[i] = l.lower(r)
+		if nodes[i] = l.lower(r); a.err != nil {
+			break
+		}
 	}
 	if a.err != nil {
 		return nil, nil, a.err
 	}
 	a.partition(l.bytes)
-	return a, nodes, nil
+	return a, nodes, a.err
 }
 
 // Nullable reports whether a node matches the empty text.
@@ -99,7 +153,7 @@ func (a *Automaton) Class() *[256]uint8 { return &a.classes }
 // Member is a byte of a class.
 func (a *Automaton) Member(class int) byte { return a.members[class] }
 
-// Size is the number of nodes, to bound what the automaton holds.
+// Size is the number of nodes.
 func (a *Automaton) Size() int { return len(a.nodes) }
 
 func (a *Automaton) intern(n node, f facts) Node {
@@ -112,6 +166,8 @@ func (a *Automaton) intern(n node, f facts) Node {
 	id := Node(len(a.nodes))
 	a.nodes, a.facts = append(a.nodes, n), append(a.facts, f)
 	a.index[n] = id
+	a.grow(nodeSize)
+	a.spend(4)
 	return id
 }
 
@@ -124,6 +180,7 @@ func (a *Automaton) bytes(s ByteSet) Node {
 		i = uint32(len(a.sets))
 		a.sets = append(a.sets, s)
 		a.setOf[s] = i
+		a.grow(setSize)
 	}
 	return a.intern(node{op: opBytes, a: i}, facts{plain: true})
 }
@@ -141,6 +198,9 @@ func (a *Automaton) wordRange(table, at, lo, hi uint32) Node {
 }
 
 func (a *Automaton) concat(x, y Node) Node {
+	if !a.spend(1) {
+		return NoText
+	}
 	switch {
 	case x == NoText || y == NoText:
 		return NoText
@@ -186,6 +246,9 @@ func (a *Automaton) repeat(x Node, least, most uint32) Node {
 
 // list interns an or or an and of kids, which are sorted, without repetition and at least two.
 func (a *Automaton) list(o op, kids []Node) Node {
+	if !a.spend(len(kids)) {
+		return NoText
+	}
 	a.key = append(a.key[:0], byte(o))
 	f := facts{nullable: o == opAnd, plain: o == opOr}
 	for _, k := range kids {
@@ -199,6 +262,9 @@ func (a *Automaton) list(o op, kids []Node) Node {
 	}
 	if id, ok := a.lists[string(a.key)]; ok {
 		return id
+	}
+	if a.grow(listSize + kidSize*len(kids)); a.err != nil {
+		return NoText
 	}
 	from := uint32(len(a.kids))
 	a.kids = append(a.kids, kids...)
@@ -219,6 +285,9 @@ func (a *Automaton) and(kids ...Node) Node {
 	var flat []Node
 	for _, k := range kids {
 		flat = a.flatten(opAnd, flat, k)
+	}
+	if !a.spend(2 * len(flat)) {
+		return NoText
 	}
 	slices.Sort(flat)
 	flat = slices.Compact(flat)
@@ -266,6 +335,9 @@ func (a *Automaton) or(kids ...Node) Node {
 	var flat []Node
 	for _, k := range kids {
 		flat = a.flatten(opOr, flat, k)
+	}
+	if !a.spend(2 * len(flat)) {
+		return NoText
 	}
 	slices.Sort(flat)
 	flat = slices.Compact(flat)
@@ -316,6 +388,9 @@ type counted struct {
 func (a *Automaton) joinCounts(kids []Node) []Node {
 	var rest []Node
 	var all []counted
+	if !a.spend(4 * len(kids)) {
+		return nil
+	}
 	for _, k := range kids {
 		n, tail := a.nodes[k], EmptyText
 		if n.op == opConcat {

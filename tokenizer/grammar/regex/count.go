@@ -3,7 +3,13 @@ package regex
 // Counted says of a node which is a repetition, followed by whatever may come, what it repeats and how often at most: as many texts of the node one,
 // and fewer, are the beginning of a text that matches. Unbounded is no bound; ok is false for other nodes. An unbounded repetition may leave out
 // texts of a finite number: some text is always left.
-func (a *Automaton) Counted(id Node) (one Node, most int, ok bool) {
+func (a *Automaton) Counted(id Node) (one Node, most int, ok bool, err error) {
+	a.begin()
+	one, most, ok = a.counted(id)
+	return one, most, ok, a.err
+}
+
+func (a *Automaton) counted(id Node) (one Node, most int, ok bool) {
 	n := a.nodes[id]
 	if n.op == opConcat {
 		if !a.facts[n.b].plain {
@@ -39,6 +45,9 @@ func (a *Automaton) countedBut(and node) (one Node, most int, ok bool) {
 
 // finite reports whether a node plainly matches a finite number of texts.
 func (a *Automaton) finite(id Node) bool {
+	if !a.spend(1) {
+		return false
+	}
 	n := a.nodes[id]
 	switch n.op {
 	case opNothing, opEmpty, opBytes, opWords:
@@ -65,7 +74,16 @@ type clip struct {
 
 // Clip gives a node that texts of fewer than some bytes cannot tell from a given one, neither by what may follow them nor by whether they match: counts
 // that no such text reaches are made alike. A node with & or ~ in it is left as it is, since what may follow depends on all of it.
-func (a *Automaton) Clip(id Node, bytes uint32) Node {
+func (a *Automaton) Clip(id Node, bytes uint32) (Node, error) {
+	a.begin()
+	c := a.clip(id, bytes)
+	return c, a.err
+}
+
+func (a *Automaton) clip(id Node, bytes uint32) Node {
+	if !a.spend(1) {
+		return NoText
+	}
 	n := a.nodes[id]
 	if !a.facts[id].plain || n.op != opRepeat && n.op != opConcat && n.op != opOr {
 		return id
@@ -83,14 +101,18 @@ func (a *Automaton) Clip(id Node, bytes uint32) Node {
 		}
 		c = a.repeat(Node(n.a), min(n.lo, bytes), most)
 	case opConcat:
-		c = a.concat(a.Clip(Node(n.a), bytes), a.Clip(Node(n.b), bytes))
+		c = a.concat(a.clip(Node(n.a), bytes), a.clip(Node(n.b), bytes))
 	default:
 		kids := make([]Node, 0, n.hi-n.lo)
 		for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
-			kids = append(kids, a.Clip(a.kids[i], bytes))
+			if kids = append(kids, a.clip(a.kids[i], bytes)); a.err != nil {
+				return NoText
+			}
 		}
 		c = a.or(kids...)
 	}
-	a.clipped[key] = c
+	if a.grow(entrySize); a.err == nil {
+		a.clipped[key] = c
+	}
 	return c
 }

@@ -8,11 +8,16 @@ import (
 
 // Derive gives the node that matches what may follow a byte.
 func (a *Automaton) Derive(n Node, b byte) (Node, error) {
+	a.begin()
 	d := a.derive(n, b)
 	return d, a.err
 }
 
+// derive gives any node once the call must end; nobody keeps what is made of it.
 func (a *Automaton) derive(id Node, b byte) Node {
+	if !a.spend(1) {
+		return NoText
+	}
 	n := a.nodes[id]
 	switch n.op {
 	case opBytes:
@@ -36,7 +41,9 @@ func (a *Automaton) derive(id Node, b byte) Node {
 		return d
 	}
 	d := a.deriveNode(n, b)
-	a.derived[key] = d
+	if a.grow(entrySize); a.err == nil {
+		a.derived[key] = d
+	}
 	return d
 }
 
@@ -65,7 +72,7 @@ func (a *Automaton) deriveNode(n node, b byte) Node {
 	kids := make([]Node, 0, n.hi-n.lo)
 	for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
 		d := a.derive(a.kids[i], b)
-		if n.op == opAnd && d == NoText {
+		if a.err != nil || n.op == opAnd && d == NoText {
 			return NoText
 		}
 		if d != NoText {
@@ -97,6 +104,7 @@ const maxSearch = 20_000
 // Alive reports whether any text matches a node. With & and ~ in a node that takes a search through its derivatives; one that does not
 // end in time is an ErrSize.
 func (a *Automaton) Alive(n Node) (bool, error) {
+	a.begin()
 	if n == NoText {
 		return false, a.err
 	}
@@ -107,9 +115,12 @@ func (a *Automaton) Alive(n Node) (bool, error) {
 		return known, a.err
 	}
 	if t := a.tighten(n); t != n {
-		if alive, err := a.search(t); alive && err == nil {
-			a.alive[n] = true
-			return true, nil
+		switch alive, err := a.search(t); {
+		case a.err != nil:
+			return false, a.err
+		case alive && err == nil:
+			a.keepAlive(n, true)
+			return true, a.err
 		}
 	}
 	return a.search(n)
@@ -121,6 +132,9 @@ const slack = 16
 // tighten gives a node that matches some of a node's texts: the upper counts are cut down to what is near the lower ones. Nodes that differ in how
 // much of a large count is left have one tight node, so that one search says of all of them that they are alive.
 func (a *Automaton) tighten(id Node) Node {
+	if !a.spend(1) {
+		return NoText
+	}
 	n := a.nodes[id]
 	switch n.op {
 	case opRepeat, opConcat, opOr, opAnd:
@@ -141,7 +155,9 @@ func (a *Automaton) tighten(id Node) Node {
 	default:
 		kids := make([]Node, 0, n.hi-n.lo)
 		for i := n.lo; i < n.hi; i++ { // a.kids may grow meanwhile
-			kids = append(kids, a.tighten(a.kids[i]))
+			if kids = append(kids, a.tighten(a.kids[i])); a.err != nil {
+				return NoText
+			}
 		}
 		if n.op == opOr {
 			t = a.or(kids...)
@@ -149,8 +165,17 @@ func (a *Automaton) tighten(id Node) Node {
 			t = a.and(kids...)
 		}
 	}
-	a.tight[id] = t
+	if a.grow(entrySize); a.err == nil {
+		a.tight[id] = t
+	}
 	return t
+}
+
+// keepAlive notes what a search has found out.
+func (a *Automaton) keepAlive(n Node, alive bool) {
+	if a.grow(entrySize); a.err == nil {
+		a.alive[n] = alive
+	}
 }
 
 // search looks for a text of a node among its derivatives.
@@ -179,9 +204,12 @@ func (a *Automaton) search(n Node) (bool, error) {
 			queue = queue[:len(queue)-1]
 		}
 		a.letters.Reset(a)
-		a.letters.Refine(a, x)
+		a.letters.refine(a, x)
 		for part := range a.letters.Count {
 			d := a.derive(x, a.members[slices.Index(a.letters.Of, uint8(part))]) //nolint:gosec // there are 256 parts at most
+			if a.err != nil {
+				return false, a.err
+			}
 			if _, seen := from[d]; seen || d == NoText {
 				continue
 			}
@@ -192,7 +220,7 @@ func (a *Automaton) search(n Node) (bool, error) {
 			}
 			if ok || a.facts[d].plain || a.facts[d].nullable {
 				for x := d; ; x = from[x] { // every node on the way leads there, too
-					a.alive[x] = true
+					a.keepAlive(x, true)
 					if x == n {
 						return true, a.err
 					}
@@ -200,14 +228,11 @@ func (a *Automaton) search(n Node) (bool, error) {
 			}
 			queue = append(queue, d)
 		}
-		if a.err != nil {
-			return false, a.err
-		}
 	}
 	for x := range from {
-		a.alive[x] = false
+		a.keepAlive(x, false)
 	}
-	return false, nil
+	return false, a.err
 }
 
 // Alphabet is a partition of the classes of an automaton: Of gives each class its part, Count is how many parts there are. Bytes of one
@@ -233,7 +258,16 @@ func (p *Alphabet) Reset(a *Automaton) {
 }
 
 // Refine cuts the parts where the derivatives of a node may differ.
-func (p *Alphabet) Refine(a *Automaton, id Node) {
+func (p *Alphabet) Refine(a *Automaton, id Node) error {
+	a.begin()
+	p.refine(a, id)
+	return a.err
+}
+
+func (p *Alphabet) refine(a *Automaton, id Node) {
+	if !a.spend(1) {
+		return
+	}
 	n := a.nodes[id]
 	switch n.op {
 	case opBytes:
@@ -260,15 +294,15 @@ func (p *Alphabet) Refine(a *Automaton, id Node) {
 			p.cut(a, &one)
 		}
 	case opConcat:
-		p.Refine(a, Node(n.a))
+		p.refine(a, Node(n.a))
 		if a.facts[n.a].nullable {
-			p.Refine(a, Node(n.b))
+			p.refine(a, Node(n.b))
 		}
 	case opNot, opRepeat:
-		p.Refine(a, Node(n.a))
+		p.refine(a, Node(n.a))
 	case opOr, opAnd:
 		for _, k := range a.kids[n.lo:n.hi] {
-			p.Refine(a, k)
+			p.refine(a, k)
 		}
 	default: // no byte leads on
 	}
@@ -276,6 +310,9 @@ func (p *Alphabet) Refine(a *Automaton, id Node) {
 
 // cut gives the classes that a set has parts of their own.
 func (p *Alphabet) cut(a *Automaton, set *ByteSet) {
+	if !a.spend(len(p.Of) / 4) {
+		return
+	}
 	clear(p.moved[:p.Count])
 	for c, part := range p.Of {
 		if set.Has(a.members[c]) {

@@ -2,7 +2,10 @@ package regex
 
 import (
 	"fmt"
+	"math"
 	"slices"
+
+	"weir/internal/work"
 )
 
 // lowering turns trees into nodes of an automaton.
@@ -15,6 +18,9 @@ type lowering struct {
 func (l *lowering) lower(r *Regex) Node {
 	if n, ok := l.seen[r]; ok {
 		return n
+	}
+	if !l.a.spend(1 + len(r.kids) + len(r.words)/4 + len(r.runes)/4) {
+		return NoText
 	}
 	n := l.make(r)
 	l.seen[r] = n
@@ -117,6 +123,9 @@ func (a *Automaton) partition(single ByteSet) {
 	size[0] = 256
 	count := 1
 	for i := range a.sets {
+		if !a.spend(64) {
+			return
+		}
 		var in [256]int // by class, how many bytes the set has of it
 		for b := range 256 {
 			if a.sets[i].Has(byte(b)) {
@@ -152,8 +161,11 @@ func (a *Automaton) partition(single ByteSet) {
 }
 
 // Matches reports whether an expression matches a whole text.
-func (r *Regex) Matches(text []byte) (bool, error) {
-	a, n, err := NewAutomaton(r)
+func (r *Regex) Matches(text []byte) (bool, error) { return r.MatchesUnder(nil, math.MaxInt64, text) }
+
+// MatchesUnder is Matches within a meter and some bytes.
+func (r *Regex) MatchesUnder(m *work.Meter, room int64, text []byte) (bool, error) {
+	a, n, err := NewAutomatonUnder(m, room, r)
 	if err != nil {
 		return false, err
 	}
@@ -168,11 +180,14 @@ func (r *Regex) Matches(text []byte) (bool, error) {
 
 // IsNothing reports whether no text matches an expression. Where that takes more than some ten thousand derivatives to tell, it is an
 // ErrSize.
-func (r *Regex) IsNothing() (bool, error) {
+func (r *Regex) IsNothing() (bool, error) { return r.IsNothingUnder(nil, math.MaxInt64) }
+
+// IsNothingUnder is IsNothing within a meter and some bytes.
+func (r *Regex) IsNothingUnder(m *work.Meter, room int64) (bool, error) {
 	if r.plain(maxDepth) {
 		return r.op == opNothing, nil
 	}
-	a, n, err := NewAutomaton(r)
+	a, n, err := NewAutomatonUnder(m, room, r)
 	if err != nil {
 		return false, err
 	}
