@@ -131,7 +131,7 @@ func (s *Scheduler) claim(class inference.Class) bool {
 
 // firstResuming is the first preempted sequence of a class.
 func (s *Scheduler) firstResuming(class inference.Class) *sequence {
-	if i := slices.IndexFunc(s.resuming, func(q *sequence) bool { return q.req.Class == class }); i >= 0 {
+	if i := slices.IndexFunc(s.resuming, func(q *sequence) bool { return q.req.Class == class && !q.late }); i >= 0 {
 		return s.resuming[i]
 	}
 	return nil

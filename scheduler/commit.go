@@ -35,6 +35,10 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 			s.failSequence(q, results[i].Err)
 		default:
 			s.stats.Rows += uint64(rows)
+			if results[i].Late {
+				s.holdBack(q, rows)
+				break
+			}
 			s.commitRows(q, rows, s.step.plan.Chunks[i].Samples, &results[i])
 			q.forced = append(q.forced[:0], results[i].Forced...)
 		}

@@ -127,7 +127,7 @@ const (
 func (s *Scheduler) spread() {
 	rows, outputs := s.waiting.Tokens(), s.step.outputs.Rows
 	for _, q := range s.running {
-		if !q.decoding() {
+		if !q.decoding() && !q.late {
 			rows += q.pending()
 		}
 	}
@@ -247,7 +247,7 @@ func (s *Scheduler) leftover() {
 func (s *Scheduler) prompts() []*sequence {
 	list := s.prefilling[:0]
 	for _, q := range s.running {
-		if !q.decoding() {
+		if !q.decoding() && !q.late {
 			list = append(list, q)
 			q.due = s.due(q)
 		}

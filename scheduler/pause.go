@@ -118,7 +118,7 @@ func (s *Scheduler) nextPaused(before bool) *sequence {
 		switch {
 		case found != nil && q.req.Class > found.req.Class:
 			return found
-		case before && s.yields(q), full && s.long(q.pending()):
+		case q.late, before && s.yields(q), full && s.long(q.pending()):
 		case found == nil || q.req.party.slots*found.req.party.weight < found.req.party.slots*q.req.party.weight:
 			found = q
 		}

@@ -38,8 +38,8 @@ func (p *Plan) reset() {
 	}
 }
 
-// Plan fills p with the next step; false means that there is nothing to run.
-// no request is live then. p.Failed may name ended requests either way. Every
+// Plan fills p with the next step; false means that there is nothing to run:
+// no request is live then, but those that wait for Release. p.Failed may name ended requests either way. Every
 // plan that is not empty must be followed by Commit or Abandon; until then Plan
 // reports false.
 //
@@ -108,7 +108,7 @@ func (s *Scheduler) failRequest(r *request, finish inference.FinishReason, err e
 func (s *Scheduler) decodes() {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
-		if !q.decoding() {
+		if !q.decoding() || q.late {
 			continue
 		}
 		if s.cover(i) {

@@ -102,6 +102,7 @@ type sequence struct {
 	due         int64               // scratch of prompts: a deadline that is at risk
 	rows        int                 // in the plan in the making or out, drafts included
 	chunk       int                 // index of these in the plan
+	late        bool                // gets no rows until Release
 	ended       bool                // ended while its rows are in a plan that is out
 }
 
@@ -165,7 +166,7 @@ func (s *Scheduler) newSequence(r *request, choice, slots int) *sequence {
 	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
-	q.preemptions, q.rows, q.ended = 0, 0, false
+	q.preemptions, q.rows, q.ended, q.late = 0, 0, false, false
 	q.drafts, q.forces, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q

@@ -196,6 +196,7 @@ type Result struct {
 	Tokens []inference.TokenID // [Samples] sampled ids; with drafts from 1 to 1+Drafts
 	Stop   []bool              // [len(Tokens)] the token ends its choice; nil is none
 	Err    error               // ends the chunk's choices with FinishError
+	Late   bool                // nothing was sampled: the sequence gets no rows until Release, and computes its last row again then
 	Forced []inference.TokenID // all but certain to follow Tokens: proposed as drafts, of requests that do not Speculate, too
 }
 

@@ -30,6 +30,7 @@ type Counters struct {
 
 	Preemptions      uint64 // of sequences
 	Pauses           uint64 // of sequences
+	Late             uint64 // steps of sequences in which nothing could be sampled
 	RecomputedTokens uint64 // rows that had to be computed again after a preemption
 	PromptTokens     uint64 // of admitted requests
 	CachedTokens     uint64 // of these, taken from the prefix cache

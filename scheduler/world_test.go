@@ -36,6 +36,9 @@ type world struct {
 	fault      func(j *job) error                      // a chunk's result is an error
 	foresee    func() (n int, rightly bool)            // how many forced tokens a result has; they come true, or the last one does not
 
+	lates func() bool        // a result is late
+	waits map[lateChoice]int // late choices, and how many plans they wait for yet
+
 	onPlan func(before []runner) // after each Plan, with who ran before it
 	onEnd  func(e End)
 }
@@ -52,6 +55,12 @@ type job struct {
 	done     bool
 	started  bool
 	reported int // prompt rows whose logits were asked for
+}
+
+// lateChoice are choices that a step could not sample.
+type lateChoice struct {
+	id          ID
+	choice, end int
 }
 
 // runner is a running sequence before a plan.
@@ -194,7 +203,22 @@ func (w *world) begin() bool {
 	w.t.Helper()
 	before := w.runners()
 	w.now++
+	for c := range w.waits {
+		if w.waits[c]--; w.waits[c] < 0 {
+			for k := c.choice; k < c.end; k++ {
+				w.sched.Release(c.id, k)
+			}
+			delete(w.waits, c)
+		}
+	}
 	w.out = w.sched.Plan(w.now, &w.plan)
+	for i := range w.plan.Chunks {
+		for late := range w.waits {
+			if c := &w.plan.Chunks[i]; c.Request == late.id && c.Choice == late.choice {
+				w.fatalf("%s/%d has rows while it is late", w.jobs[c.Request].name, c.Choice)
+			}
+		}
+	}
 	w.steps++
 	w.takeEnds(w.plan.Failed)
 	for _, id := range w.plan.Admitted {
@@ -250,7 +274,13 @@ func (w *world) commit() []End {
 	ends := slices.Clone(w.sched.Commit(w.now, results))
 	w.check()
 	for i := range w.plan.Chunks {
-		w.take(&w.plan.Chunks[i], &results[i])
+		c := &w.plan.Chunks[i]
+		if w.take(c, &results[i]); results[i].Late {
+			if w.waits == nil {
+				w.waits = map[lateChoice]int{}
+			}
+			w.waits[lateChoice{c.Request, c.Choice, max(c.Choice+1, c.Samples*min(1, c.Samples-1))}] = w.steps % 3
+		}
 	}
 	w.takeEnds(ends)
 	return ends
@@ -297,6 +327,9 @@ func (w *world) run(c *Chunk) Result {
 		if err := w.fault(j); err != nil {
 			return Result{Err: err}
 		}
+	}
+	if c.Samples > 0 && w.lates != nil && w.lates() {
+		return Result{Late: true}
 	}
 	return w.verify(j, c, ids)
 }
@@ -414,7 +447,7 @@ func (w *world) drain(limit int) {
 		w.commit()
 	}
 	for range limit {
-		if !w.step() {
+		if !w.step() && len(w.waits) == 0 {
 			break
 		}
 	}
