@@ -31,7 +31,7 @@ var table = []folder{
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 
 	{path: "api", own: []string{
-		"internal/inference", "internal/socket", "internal/tensor", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
+		"internal/inference", "internal/socket", "internal/tensor", "internal/turn", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
 	{path: "api/batch", own: []string{"api"}, third: []string{fasthttp}},
@@ -89,6 +89,7 @@ var table = []folder{
 	{path: "internal/tensor"},
 	{path: "internal/invariants"},
 	{path: "internal/work"},
+	{path: "internal/turn"},
 	{path: "internal/socket"},
 	{path: "internal/pii"},
 	{path: "internal/envelope", third: []string{age, xcrypto}},

@@ -1,0 +1,229 @@
+// Package turn shares few processors among many pieces of work that requests ask for beside the engine's steps. A piece
+// of work gets a turn, works for a slice of time and then lets others work that have had less: first the tenant with
+// the least time, then its piece with the least, so that small pieces are done soon whatever large ones there are.
+package turn
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// Errors of Take and Yield.
+var (
+	// ErrGone says that nobody waits for the work any more.
+	ErrGone = errors.New("nobody waits for the work any more")
+	// ErrFull says that a tenant has as many pieces of work as it may.
+	ErrFull = errors.New("too many pieces of work wait for a turn")
+)
+
+const (
+	slice     = 2 * time.Millisecond
+	restShare = 3 // while the engine is busy, a turn rests this many times as long as it has worked
+	maxRest   = 20 * time.Millisecond
+)
+
+// Config sets up a Queue.
+type Config struct {
+	Turns int         // at one time, at least 1
+	Most  int         // pieces of work that a tenant may have, working and waiting; 0 is no bound
+	Busy  func() bool // the engine computes steps: turns rest between slices; nil is never
+}
+
+// Queue gives turns. All methods may be called at the same time.
+type Queue struct {
+	config Config
+
+	mu      sync.Mutex
+	free    int
+	waiting []*Turn // in the order of coming
+	tenants map[string]*tenant
+	clock   time.Duration // what the tenant has had that got the last turn
+}
+
+// tenant is who has pieces of work.
+type tenant struct {
+	had    time.Duration // of turns, counted from the clock when it came
+	pieces int
+}
+
+// Turn is a piece of work that may go on while it has a turn. One goroutine uses it.
+type Turn struct {
+	queue  *Queue
+	name   string
+	tenant *tenant
+	done   <-chan struct{}
+	wake   chan struct{}
+	since  time.Time     // of this slice
+	used   time.Duration // before this slice
+	has    bool          // it has a turn
+}
+
+// NewQueue gives turns to nobody yet.
+func NewQueue(c Config) *Queue {
+	return &Queue{config: c, free: max(c.Turns, 1), tenants: map[string]*tenant{}}
+}
+
+// Take waits for a turn of a tenant. done is closed when nobody waits for the work any more; nil is never. The caller must
+// end the turn.
+func (q *Queue) Take(done <-chan struct{}, name string) (*Turn, error) {
+	t := &Turn{queue: q, name: name, done: done, wake: make(chan struct{}, 1)}
+	q.mu.Lock()
+	t.tenant = q.tenants[name]
+	if t.tenant == nil {
+		t.tenant = &tenant{had: q.clock}
+		q.tenants[name] = t.tenant
+	}
+	if q.config.Most > 0 && t.tenant.pieces >= q.config.Most {
+		q.mu.Unlock()
+		return nil, ErrFull
+	}
+	t.tenant.pieces++
+	q.mu.Unlock()
+	if err := t.wait(); err != nil {
+		t.End()
+		return nil, err
+	}
+	return t, nil
+}
+
+// wait queues up and returns with a turn, or with ErrGone and none.
+func (t *Turn) wait() error {
+	q := t.queue
+	q.mu.Lock()
+	q.waiting = append(q.waiting, t)
+	q.give()
+	q.mu.Unlock()
+	select {
+	case <-t.wake:
+		t.since = time.Now()
+		return nil
+	case <-t.done:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.has { // given meanwhile
+		t.has = false
+		q.free++
+		q.give()
+		return ErrGone
+	}
+	for i := range q.waiting {
+		if q.waiting[i] == t {
+			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+			break
+		}
+	}
+	return ErrGone
+}
+
+// give gives the free turns to those whose turn it is, with mu held.
+func (q *Queue) give() {
+	for q.free > 0 && len(q.waiting) > 0 {
+		first := 0
+		for i, t := range q.waiting {
+			if t.before(q.waiting[first]) {
+				first = i
+			}
+		}
+		t := q.waiting[first]
+		q.waiting = append(q.waiting[:first], q.waiting[first+1:]...)
+		q.free--
+		q.clock = max(q.clock, t.tenant.had)
+		t.has = true
+		t.wake <- struct{}{}
+	}
+}
+
+// before reports whether it is a piece's turn before that of another one, which came earlier.
+func (t *Turn) before(other *Turn) bool {
+	if t.tenant.had != other.tenant.had {
+		return t.tenant.had < other.tenant.had
+	}
+	return t.used < other.used
+}
+
+// charge counts the time since the slice began, with mu held.
+func (t *Turn) charge() time.Duration {
+	now := time.Now()
+	worked := now.Sub(t.since)
+	t.since = now
+	t.used += worked
+	t.tenant.had += worked
+	return worked
+}
+
+// Yield is called again and again by the work. After a slice it rests, if the engine is busy, and lets others work whose
+// turn it is. An ErrGone says that the work shall end.
+func (t *Turn) Yield() error {
+	if time.Since(t.since) < slice {
+		return nil
+	}
+	q := t.queue
+	q.mu.Lock()
+	worked := t.charge()
+	q.mu.Unlock()
+	if q.config.Busy != nil && q.config.Busy() {
+		timer := time.NewTimer(min(restShare*worked, maxRest))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-t.done:
+		}
+	}
+	select {
+	case <-t.done:
+		return ErrGone
+	default:
+	}
+	t.since = time.Now()
+	q.mu.Lock()
+	if len(q.waiting) == 0 {
+		q.mu.Unlock()
+		return nil
+	}
+	t.has = false
+	q.free++
+	q.mu.Unlock()
+	return t.wait()
+}
+
+// Aside runs a function that may wait for other pieces of work, without the turn meanwhile.
+func (t *Turn) Aside(wait func()) {
+	q := t.queue
+	q.mu.Lock()
+	t.charge()
+	t.has = false
+	q.free++
+	q.give()
+	q.mu.Unlock()
+	wait()
+	done := t.done
+	t.done = nil // the work goes on until it is asked
+	_ = t.wait()
+	t.done = done
+}
+
+// End gives the turn back. The work is over.
+func (t *Turn) End() {
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.has {
+		t.charge()
+		t.has = false
+		q.free++
+	}
+	if t.tenant.pieces--; t.tenant.pieces == 0 {
+		delete(q.tenants, t.name)
+	}
+	q.give()
+}
+
+// Used is how long the work has had turns, waiting and resting aside.
+func (t *Turn) Used() time.Duration {
+	if t.has {
+		return t.used + time.Since(t.since)
+	}
+	return t.used
+}

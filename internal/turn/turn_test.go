@@ -1,0 +1,168 @@
+package turn
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// work is a piece of work of some time, in small parts between which it yields. In a bubble of synctest, sleeping is working.
+func work(t *Turn, d time.Duration) error {
+	for ; d > 0; d -= 100 * time.Microsecond {
+		time.Sleep(min(d, 100*time.Microsecond))
+		if err := t.Yield(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func do(t *testing.T, q *Queue, name string, d time.Duration) (took time.Duration) {
+	t.Helper()
+	start := time.Now()
+	turn, err := q.Take(nil, name)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer turn.End()
+	if err := work(turn, d); err != nil {
+		t.Error(err)
+	}
+	return time.Since(start)
+}
+
+// TestG11SmallPiecesOfOthersComeFirst: a hundred large pieces of one tenant hold up a small one of another for a few slices only, and
+// a small one of its own for a few more.
+func TestG11SmallPiecesOfOthersComeFirst(t *testing.T) {
+	for name, busy := range map[string]bool{"idle": false, "beside steps": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := NewQueue(Config{Turns: 1, Busy: func() bool { return busy }})
+				var all sync.WaitGroup
+				for range 100 {
+					all.Go(func() { do(t, q, "large", time.Second) })
+				}
+				time.Sleep(3 * time.Second)
+				other := do(t, q, "small", 5*time.Millisecond)
+				if other > 60*time.Millisecond {
+					t.Errorf("a small piece of another tenant took %v", other)
+				}
+				own := do(t, q, "large", 5*time.Millisecond)
+				if own > 100*time.Millisecond {
+					t.Errorf("a small piece of the same tenant took %v", own)
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+// TestTenantsShare: two tenants that want all get half each, however many pieces they have.
+func TestTenantsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(Config{Turns: 2})
+		done := make(chan struct{})
+		var mu sync.Mutex
+		had := map[string]time.Duration{}
+		var all sync.WaitGroup
+		for i := range 12 {
+			name := "many"
+			if i%4 == 0 {
+				name = "few"
+			}
+			all.Go(func() {
+				turn, err := q.Take(done, name)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := work(turn, time.Hour); !errors.Is(err, ErrGone) {
+					t.Error(err)
+				}
+				mu.Lock()
+				had[name] += turn.Used()
+				mu.Unlock()
+				turn.End()
+			})
+		}
+		time.Sleep(time.Second)
+		close(done)
+		all.Wait()
+		if few, many := had["few"], had["many"]; few+many < 1990*time.Millisecond || few < many*9/10 || many < few*9/10 {
+			t.Errorf("one had %v, the other %v", few, many)
+		}
+		if q.free != 2 || len(q.waiting) != 0 || len(q.tenants) != 0 {
+			t.Errorf("%d free, %d wait, %d tenants are left", q.free, len(q.waiting), len(q.tenants))
+		}
+	})
+}
+
+// TestWhoGivesUpLeaves: whoever gives up while it waits leaves nothing behind, and a turn that is given at that time is given on.
+func TestWhoGivesUpLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(Config{Turns: 1, Most: 3})
+		first, err := q.Take(nil, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := q.Take(done, "a")
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		close(done)
+		gone, full := 0, 0
+		for range 3 {
+			switch err := <-errs; {
+			case errors.Is(err, ErrGone):
+				gone++
+			case errors.Is(err, ErrFull):
+				full++
+			}
+		}
+		if gone != 2 || full != 1 {
+			t.Errorf("%d gave up, %d found the queue full; want 2 and 1", gone, full)
+		}
+		first.End()
+		if d := do(t, q, "b", time.Millisecond); d != time.Millisecond {
+			t.Errorf("the next one waited: %v", d)
+		}
+	})
+}
+
+// TestAsideGivesTheTurn: a piece of work that waits for another one does not keep it from its turn.
+func TestAsideGivesTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(Config{Turns: 1})
+		lock := make(chan struct{}, 1) // in a bubble time stands still while a mutex is waited for
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() {
+				turn, err := q.Take(nil, strconv.Itoa(i%2))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer turn.End()
+				select {
+				case lock <- struct{}{}:
+				default:
+					turn.Aside(func() { lock <- struct{}{} })
+				}
+				defer func() { <-lock }()
+				if err := work(turn, 20*time.Millisecond); err != nil { // yields with the lock held
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
