@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/internal/inference"
+	"weir/internal/work"
 	"weir/tokenizer"
 )
 
@@ -112,6 +113,13 @@ func newBudget(m *Model, most int, thinking bool, inner inference.Constraint) *b
 }
 
 func (b *budget) now() *budgetState { return &b.path[len(b.path)-1] }
+
+// Under says what counts the inner constraint's work.
+func (b *budget) Under(m *work.Meter) {
+	if b.inner != nil {
+		b.inner.Under(m)
+	}
+}
 
 // Mask is the inner constraint's but for the end of a thought.
 func (b *budget) Mask(dst []uint64) (end bool, err error) {

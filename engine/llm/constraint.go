@@ -1,18 +1,20 @@
 package llm
 
 import (
+	"errors"
 	"runtime/debug"
 
 	"weir/engine/kernel/pool"
 	"weir/engine/sample"
 	"weir/internal/inference"
+	"weir/internal/work"
 )
 
 // A request's constraint is code that a client's grammar drives. It runs on the pool's
 // workers, each choice's on the worker that samples the choice's row, so the masks of a
-// step are computed in parallel; all cores work on the forward pass, so that nothing is
-// won by computing them beside it. Whatever a constraint does, it ends its own request
-// at most.
+// step are computed in parallel. What takes longer than a small share of the step is
+// worked out beside the steps (see late.go). Whatever a constraint does, it ends its own
+// request at most.
 
 // draw samples the event's token from a row of logits. Of a request with a constraint,
 // it leaves a panic in r.fault.
@@ -22,21 +24,27 @@ func (o *outputs) draw(worker int, r *outputRow, j *job, ev *inference.Event, ro
 		ev.Token, r.err = s.Sample(row, w)
 		return
 	}
+	if r.late = j.isAway(ev.Choice); r.late {
+		return
+	}
 	if r.fault = j.broke; r.fault == nil {
 		r.fault = guard(func() { ev.Token, r.err = s.Sample(row, w) })
+	}
+	if errors.Is(r.err, work.ErrLate) {
+		r.late, r.err = true, nil
 	}
 }
 
 // force asks the constraint of a row's choice what must follow the token that was
 // sampled last, so that it can be proposed as drafts.
-func (o *outputs) force(r *outputRow) {
+func (o *outputs) force(worker int, r *outputRow) {
 	c := &o.plan.Chunks[r.chunk]
 	j := c.User.(*job)
 	if !o.e.forces(j.req) || c.Samples != 1 || len(r.samples) != 1 || r.err != nil || r.fault != nil || j.stops(r.samples[0].Token) {
 		return
 	}
 	s := j.samplers[c.Choice]
-	r.fault = guard(func() { r.forced = s.Forced(r.forced[:0]) })
+	r.fault = guard(func() { r.forced = s.Forced(r.forced[:0], &o.work[worker].Meter) })
 	for i, id := range r.forced {
 		if id < 0 || int(id) >= o.e.model.vocab {
 			r.forced = r.forced[:i]
@@ -53,21 +61,22 @@ func (e *Engine) forces(r *inference.Request) bool {
 // cutDrafts takes drafts out of the plan that constraints do not allow, before their
 // rows are computed.
 func (l *loop) cutDrafts() {
+	l.out.allow(l.plan.Estimate)
 	for i := range l.plan.Chunks {
 		c := &l.plan.Chunks[i]
 		if c.Drafts == 0 || c.Forced {
 			continue
 		}
 		if j := c.User.(*job); j.req.Constraint != nil {
-			l.e.sched.Trim(&l.plan, i, j.legal(j.samplers[c.Choice], c.Tokens[len(c.Tokens)-c.Drafts:]))
+			l.e.sched.Trim(&l.plan, i, j.legal(j.samplers[c.Choice], c.Tokens[len(c.Tokens)-c.Drafts:], &l.out.work[0].Meter))
 		}
 	}
 }
 
 // legal is how many leading tokens of a guess the constraint of a choice allows.
-func (j *job) legal(s *sample.Sampler, guess []inference.TokenID) (n int) {
+func (j *job) legal(s *sample.Sampler, guess []inference.TokenID, m *work.Meter) (n int) {
 	if j.broke == nil {
-		j.broke = guard(func() { n = s.Legal(guess) })
+		j.broke = guard(func() { n = s.Legal(guess, m) })
 	}
 	return n
 }

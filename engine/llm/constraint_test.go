@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/internal/work"
 	"weir/scheduler"
 )
 
@@ -20,7 +21,10 @@ type automaton struct {
 
 	fails   map[string]func() error // by method, from the fifth token on
 	refused *int                    // counts tokens that Allows refused
+	meter   *work.Meter
 }
+
+func (a *automaton) Under(m *work.Meter) { a.meter = m }
 
 // rule is what may follow in a state.
 type rule struct {
@@ -66,6 +70,9 @@ func (a *automaton) fail(method string) error {
 
 func (a *automaton) Mask(dst []uint64) (bool, error) {
 	clear(dst)
+	if err := a.meter.Spend(1); err != nil {
+		return false, err
+	}
 	r := &a.states[a.state()]
 	for _, id := range r.legal {
 		dst[id/64] |= 1 << (id % 64)
@@ -83,6 +90,9 @@ func (a *automaton) Allows(id int32) bool {
 }
 
 func (a *automaton) Accept(id int32) error {
+	if err := a.meter.Spend(1); err != nil {
+		return err
+	}
 	if !slices.Contains(a.states[a.state()].legal, id) {
 		return fmt.Errorf("token %d is not legal", id)
 	}
@@ -98,6 +108,7 @@ func (a *automaton) Rollback(n int) { a.path = a.path[:len(a.path)-n] }
 
 func (a *automaton) Fork() inference.Constraint {
 	f := *a
+	f.meter = nil
 	f.path = append(make([]int, 0, 256), a.path...) // room, so that steps allocate nothing
 	return &f
 }
@@ -339,7 +350,7 @@ func TestAPanicOverDraftsEndsTheRequestAlone(t *testing.T) {
 	s.submit(t, greedy(prompt(2, 9), 100))
 	j := s.inbox[0].job
 	s.turn()
-	if n := j.legal(j.samplers[0], []int32{20}); n != 0 || j.broke == nil {
+	if n := j.legal(j.samplers[0], []int32{20}, nil); n != 0 || j.broke == nil {
 		t.Fatalf("%d drafts are legal, fault %v", n, j.broke)
 	}
 	s.loop.iterate()

@@ -15,6 +15,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/weight"
 	"weir/internal/inference"
+	turns "weir/internal/turn"
 	"weir/kvcache"
 	"weir/scheduler"
 	"weir/scheduler/admission"
@@ -43,6 +44,9 @@ type Engine struct {
 	abort   bool  // cancel what still runs
 	dead    error // a fault that nothing mended
 	stats   Stats
+
+	stepping atomic.Bool // the last plan had rows
+	turns    *turns.Queue // for masks that are late
 
 	calls   atomic.Uint64 // of several requests; names their groups
 	stopped chan struct{} // closed when the loop has ended
@@ -137,6 +141,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	for _, id := range e.opts.EndTokens {
 		e.end[id] = true
 	}
+	e.turns = constraintTurns(e.cpu.Threads(), e.stepping.Load)
 	e.loop.init(e)
 	e.publish()
 	return nil

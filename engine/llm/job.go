@@ -20,6 +20,7 @@ type command struct {
 	choice   int       // to cancel; -1 is all
 	at       time.Time // when the cancel was asked for
 	question *question // nil for other commands
+	late     *lateRow  // is back; nil for other commands
 }
 
 // job is one request inside the engine. After Submit it belongs to the loop.
@@ -33,6 +34,11 @@ type job struct {
 	samplers []*sample.Sampler // per choice
 	stop     []inference.TokenID
 	broke    *pool.Fault // a panic in its constraint outside of sampling; its next token is an error
+
+	away   []bool        // per choice: see late.go; nil while none ever was
+	beside time.Duration // that late masks took
+	gone   chan struct{} // closed when the job has ended; nil without a constraint
+	left   bool          // gone is closed
 
 	ended     []bool         // per choice
 	item      admission.Item // as Engine.door counts it
@@ -58,6 +64,9 @@ func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *jo
 	}
 	if r.MaxTokens == 0 {
 		return j
+	}
+	if r.Constraint != nil {
+		j.gone = make(chan struct{})
 	}
 	for p.Choice = range r.N {
 		if r.Constraint != nil {

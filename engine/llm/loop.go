@@ -154,8 +154,12 @@ func (l *loop) execute(c *command) {
 			}
 		}
 	}()
-	if c.question != nil {
+	switch {
+	case c.question != nil:
 		l.answer(c.question)
+		return
+	case c.late != nil:
+		l.back(c.late)
 		return
 	}
 	now := time.Now()
@@ -244,6 +248,7 @@ func (l *loop) endChoices(end scheduler.End) {
 func (l *loop) forget(j *job) {
 	delete(l.live, j)
 	delete(l.waiting, j)
+	j.leave()
 	l.e.leaveWaiting(j, false)
 }
 
@@ -255,6 +260,7 @@ func (l *loop) step() (ran bool) {
 	e, start := l.e, time.Now()
 	l.at(planning)
 	ran = e.sched.Plan(start.UnixNano(), &l.plan)
+	e.stepping.Store(ran)
 	for _, end := range l.plan.Failed {
 		l.endChoices(end)
 	}
@@ -277,6 +283,7 @@ func (l *loop) step() (ran bool) {
 		l.endChoices(end)
 	}
 	l.dropLost()
+	l.sendLate()
 	return true
 }
 
@@ -355,7 +362,7 @@ func (l *loop) report(start, planned time.Time) {
 	for i := range l.plan.Chunks {
 		j := l.plan.Chunks[i].User.(*job)
 		l.e.leaveWaiting(j, true)
-		j.stream.SetCompute(time.Duration(j.spent))
+		j.stream.SetCompute(time.Duration(j.spent) + j.beside)
 	}
 	if len(l.plan.Admitted) > 0 {
 		for j := range l.waiting {

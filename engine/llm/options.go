@@ -72,6 +72,7 @@ type Options struct {
 	exact     func(tensor string) bool // matrices that are held as float32; nil: none
 	logitRows int                      // logitTile, or less in tests
 	atPhase   func(phase)              // tests break the loop here
+	inTime    func() error             // tests say which constraints are late
 }
 
 // DType is what a text encoder multiplies matrices of floats in.

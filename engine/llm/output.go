@@ -9,6 +9,7 @@ import (
 	"weir/engine/kernel/pool"
 	"weir/engine/sample"
 	"weir/internal/inference"
+	"weir/internal/work"
 	"weir/scheduler"
 )
 
@@ -29,6 +30,7 @@ type outputs struct {
 	raw    [][]float32
 	work   []sample.Scratch
 	plan   *scheduler.Plan
+	until  time.Time // constraints of the step have time until then
 
 	tokens []inference.TokenID // backs results
 	stop   []bool
@@ -45,6 +47,7 @@ type outputRow struct {
 	samples []inference.Event
 	one     [1]inference.Event  // backs samples until there are several
 	forced  []inference.TokenID // must follow the token that was sampled
+	late    bool                // there was no time for the constraint: nothing was sampled
 	err     error
 	fault   *pool.Fault // a panic in the request's constraint
 }
@@ -55,6 +58,9 @@ func (o *outputs) init(e *Engine) {
 	o.work = make([]sample.Scratch, e.cpu.Threads())
 	for i := range o.work {
 		o.work[i].Level = e.cpu.Level()
+		if o.work[i].Meter = (work.Meter{Hurried: true, Ask: o.inTime}); e.opts.inTime != nil {
+			o.work[i].Meter.Ask = e.opts.inTime
+		}
 	}
 }
 
@@ -82,6 +88,7 @@ func (o *outputs) add(row outputRow) {
 func (o *outputs) run(l *loop) {
 	m, b := o.e.model, &l.batch
 	o.plan = &l.plan
+	o.allow(l.plan.Estimate)
 	tile := cmp.Or(o.e.opts.logitRows, logitTile)
 	grow(&o.logits, min(len(o.rows), tile)*m.vocab)
 	for o.tile = 0; o.tile < len(o.rows); o.tile += tile {
@@ -104,7 +111,7 @@ func (o *outputs) Do(worker, item int) {
 	for i++; i < o.end && o.rows[i].draft > 0 && o.accepted(i); i++ {
 		o.row(worker, i)
 	}
-	o.force(&o.rows[i-1])
+	o.force(worker, &o.rows[i-1])
 }
 
 // accepted reports whether the draft token of row i is the token that was sampled
@@ -160,6 +167,13 @@ func (o *outputs) sample(worker int, r *outputRow, c *scheduler.Chunk, logits []
 		if o.draw(worker, r, j, &ev, row); r.err != nil || r.fault != nil {
 			return
 		}
+		if r.late {
+			for k := range r.samples {
+				j.samplers[r.samples[k].Choice].Keep(r.samples[k].Token)
+			}
+			r.samples = r.samples[:0]
+			return
+		}
 		if j.req.Sampling.Logprobs >= 0 {
 			ev.Logprob, ev.Top = o.work[worker].Logprob(logits, ev.Token, j.req.Sampling.Logprobs)
 		}
@@ -193,6 +207,10 @@ func (l *loop) emitRow(r *outputRow, now time.Time) {
 	}
 	if r.err != nil {
 		res.Err = r.err
+		return
+	}
+	if r.late {
+		res.Late = r.draft == 0 // a draft is as good as refused
 		return
 	}
 	if r.pos == 0 && j.req.PromptLogprobs >= 0 && j.first.IsZero() { // a later choice computes the last row again

@@ -1,11 +1,13 @@
 package sample
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
 
 	"weir/internal/inference"
+	"weir/internal/work"
 )
 
 // constrain masks every token that may not come next by the sampler's constraint, and
@@ -15,9 +17,9 @@ import (
 // nothing: the constraint wins. The result is the same for every way to sample.
 func (s *Sampler) constrain(logits []float32, w *Scratch) error {
 	w.legal = room(w.legal, len(logits))
-	end, err := s.constraint.Mask(w.legal)
+	end, err := s.legalNow(w.legal, &w.Meter)
 	if err != nil {
-		return fmt.Errorf("%w after %d tokens: %w", inference.ErrConstraint, s.sampled, err)
+		return err
 	}
 	if beyond := len(logits) % 64; beyond > 0 {
 		w.legal[len(w.legal)-1] &= 1<<beyond - 1
@@ -70,12 +72,14 @@ func (s *Sampler) narrow(w *Scratch) {
 }
 
 // take tells the constraint of a token that was sampled, unless the token is the end.
-func (s *Sampler) take(id inference.TokenID) error {
+// Where there is no time for that, it is done before the next mask.
+func (s *Sampler) take(id inference.TokenID, m *work.Meter) error {
 	if s.ends(id) {
 		return nil
 	}
-	if err := s.constraint.Accept(id); err != nil {
-		return fmt.Errorf("%w: token %d, which the grammar allowed as number %d: %w", inference.ErrConstraint, id, s.sampled, err)
+	s.late.owes, s.late.owed = true, id
+	if err := s.settle(m); err != nil && !errors.Is(err, work.ErrLate) {
+		return err
 	}
 	return nil
 }
@@ -85,10 +89,13 @@ func (s *Sampler) ends(id inference.TokenID) bool {
 }
 
 // Legal is how many leading tokens of a guess the constraint allows one after the
-// other; without a constraint, all.
-func (s *Sampler) Legal(guess []inference.TokenID) int {
+// other, as far as m has time to find out; without a constraint, all.
+func (s *Sampler) Legal(guess []inference.TokenID, m *work.Meter) int {
 	if s.constraint == nil {
 		return len(guess)
+	}
+	if s.settle(m) != nil {
+		return 0
 	}
 	n := 0
 	for ; n < len(guess); n++ {
@@ -100,9 +107,10 @@ func (s *Sampler) Legal(guess []inference.TokenID) int {
 	return n
 }
 
-// Forced appends the tokens that the constraint says must come next.
-func (s *Sampler) Forced(dst []inference.TokenID) []inference.TokenID {
-	if s.constraint == nil {
+// Forced appends the tokens that the constraint says must come next, none where m has no
+// time to find out.
+func (s *Sampler) Forced(dst []inference.TokenID, m *work.Meter) []inference.TokenID {
+	if s.constraint == nil || s.settle(m) != nil {
 		return dst
 	}
 	return s.constraint.Forced(dst)

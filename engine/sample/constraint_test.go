@@ -9,6 +9,7 @@ import (
 
 	"weir/engine/kernel/isa"
 	"weir/internal/inference"
+	"weir/internal/work"
 )
 
 // must is Sample where no error may come.
@@ -27,6 +28,8 @@ type oracle struct {
 	fails error // of Mask
 	deaf  error // of Accept
 }
+
+func (*oracle) Under(*work.Meter) {}
 
 func (o *oracle) Mask(dst []uint64) (bool, error) {
 	clear(dst)
@@ -210,7 +213,7 @@ func TestLegalLeavesTheConstraintAsItWas(t *testing.T) {
 		guess []inference.TokenID
 		want  int
 	}{{[]inference.TokenID{5, 6, 7}, 3}, {[]inference.TokenID{5, 9, 7}, 1}, {[]inference.TokenID{5, 0, 7}, 1}, {nil, 0}} {
-		if n := s.Legal(c.guess); n != c.want || len(o.came) != 0 {
+		if n := s.Legal(c.guess, nil); n != c.want || len(o.came) != 0 {
 			t.Errorf("%v: %d are legal, want %d; the constraint has %v", c.guess, n, c.want, o.came)
 		}
 	}

@@ -33,6 +33,7 @@ type Sampler struct {
 	sampled int
 
 	constraint inference.Constraint // nil is none
+	late       late
 }
 
 // New returns a sampler for a choice that continues prompt.
@@ -51,8 +52,14 @@ func New(p Params, prompt []inference.TokenID) *Sampler {
 // Sample picks the next token. It overwrites logits, one value per token of
 // the vocabulary. NaN counts as minus infinity. The token depends on the
 // logits, the sampler and w's level alone; between levels, probabilities
-// differ in the last bits. An error is the constraint's, and ends the choice.
+// differ in the last bits. An error is the constraint's, and ends the choice; but a
+// work.ErrLate says that w.Meter has no time for its mask: nothing was sampled then, and
+// once Prepare is done the same row gives the token.
 func (s *Sampler) Sample(logits []float32, w *Scratch) (inference.TokenID, error) {
+	if s.late.kept {
+		s.late.kept = false
+		return s.late.token, nil
+	}
 	s.adjust(logits)
 	if s.constraint == nil {
 		s.mask(logits, w)
@@ -71,7 +78,7 @@ func (s *Sampler) Sample(logits []float32, w *Scratch) (inference.TokenID, error
 	}
 	s.accept(id)
 	if s.constraint != nil {
-		return id, s.take(id)
+		return id, s.take(id, &w.Meter)
 	}
 	return id, nil
 }

@@ -6,6 +6,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 	"weir/internal/inference"
+	"weir/internal/work"
 )
 
 // Scratch is working memory for one row at a time, shared by samplers. It
@@ -16,7 +17,8 @@ import (
 // blocks' sums; each of these is a pass or a few over the row. Only tokens
 // near a filter's threshold are compared one by one.
 type Scratch struct {
-	Level isa.Level // of the passes; isa.Auto is the best that the machine has
+	Level isa.Level  // of the passes; isa.Auto is the best that the machine has
+	Meter work.Meter // of what constraints take; the zero value lets them take all that they want
 
 	maxima []float32 // of the logits, by block
 	sums   []float64 // of the candidates' weights, by block

@@ -25,11 +25,12 @@ type Stream struct {
 	closed bool
 	err    error
 
-	position atomic.Int64
-	prefill  atomic.Int64
-	cached   atomic.Int64
-	admitted atomic.Int64 // Unix nanoseconds; 0 before
-	compute  atomic.Int64 // nanoseconds
+	position   atomic.Int64
+	prefill    atomic.Int64
+	cached     atomic.Int64
+	admitted   atomic.Int64 // Unix nanoseconds; 0 before
+	compute    atomic.Int64 // nanoseconds
+	constraint atomic.Int64 // nanoseconds
 }
 
 // NewStream returns a stream that holds at most capacity unread events and,
@@ -151,6 +152,14 @@ func (s *Stream) SetCompute(d time.Duration) { s.compute.Store(int64(d)) }
 // Compute is the compute time that the request has had: its share of the steps that
 // computed its rows, what was computed again after a preemption left aside.
 func (s *Stream) Compute() time.Duration { return time.Duration(s.compute.Load()) }
+
+// SetConstraint is the producer's: the processor time that the request's constraint has had
+// beside the steps.
+func (s *Stream) SetConstraint(d time.Duration) { s.constraint.Store(int64(d)) }
+
+// Constraint is the processor time that the request's constraint has had beside the steps: of
+// masks that take longer than a step has time for them.
+func (s *Stream) Constraint() time.Duration { return time.Duration(s.constraint.Load()) }
 
 // SetAdmitted is the producer's: the request became running, for the first time.
 func (s *Stream) SetAdmitted(t time.Time) { s.admitted.Store(t.UnixNano()) }
