@@ -45,7 +45,7 @@ type Engine struct {
 	dead    error // a fault that nothing mended
 	stats   Stats
 
-	stepping atomic.Bool // the last plan had rows
+	stepping atomic.Bool  // the last plan had rows
 	turns    *turns.Queue // for masks that are late
 
 	calls   atomic.Uint64 // of several requests; names their groups
