@@ -20,13 +20,15 @@ type answerRules struct {
 	model   *Model
 	format  *format  // nil: the text is free
 	reading *reading // nil: there is neither thought nor call
+
+	documents []byte // schemas by address that those of tools may refer to
 }
 
 // rulesOf are the rules of a job's answers; ok is false where nothing binds them. Where
 // the model chooses between text and calls, the rules let all text pass that begins no
 // call.
 func rulesOf(j *job) (r answerRules, ok bool) {
-	r = answerRules{j.model, j.params.format, j.reading}
+	r = answerRules{j.model, j.params.format, j.reading, j.params.documents}
 	return r, r.format != nil || r.reading != nil && r.reading.tools.choice.Mode != family.None
 }
 
@@ -59,6 +61,7 @@ func (r *answerRules) hash() replay.Hash {
 		d.flag(q.options.Opening.Thinking)
 		d.text(q.options.Opening.Markup)
 		d.reading(q)
+		d.text(string(r.documents))
 		d.integer(len(q.options.Tools))
 		for i := range q.options.Tools {
 			t := &q.options.Tools[i]
@@ -78,6 +81,7 @@ func (r *answerRules) size() (n int) {
 		n = r.format.size()
 	}
 	if r.reading != nil {
+		n += len(r.documents)
 		for i := range r.reading.options.Tools {
 			n += len(r.reading.options.Tools[i].Parameters)
 		}
@@ -109,7 +113,9 @@ type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, stri
 
 // schema adds those that follow their schema.
 func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
-	s, report, err := schema.Add(b, text, schema.Served(strict))
+	o := schema.Served(strict)
+	o.Documents = r.documents
+	s, report, err := schema.Add(b, text, o)
 	c.warn(r.reading.tools.pathOf(text), report.Ignored)
 	return s, err
 }

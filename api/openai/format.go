@@ -44,6 +44,7 @@ func (f *format) writeTo(d digest) {
 	d.flag(f.options.Closed)
 	d.flag(f.options.Compact)
 	d.text(f.options.Whitespace)
+	d.text(string(f.options.Documents))
 }
 
 // add adds the format's rules to a grammar. control reports whether a text is a control
@@ -82,7 +83,7 @@ func (f *format) code() string {
 }
 
 func (f *format) size() int {
-	n := len(f.text) + len(f.options.Whitespace)
+	n := len(f.text) + len(f.options.Whitespace) + len(f.options.Documents)
 	for _, c := range f.choices {
 		n += len(c)
 	}

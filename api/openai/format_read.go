@@ -15,8 +15,10 @@ const (
 // readFormat reads what answers must look like, under the names of the OpenAI API
 // (response_format), of vLLM (structured_outputs, and guided_* of its earlier releases),
 // of llama-server (json_schema, grammar) and of SGLang (regex, ebnf). One of them may be there; nil is text.
-func readFormat(o *object, fault **api.Error) *format {
-	r := &formatReader{o: o, fault: fault}
+//
+// documents are the schemas that its own may refer to.
+func readFormat(o *object, documents []byte, fault **api.Error) *format {
+	r := &formatReader{o: o, fault: fault, documents: documents}
 	r.response()
 	if inner, ok := readInner(o, "structured_outputs", r.fault); ok {
 		if r.structured(inner); *fault == nil && r.found == nil {
@@ -38,6 +40,20 @@ type formatReader struct {
 	o     *object
 	fault **api.Error
 	found *format
+
+	documents []byte
+}
+
+// readDocuments reads the schemas by address that those of the request may refer to; nil is none.
+func readDocuments(o *object, fault **api.Error) []byte {
+	raw, ok := o.take("schema_documents")
+	if !ok {
+		return nil
+	}
+	if raw[0] != '{' {
+		keep(fault, wrongType("schema_documents", "an object of schemas by address", raw))
+	}
+	return raw
 }
 
 // keep takes a format in; a second one is refused.
@@ -47,6 +63,7 @@ func (r *formatReader) keep(f *format) {
 			"%s and %s both say what the answer must look like; send one of them", r.found.field, f.field))
 		return
 	}
+	f.options.Documents = r.documents
 	r.found = f
 }
 

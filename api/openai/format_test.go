@@ -388,7 +388,7 @@ func TestRulesDifferByAllTheyHave(t *testing.T) {
 	} {
 		for k, edit := range []func(*format){
 			func(*format) {}, func(f *format) { f.options.Strict = true }, func(f *format) { f.options.Closed = true },
-			func(f *format) { f.options.Compact = true }, func(f *format) { f.options.Whitespace = "a" },
+			func(f *format) { f.options.Compact = true }, func(f *format) { f.options.Documents = []byte("{}") }, func(f *format) { f.options.Whitespace = "a" },
 		} {
 			g := f
 			edit(&g)
@@ -518,7 +518,7 @@ func FuzzFormat(f *testing.F) {
 		if fault != nil || len(body) > 4096 {
 			return
 		}
-		got := readFormat(o, &fault)
+		got := readFormat(o, nil, &fault)
 		if fault != nil || got == nil {
 			return
 		}

@@ -40,7 +40,8 @@ type params struct {
 	reasoning      Reasoning // names of a thought
 	hideReasoning  bool      // it is not told
 	answerForm
-	format *format // of answers; nil: text
+	format    *format // of answers; nil: text
+	documents []byte  // schemas by address that those of the format and of tools may refer to
 
 	notes *notes // warnings for the client
 }
@@ -64,7 +65,8 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.sampling, p.seeded = readSampling(o, m, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
-	p.format = readFormat(o, fault)
+	p.documents = readDocuments(o, fault)
+	p.format = readFormat(o, p.documents, fault)
 	p.readStreamOptions(o, fault)
 	readLabels(o, fault)
 	return p

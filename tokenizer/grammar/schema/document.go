@@ -103,13 +103,25 @@ var (
 	holdsObject = []string{"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
 
-// newDocument indexes the addresses in a decoded schema.
-func newDocument(root *value, d draft) *document {
+// newDocument indexes the addresses in a decoded schema, and in the documents that were given with it by address.
+func newDocument(root, documents *value, d draft) *document {
 	doc := &document{root: root, draft: d, bases: map[*value]string{}, resources: map[string]*value{}, anchors: map[string]*value{},
 		dynamic: map[string]int{}}
 	doc.bases[root] = ""
 	doc.resources[""] = root
 	doc.index(root, "")
+	if documents == nil {
+		return doc
+	}
+	for i, address := range documents.keys {
+		base, _, _ := strings.Cut(address, "#")
+		doc.bases[documents.items[i]] = base
+		doc.resources[base] = documents.items[i]
+	}
+	for i, address := range documents.keys {
+		base, _, _ := strings.Cut(address, "#")
+		doc.index(documents.items[i], base)
+	}
 	return doc
 }
 
@@ -191,7 +203,7 @@ func (d *document) resolve(from *value, keyword, ref string) (*value, error) {
 	}
 	resource := d.resources[base]
 	if resource == nil {
-		return nil, fail("%.120q is not in this document, and nothing is fetched; copy it into $defs", ref)
+		return nil, fail("%.120q is not in this document, and nothing is fetched; give it in schema_documents, or copy it into $defs", ref)
 	}
 	fragment, err := unpercent(fragment)
 	if err != nil {

@@ -19,9 +19,6 @@ import (
 type Options struct {
 	// Strict refuses what cannot be enforced, with its keyword and place. Without it such keywords are ignored and listed in the report.
 	Strict bool
-	// OpenAI asks for what OpenAI asks of strict schemas: every object closed, every property required, an object at the root, and their
-	// limits. It implies Strict.
-	OpenAI bool
 	// Closed reads objects that name properties and say nothing of others as if additionalProperties were false. An object is what all schemas
 	// that hold for one place make of it: allOf, references and the branch that holds of anyOf, oneOf, if and the like.
 	Closed bool
@@ -30,6 +27,9 @@ type Options struct {
 	// Whitespace is a pattern of the blanks between parts, vLLM's whitespace_pattern; "" is nothing, one space, or up to two newlines
 	// with up to 20 blanks. Compact wins over it.
 	Whitespace string
+	// Documents is a JSON object of schemas by their address, that references may name beside those of the schema itself; nil is none. It counts
+	// in Limits.Bytes.
+	Documents []byte
 	// Limits bound the work; zero fields have defaults.
 	Limits Limits
 }
@@ -97,22 +97,21 @@ func (e *Error) Error() string {
 // Add adds the rules of a schema to a builder and returns the symbol of its values. Errors of the schema are of type *Error.
 func Add(b *grammar.Builder, json []byte, o Options) (grammar.Symbol, Report, error) {
 	limits := o.Limits.orDefault()
-	root, err := decode(json, limits)
+	root, documents, err := decode(json, o.Documents, limits)
 	if err != nil {
 		return 0, Report{}, err
 	}
-	return add(b, root, o, limits)
+	return add(b, root, documents, o, limits)
 }
 
 // AddObject adds the rules of any JSON object, the meaning of response_format json_object.
 func AddObject(b *grammar.Builder, o Options) (grammar.Symbol, error) {
-	o.OpenAI, o.Closed = false, false
+	o.Closed = false
 	symbol, _, err := Add(b, []byte(`{"type":"object"}`), o)
 	return symbol, err
 }
 
-func add(b *grammar.Builder, root *value, o Options, limits Limits) (grammar.Symbol, Report, error) {
-	o.Strict = o.Strict || o.OpenAI
+func add(b *grammar.Builder, root, documents *value, o Options, limits Limits) (grammar.Symbol, Report, error) {
 	c := newCompiler(nil, o, limits)
 	d, err := draftOf(root)
 	if err != nil {
@@ -120,12 +119,7 @@ func add(b *grammar.Builder, root *value, o Options, limits Limits) (grammar.Sym
 			return 0, Report{}, err
 		}
 	}
-	c.doc = newDocument(root, d)
-	if o.OpenAI {
-		if err := c.checkOpenAI(); err != nil {
-			return 0, Report{}, err
-		}
-	}
+	c.doc = newDocument(root, documents, d)
 	start, err := c.compile(root)
 	if err != nil {
 		return 0, Report{}, err

@@ -82,15 +82,30 @@ type decoder struct {
 	next   int
 }
 
-// decode reads one JSON document of valid UTF-8.
-func decode(data []byte, limits Limits) (*value, error) {
-	if len(data) > limits.Bytes {
-		return nil, &Error{Reason: fmt.Sprintf("the schema has %d bytes, more than the limit of %d; shorten it", len(data), limits.Bytes)}
+// decode reads a schema and, where there are some, the documents given with it: an object of them by address.
+func decode(schema, given []byte, limits Limits) (root, documents *value, err error) {
+	if n := len(schema) + len(given); n > limits.Bytes {
+		return nil, nil, &Error{Reason: fmt.Sprintf("the schema has %d bytes, more than the limit of %d; shorten it", n, limits.Bytes)}
 	}
+	d := &decoder{limits: limits}
+	if root, err = d.document(schema); err != nil || given == nil {
+		return root, nil, err
+	}
+	if documents, err = d.document(given); err != nil {
+		return nil, nil, err
+	}
+	if documents.kind != object {
+		return nil, nil, &Error{Reason: "the documents of the schema are no object of schemas by address"}
+	}
+	return root, documents, nil
+}
+
+// document reads one JSON document of valid UTF-8.
+func (d *decoder) document(data []byte) (*value, error) {
 	if !utf8.Valid(data) {
 		return nil, &Error{Reason: "the schema is not valid UTF-8"}
 	}
-	d := &decoder{tokens: json.NewDecoder(bytes.NewReader(data)), limits: limits}
+	d.tokens = json.NewDecoder(bytes.NewReader(data))
 	d.tokens.UseNumber()
 	v, err := d.value(nil, "", 0)
 	if err != nil {
