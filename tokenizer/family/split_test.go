@@ -10,7 +10,7 @@ import (
 func every() []*Family {
 	marks := map[string]int{
 		"mistral-v11": 0, "gemma4": 1, "command-r7b": 2, "command-tags": 2, "apertus": 3, "kimi-k3": 4, "minimax-m3": 5, "seed-oss": 6,
-		"apriel": 7, "granite": 8,
+		"apriel": 7, "granite": 8, "solar-open2": 9, "solar-open": 10,
 	}
 	list := []*Family{generic(think)}
 	for i := range candidates {
@@ -62,11 +62,12 @@ func TestAnySplitGivesTheSameAnswer(t *testing.T) {
 
 // choices are the options that change what a parser does.
 func choices() []Options {
-	none, one, inside := auto(), auto(), auto()
+	none, one, inside, bound := auto(), auto(), auto(), auto()
 	none.Choice.Mode = None
 	one.Choice.Parallel = false
 	inside.Opening.Thinking = true
-	return []Options{auto(), none, one, inside}
+	bound.Bound = true
+	return []Options{auto(), none, one, inside, bound}
 }
 
 func TestCallsComeBackInEveryFamily(t *testing.T) {
@@ -126,10 +127,15 @@ func FuzzParser(f *testing.F) {
 		for _, text := range answers(family) {
 			f.Add(i, uint8(0), uint16(7), text)
 		}
+		for _, w := range written {
+			if w.family == family.Name {
+				f.Add(i, uint8(0), uint16(1), w.in)
+			}
+		}
 	}
 	f.Fuzz(func(t *testing.T, n int, choice uint8, cut uint16, text string) {
 		family := families[uint(n)%uint(len(families))]
-		o := choices()[int(choice)%4]
+		o := choices()[int(choice)%5]
 		whole := parse(family, o, text)
 		open, last := false, -1
 		for _, p := range whole {

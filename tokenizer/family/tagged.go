@@ -401,7 +401,7 @@ func (p *Parser) tagJSON(dst, raw []byte) []byte {
 	switch {
 	case p.tag.json: // the tag says JSON, the schema says string
 		var text string
-		if json.Unmarshal(raw, &text) == nil {
+		if bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) && json.Unmarshal(raw, &text) == nil {
 			raw = []byte(text)
 		}
 		return appendQuoted(p.tagName(dst), raw)

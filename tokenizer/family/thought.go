@@ -143,9 +143,9 @@ func (p *Parser) markOfThought(n int) bool {
 		p.at += n + len(t.mark)
 		p.state = (*Parser).thoughtStart
 	case prefix(rest, t.close, true) == done:
-		p.at += n + len(t.close)
-		p.after = true
-		p.state = (*Parser).lead
+		p.take(Content, n)
+		p.at += len(t.close)
+		p.state = (*Parser).content
 	default:
 		return false
 	}
