@@ -115,10 +115,13 @@ func (m *memory) ExpireFiles(_ context.Context, place string, now time.Time, _ i
 	return gone, m.fails
 }
 
-func (m *memory) HasFile(_ context.Context, id string) (bool, error) {
+func (m *memory) AnyFile(_ context.Context, id string) (File, error) {
 	defer m.lock()()
-	_, ok := m.files[id]
-	return ok, m.fails
+	f, ok := m.files[id]
+	if !ok && m.fails == nil {
+		return f, ErrUnknown
+	}
+	return f, m.fails
 }
 
 func (m *memory) HasBatch(_ context.Context, id string) (bool, error) {

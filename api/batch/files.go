@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +92,7 @@ func (c *call) fileContent() *api.Error {
 	if f.Place != c.folder.place {
 		return elsewhere(f)
 	}
-	file, err := os.Open(c.folder.file(f.ID))
+	file, err := c.folder.open(f.Tenant, f.ID)
 	if err != nil {
 		c.config.Failed(fmt.Errorf("the bytes of a file: %w", err))
 		return api.Refuse("internal_error", "the file's bytes cannot be read")
@@ -109,20 +108,20 @@ func (c *call) fileContent() *api.Error {
 	if c.running.Enter() { // a drain that has begun meanwhile does not wait for it
 		leave = sync.OnceFunc(c.running.Leave)
 	}
-	c.ctx.SetBodyStream(&download{File: file, leave: leave}, int(f.Bytes))
+	c.ctx.SetBodyStream(&download{ReadCloser: file, leave: leave}, int(f.Bytes))
 	return nil
 }
 
 // download is a file that is being sent. fasthttp closes it in the end.
 type download struct {
-	*os.File
+	io.ReadCloser
 	leave func()
 }
 
 // Close implements io.Closer.
 func (d *download) Close() error {
 	d.leave()
-	return d.File.Close()
+	return d.ReadCloser.Close()
 }
 
 var _ io.ReadCloser = (*download)(nil)

@@ -3,7 +3,6 @@ package batch
 import (
 	"errors"
 	"io"
-	"os"
 	"time"
 )
 
@@ -33,7 +32,7 @@ func (r *run) finish() error {
 		if f.id == "" {
 			continue
 		}
-		bytes, err := r.publish(f.id, f.write)
+		made, err := r.publish(f.id, f.write)
 		if err != nil {
 			return err
 		}
@@ -42,8 +41,8 @@ func (r *run) finish() error {
 			life = time.Duration(b.OutputSeconds) * time.Second
 		}
 		now := time.Now()
-		files = append(files, File{ID: f.id, Tenant: b.Tenant, Place: b.Place, Purpose: PurposeOutput, Name: f.name, Bytes: bytes,
-			Created: now, Expires: now.Add(life)})
+		files = append(files, File{ID: f.id, Tenant: b.Tenant, Place: b.Place, Purpose: PurposeOutput, Name: f.name, Bytes: made.bytes,
+			DataKey: made.key, Created: now, Expires: now.Add(life)})
 	}
 	unrun := uint64(b.Total - b.Completed - b.Failed)
 	if err := r.over(b.Outcome, files); err != nil {
@@ -71,16 +70,19 @@ func (r *run) over(status Status, files []File) error {
 	return r.w.store.FinishBatch(ctx, &b, files)
 }
 
-func (r *run) publish(id string, write func(io.Writer) error) (bytes int64, err error) {
+func (r *run) publish(id string, write func(io.Writer) error) (*draft, error) {
 	d, err := r.w.folder.create()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer d.discard()
-	if err := write(d); err != nil {
-		return 0, err
+	if err := d.encrypt(r.batch.Tenant, id, ""); err != nil {
+		return nil, err
 	}
-	return d.bytes, d.publish(id)
+	if err := write(d); err != nil {
+		return nil, err
+	}
+	return d, d.publish(id)
 }
 
 func (r *run) writeOutput(out io.Writer) error {
@@ -117,7 +119,7 @@ func (r *run) writeFaults(out io.Writer) error {
 
 // eachUnrun calls f for the lines that have no record.
 func (r *run) eachUnrun(f func(customID string) error) error {
-	file, err := os.Open(r.w.folder.file(r.batch.Input))
+	file, err := r.w.folder.open(r.batch.Tenant, r.batch.Input)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,9 @@ import (
 // folder is where the bytes of files and the journals of batches are: files/ID, batches/ID, and what is being
 // written under new/. A file gets its name once it is whole and synced.
 type folder struct {
-	path  string
-	place string // the folder's own id, by which processes that share a store tell their folders apart
+	path   string
+	cipher Cipher // nil: bytes are in clear
+	place  string // the folder's own id, by which processes that share a store tell their folders apart
 }
 
 const (
@@ -30,8 +31,8 @@ const (
 )
 
 // openFolder makes the folder where there is none.
-func openFolder(path string) (*folder, error) {
-	f := &folder{path: path}
+func openFolder(path string, cipher Cipher) (*folder, error) {
+	f := &folder{path: path, cipher: cipher}
 	for _, sub := range []string{filesFolder, batchesFolder, newFolder} {
 		if err := os.MkdirAll(filepath.Join(path, sub), 0o700); err != nil {
 			return nil, err
@@ -74,7 +75,9 @@ func (f *folder) file(id string) string    { return filepath.Join(f.path, filesF
 func (f *folder) journal(id string) string { return filepath.Join(f.path, batchesFolder, id) }
 
 // remove deletes a file's bytes; that they are gone is no error.
-func (f *folder) remove(id string) error { return removeIfThere(f.file(id)) }
+func (f *folder) remove(id string) error {
+	return errors.Join(removeIfThere(f.file(id)+encryptedEnd), removeIfThere(f.file(id)))
+}
 
 func removeIfThere(path string) error {
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +91,10 @@ type draft struct {
 	folder *folder
 	name   string
 	file   *os.File
-	out    *bufio.Writer
-	bytes  int64
+	out    *bufio.Writer  // into the file, or sealed
+	sealed io.WriteCloser // encrypts into the file; nil: it is in clear
+	key    string         // that encrypts it
+	bytes  int64          // before they are encrypted
 }
 
 func (f *folder) create() (*draft, error) {
@@ -114,14 +119,25 @@ func (d *draft) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-func (d *draft) sync() error { return errors.Join(d.out.Flush(), d.file.Sync()) }
+// sync ends the bytes: no more are written.
+func (d *draft) sync() error {
+	err := d.out.Flush()
+	if d.sealed != nil {
+		err = errors.Join(err, d.sealed.Close())
+	}
+	return errors.Join(err, d.file.Sync())
+}
 
 // publish gives the bytes the name of a file. It is there afterwards whatever happens, or not at all.
 func (d *draft) publish(id string) error {
 	if err := d.sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(d.name, d.folder.file(id)); err != nil {
+	name := d.folder.file(id)
+	if d.sealed != nil {
+		name += encryptedEnd
+	}
+	if err := os.Rename(d.name, name); err != nil {
 		return err
 	}
 	return syncFolder(filepath.Join(d.folder.path, filesFolder))
@@ -147,16 +163,30 @@ const orphanAge = 24 * time.Hour
 
 // sweep deletes what crashes left: drafts, and files and journals that the store does not know.
 func (f *folder) sweep(ctx context.Context, store Store, now time.Time) error {
-	unknown := func(has func(context.Context, string) (bool, error)) func(string) (bool, error) {
-		return func(id string) (bool, error) {
-			known, err := has(ctx, id)
-			return !known, err
-		}
-	}
 	return errors.Join(
 		f.sweepFolder(newFolder, now, func(string) (bool, error) { return true, nil }),
-		f.sweepFolder(filesFolder, now, unknown(store.HasFile)),
-		f.sweepFolder(batchesFolder, now, unknown(store.HasBatch)))
+		f.sweepFolder(filesFolder, now, func(name string) (bool, error) {
+			_, err := store.AnyFile(ctx, strings.TrimSuffix(name, encryptedEnd))
+			if errors.Is(err, ErrUnknown) {
+				return true, nil
+			}
+			return false, err
+		}),
+		f.sweepFolder(batchesFolder, now, func(id string) (bool, error) {
+			known, err := store.HasBatch(ctx, id)
+			return !known, err
+		}))
+}
+
+// clearFiles are the ids of the files in clear.
+func (f *folder) clearFiles() (ids []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(f.path, filesFolder))
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), encryptedEnd) {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, err
 }
 
 func (f *folder) sweepFolder(sub string, now time.Time, isOrphan func(id string) (bool, error)) error {

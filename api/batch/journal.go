@@ -12,13 +12,16 @@ import (
 
 // journal is the append-only record of a batch's answers. A record is one line's answer and its done mark in
 // one: the length of what follows the head (4 bytes), a checksum of all that follows it (CRC-32C, 4 bytes),
-// the line's index (4), whether it succeeded (1), and the line of the output file. Numbers are little-endian.
+// the line's index (4), its kind (1: bit 0 where it succeeded, bit 1 where the text is encrypted), and the line of the
+// output file. Numbers are little-endian.
 // What a crash left half written at the end fails the checksum, and is cut off when the journal is opened.
 type journal struct {
 	file *os.File
 	size int64
 	done []uint64 // a bit for each line that has a record
 	buf  []byte
+
+	lines *lineCipher // nil: answers are written in clear
 }
 
 const (
@@ -38,16 +41,24 @@ type record struct {
 	index     int
 	succeeded bool // it goes into the output file
 	text      []byte
+
+	encrypted bool // the text is, as it is in the file
 }
+
+// Bits of a record's kind.
+const (
+	kindSucceeded = 1 << iota
+	kindEncrypted
+)
 
 // openJournal opens a batch's journal, or makes it, and calls each with its records in order. A line's second
 // record, which nothing writes, is skipped. The journal is locked until it is closed.
-func openJournal(path string, each func(record)) (*journal, error) {
+func openJournal(path string, lines *lineCipher, each func(record)) (*journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	j := &journal{file: f}
+	j := &journal{file: f, lines: lines}
 	switch locked, err := tryLock(f); {
 	case err != nil:
 		return nil, errors.Join(err, f.Close())
@@ -78,6 +89,9 @@ func (j *journal) replay(each func(record)) error {
 		j.size += int64(n)
 		if !j.isDone(r.index) {
 			j.mark(r.index)
+			if err := j.decrypt(&r); err != nil {
+				return err
+			}
 			each(r)
 		}
 	}
@@ -110,14 +124,40 @@ func readRecord(in io.Reader, buf *[]byte) (record, int, error) {
 		return record{}, 0, err
 	}
 	body := *buf
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) || body[4] > 1 {
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) || body[4]&^(kindSucceeded|kindEncrypted) != 0 {
 		return record{}, 0, errTorn
 	}
 	index := int(binary.LittleEndian.Uint32(body))
 	if index >= maxLines {
 		return record{}, 0, errTorn
 	}
-	return record{index, body[4] == 1, body[recordMark:]}, recordHead + length, nil
+	kind := body[4]
+	return record{index, kind&kindSucceeded != 0, body[recordMark:], kind&kindEncrypted != 0}, recordHead + length, nil
+}
+
+var errNoCipher = errors.New("the journal is encrypted, and there is no key")
+
+// decrypt gives a record its text.
+func (j *journal) decrypt(r *record) (err error) {
+	if !r.encrypted {
+		return nil
+	}
+	if j.lines == nil {
+		return errNoCipher
+	}
+	r.text, err = j.lines.decrypt(r.index, r.text)
+	r.encrypted = false
+	return err
+}
+
+// encrypted is a record as it is written.
+func (j *journal) encrypted(r record) (record, error) {
+	if j.lines == nil {
+		return r, nil
+	}
+	text, err := j.lines.encrypt(r.index, r.text)
+	r.text, r.encrypted = text, true
+	return r, err
 }
 
 // readGrowing reads n bytes into buf, which grows with what is there: a torn length may claim anything.
@@ -149,7 +189,10 @@ func appendRecord(dst []byte, r record) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(r.index))
 	kind := byte(0)
 	if r.succeeded {
-		kind = 1
+		kind |= kindSucceeded
+	}
+	if r.encrypted {
+		kind |= kindEncrypted
 	}
 	dst = append(append(dst, kind), r.text...)
 	binary.LittleEndian.PutUint32(dst[start+4:], crc32.Checksum(dst[start+recordHead:], castagnoli))
@@ -161,7 +204,11 @@ func appendRecord(dst []byte, r record) []byte {
 func (j *journal) append(records []record) error {
 	j.buf = j.buf[:0]
 	for _, r := range records {
-		j.buf = appendRecord(j.buf, r)
+		written, err := j.encrypted(r)
+		if err != nil {
+			return fmt.Errorf("encrypt the journal: %w", err)
+		}
+		j.buf = appendRecord(j.buf, written)
 	}
 	if _, err := j.file.Write(j.buf); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
@@ -190,6 +237,9 @@ func (j *journal) each(f func(record) error) error {
 		}
 		if err != nil {
 			return fmt.Errorf("read the journal: %w", err)
+		}
+		if err := j.decrypt(&r); err != nil {
+			return err
 		}
 		if err := f(r); err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 func readJournal(t testing.TB, path string) (*journal, []string) {
 	t.Helper()
 	var got []string
-	j, err := openJournal(path, func(r record) { got = append(got, fmt.Sprintf("%d %v %s", r.index, r.succeeded, r.text)) })
+	j, err := openJournal(path, nil, func(r record) { got = append(got, fmt.Sprintf("%d %v %s", r.index, r.succeeded, r.text)) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func readJournal(t testing.TB, path string) (*journal, []string) {
 func TestJournalCutAtEachByte(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	j, _ := readJournal(t, path)
-	records := []record{{7, true, []byte("seven\n")}, {3, false, []byte("no")}, {maxLines - 1, true, []byte(strings.Repeat("x", 20))}}
+	records := []record{{index: 7, succeeded: true, text: []byte("seven\n")}, {index: 3, text: []byte("no")}, {index: maxLines - 1, succeeded: true, text: []byte(strings.Repeat("x", 20))}}
 	if err := errors.Join(j.append(records[:2]), j.append(records[2:]), j.close()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestJournalCutAtEachByte(t *testing.T) {
 			if !slices.Equal(got, all[:complete]) || j.size != int64(ends[complete]) {
 				t.Fatalf("of %d bytes and %q: %q", size, tail, got)
 			}
-			if err := errors.Join(j.append([]record{{1, true, []byte("next")}}), j.close()); err != nil {
+			if err := errors.Join(j.append([]record{{index: 1, succeeded: true, text: []byte("next")}}), j.close()); err != nil {
 				t.Fatal(err)
 			}
 			j, got = readJournal(t, path)
@@ -69,7 +69,7 @@ func TestJournalCutAtEachByte(t *testing.T) {
 func TestJournalIsOneProcessesAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j")
 	j, _ := readJournal(t, path)
-	if _, err := openJournal(path, nil); !errors.Is(err, errBusy) {
+	if _, err := openJournal(path, nil, nil); !errors.Is(err, errBusy) {
 		t.Errorf("a journal that is open: %v", err)
 	}
 	if err := j.close(); err != nil {
@@ -82,7 +82,7 @@ func TestJournalIsOneProcessesAtATime(t *testing.T) {
 }
 
 func FuzzJournal(f *testing.F) {
-	f.Add(appendRecord(appendRecord(nil, record{1, true, []byte("a")}), record{2, false, nil}))
+	f.Add(appendRecord(appendRecord(nil, record{index: 1, succeeded: true, text: []byte("a")}), record{index: 2}))
 	f.Add([]byte("\xff\xff\xff\x0f\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := bytes.NewReader(data)

@@ -134,8 +134,9 @@ type Store interface {
 	RemoveFile(ctx context.Context, tenant, id string) error
 	// ExpireFiles forgets files of a place that have expired and that no unfinished batch reads, at most so many.
 	ExpireFiles(ctx context.Context, place string, now time.Time, most int) ([]File, error)
-	// HasFile and HasBatch report whether anything of the id is known, of any tenant: an unfinished one of batches.
-	HasFile(ctx context.Context, id string) (bool, error)
+	// AnyFile is a file of any tenant, expired or not, without its name, or ErrUnknown.
+	AnyFile(ctx context.Context, id string) (File, error)
+	// HasBatch reports whether an unfinished batch of any tenant has the id.
 	HasBatch(ctx context.Context, id string) (bool, error)
 
 	// AddBatch adds a batch of a file of the tenant, unless the tenant has most unfinished ones (ErrQuota), or the

@@ -81,7 +81,7 @@ func (r *reply) record(l *line) record {
 	} else {
 		out.Response = &lineResponse{r.status, r.requestID, asJSON(r.body)}
 	}
-	return record{l.index, r.succeeded(), encode(&out)}
+	return record{index: l.index, succeeded: r.succeeded(), text: encode(&out)}
 }
 
 // notRun is the line of a request that was not run.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -184,7 +183,7 @@ func (r *run) validate(unwatch func()) (over bool, err error) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.w.ctx, func() { cancel(errStopping) })()
-	v, err := r.w.validate(ctx, r.w.folder.file(r.batch.Input), r.batch.Endpoint)
+	v, err := r.w.validate(ctx, &r.batch)
 	switch {
 	case errors.Is(err, errCancelled), errors.Is(err, errExpired): // before there was a line: there are no files
 		unwatch()
@@ -214,7 +213,7 @@ func (r *run) open() error {
 	var done, failed int
 	var usage Usage
 	var err error
-	r.journal, err = openJournal(r.w.folder.journal(r.batch.ID), func(rec record) {
+	r.journal, err = openJournal(r.w.folder.journal(r.batch.ID), r.w.folder.lines(&r.batch), func(rec record) {
 		if rec.succeeded {
 			done++
 			usage.add(usageOf(rec.text))
@@ -230,7 +229,7 @@ func (r *run) open() error {
 
 // lines runs what is not done, and returns what the batch has come to.
 func (r *run) lines() (outcome Status, err error) {
-	file, err := os.Open(r.w.folder.file(r.batch.Input))
+	file, err := r.w.folder.open(r.batch.Tenant, r.batch.Input)
 	if err != nil {
 		return "", err
 	}

@@ -26,6 +26,8 @@ type Config struct {
 	Store Store  // nil: Unavailable says why, and every request is refused with it
 	Dir   string // of the files' bytes; made at need
 
+	Cipher Cipher // of the files' bytes and the batches' answers; nil: they are in clear
+
 	Unavailable string
 
 	// Busy is how many other requests run or wait that are not of the lowest class.
@@ -114,7 +116,7 @@ func New(c Config, next api.Handler) (*Server, error) {
 		return s, nil
 	}
 	var err error
-	if s.folder, err = openFolder(c.Dir); err != nil {
+	if s.folder, err = openFolder(c.Dir, c.Cipher); err != nil {
 		return nil, fmt.Errorf("the folder of files: %w", err)
 	}
 	s.worker = newWorker(&s.config, s.folder)

@@ -26,6 +26,7 @@ const (
 
 // form is what an upload says.
 type form struct {
+	id      string // that the file gets
 	file    *draft // nil: no part is the file
 	name    string
 	purpose string
@@ -47,7 +48,7 @@ func (c *call) createFile() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	var f form
+	f := form{id: newID("file-")}
 	defer func() {
 		if f.file != nil {
 			f.file.discard()
@@ -60,7 +61,7 @@ func (c *call) createFile() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	file.ID, file.Tenant, file.Place = newID("file-"), who, c.folder.place
+	file.ID, file.Tenant, file.Place, file.DataKey = f.id, who, c.folder.place, f.file.key
 	if fault := c.keep(&f, file); fault != nil {
 		return fault
 	}
@@ -175,6 +176,9 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 		return c.diskFault(err)
 	}
 	f.file, f.name = d, part.FileName()
+	if err := d.encrypt(c.caller.Tenant.Name, f.id, ""); err != nil {
+		return c.diskFault(err)
+	}
 	source := &sourceErrors{Reader: io.LimitReader(part, room+1)}
 	if _, err := io.Copy(d, source); err != nil {
 		if source.err != nil {

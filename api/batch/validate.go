@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 )
 
@@ -27,9 +26,9 @@ type validation struct {
 	errors []LineError
 }
 
-// validate reads all lines of a file. The error is that the file could not be read, or that ctx has ended.
-func (w *worker) validate(ctx context.Context, path, endpoint string) (v validation, err error) {
-	file, err := os.Open(path)
+// validate reads all lines of a batch's file. The error is that the file could not be read, or that ctx has ended.
+func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err error) {
+	file, err := w.folder.open(b.Tenant, b.Input)
 	if err != nil {
 		return v, err
 	}
@@ -58,7 +57,7 @@ func (w *worker) validate(ctx context.Context, path, endpoint string) (v validat
 			v.errors = append(v.errors, LineError{Code: linesTooMany, Line: in.number, Message: fmt.Sprintf("the file has more than %d requests; split it", maxLines)})
 			return v, nil
 		}
-		if wrong := v.check(text, endpoint, in.number, seen); wrong != nil {
+		if wrong := v.check(text, b.Endpoint, in.number, seen); wrong != nil {
 			wrong.Line = in.number
 			v.errors = append(v.errors, *wrong)
 		}

@@ -226,7 +226,7 @@ func (f *folder) removeAll(files []File) error {
 
 // RemoveFiles deletes the bytes of forgotten files in a folder; those of other places stay.
 func RemoveFiles(dir string, files []File) error {
-	f, err := openFolder(dir)
+	f, err := openFolder(dir, nil)
 	if err != nil {
 		return err
 	}

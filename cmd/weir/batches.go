@@ -84,7 +84,7 @@ func (s *server) openBatches(c batch.Config) (*batch.Server, error) {
 		c.Unavailable = "files and batches need a store, which this server has not; start it with --store sqlite:PATH"
 		return batch.New(c, s.predict)
 	}
-	c.Store = s.store
+	c.Store, c.Cipher = s.store, s.store
 	var err error
 	if c.Dir, err = filesDir(s.config); err == nil {
 		var made *batch.Server

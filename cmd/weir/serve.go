@@ -267,7 +267,6 @@ func (s *server) build(b telemetry.Build) error {
 	if s.store != nil {
 		s.signIns = newSignIns(s.noteDenied)
 		edge.Idempotency.Claims, edge.Responses.Store = s.store, s.store
-		s.callers.begin(s.encryptClear)
 	}
 	responses := &quietly{every: troubleEvery}
 	edge.Responses.Failed = func(err error) {
@@ -316,6 +315,9 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	if err := s.newBatches(edge); err != nil {
 		return err
+	}
+	if s.store != nil {
+		s.callers.begin(s.encryptClear)
 	}
 	s.http = api.New(s.connections(files), s.batches)
 	if s.rpcListener != nil {

@@ -177,11 +177,15 @@ func (s *server) openStore() error {
 // encryptClear encrypts what an earlier weir has left in clear.
 func (s *server) encryptClear(ctx context.Context) {
 	rows, err := s.store.EncryptClear(ctx)
+	files := 0
+	if err == nil {
+		files, err = s.batches.EncryptClear(ctx)
+	}
 	switch {
 	case err != nil && ctx.Err() == nil:
 		s.log.Error("texts that an earlier weir has left in clear are not encrypted; weir store encrypt tries again", zap.Error(err))
-	case rows > 0:
-		s.log.Info("texts that an earlier weir had left in clear are encrypted", zap.Int64("rows", rows))
+	case rows > 0 || files > 0:
+		s.log.Info("texts that an earlier weir had left in clear are encrypted", zap.Int64("rows", rows), zap.Int("files", files))
 	}
 }
 

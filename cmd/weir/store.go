@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"weir/api/batch"
 	"weir/configs"
 	"weir/internal/store"
 )
@@ -29,12 +31,22 @@ func newStoreEncrypt() *cobra.Command {
 		Short: "Encrypt texts that an earlier weir has left in clear, as weir serve does at its start",
 		Args:  cobra.NoArgs,
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, _ []string) error {
 		rows, err := s.EncryptClear(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "encrypted: %d rows\n", rows)
+		dir, err := filesDir(c)
+		if err != nil {
+			return err
+		}
+		files := 0
+		if _, err := os.Stat(dir); err == nil {
+			if files, err = batch.EncryptFiles(ctx, dir, s, s); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "encrypted: %d rows, %d files\n", rows, files)
 		return err
 	})
 	return cmd

@@ -232,22 +232,26 @@ func (s *Store) ExpireFiles(ctx context.Context, place string, now time.Time, mo
 	return list, err
 }
 
-// HasFile reports whether a file is known, of any tenant.
-func (s *Store) HasFile(ctx context.Context, id string) (bool, error) {
-	return s.hasRow(ctx, `SELECT count(*) FROM weir_files WHERE id = $1`, id)
+// AnyFile is a file of any tenant, expired or not, without its name.
+func (s *Store) AnyFile(ctx context.Context, id string) (batch.File, error) {
+	if !storable(id) {
+		return batch.File{}, batch.ErrUnknown
+	}
+	f, err := scanFile(s.read.QueryRowContext(ctx, `SELECT `+fileColumns+` FROM weir_files WHERE id = $1`, id))
+	if err != nil {
+		return f, filesFailed(err)
+	}
+	f.Name = ""
+	return f, nil
 }
 
 // HasBatch reports whether an unfinished batch is known, of any tenant.
 func (s *Store) HasBatch(ctx context.Context, id string) (bool, error) {
-	return s.hasRow(ctx, `SELECT count(*) FROM weir_batches WHERE id = $1 AND ended = 0`, id)
-}
-
-func (s *Store) hasRow(ctx context.Context, query, id string) (bool, error) {
 	var n int
 	if !storable(id) {
 		return false, nil
 	}
-	if err := s.read.QueryRowContext(ctx, query, id).Scan(&n); err != nil {
+	if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM weir_batches WHERE id = $1 AND ended = 0`, id).Scan(&n); err != nil {
 		return false, filesFailed(err)
 	}
 	return n > 0, nil
