@@ -6,6 +6,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"weir/api/tenant"
+	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
 
@@ -47,6 +49,15 @@ func isRedisURL(s string) bool {
 	return s == "" || strings.HasPrefix(s, "redis://") || strings.HasPrefix(s, "rediss://")
 }
 
+// classPercentFields binds a percentage for each class.
+func classPercentFields(p *[inference.NumClasses]int) []field {
+	var list []field
+	for c, name := range tenant.ClassNames() {
+		list = append(list, field{key: name, binding: bindInt(&p[c], 1, quota.MaxClassPercent, "")})
+	}
+	return list
+}
+
 // decodePrices reads the list of models' prices.
 func (s *Sources) decodePrices(d *fileDecoder, n *yaml.Node) error {
 	prices := map[string]quota.Price{}
@@ -58,6 +69,9 @@ func (s *Sources) decodePrices(d *fileDecoder, n *yaml.Node) error {
 			{key: "input", binding: bindMoney(&p.Input)},
 			{key: "cached_input", binding: bindMoney(&p.CachedInput)},
 			{key: "output", binding: bindMoney(&p.Output)},
+			{key: "class_percent", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+				return d.record(n, path, classPercentFields(&p.ClassPercent))
+			}},
 		}
 		if err := d.record(n, path, fields); err != nil {
 			return err

@@ -23,7 +23,11 @@ func (s *Sources) decodeTenants(d *fileDecoder, n *yaml.Node) error {
 	var lines []*yaml.Node
 	err := d.records(n, "tenants", func(n *yaml.Node, path string) error {
 		t := tenant.New("")
+		t.HighestClass = inference.NumClasses // not given
 		err := d.record(n, path, tenantFields(&t))
+		if t.HighestClass == inference.NumClasses {
+			t.HighestClass = t.Class
+		}
 		tenants, lines = append(tenants, t), append(lines, n)
 		return err
 	})
@@ -188,7 +192,7 @@ const sample = `
 #   - name: acme
 #     weight: 4 # share of the service beside other tenants', 1 to 4096; default 1
 #     class: default # of requests that ask for none: interactive, default or batch
-#     highest_class: interactive # the highest class that requests may ask for
+#     highest_class: interactive # the highest class that requests may ask for; default class
 #     models: [llama-3.2-1b] # models that the tenant may use; default all
 #     limits: # of all models together; what is left out is unlimited
 #       requests_per_minute: 600
@@ -235,4 +239,5 @@ const sample = `
 #     input: "0.15"
 #     cached_input: "0.075" # prompt tokens from the prefix cache
 #     output: "0.60"
+#     class_percent: {interactive: 150, batch: 50} # of these prices, by class of the request; default 100
 `

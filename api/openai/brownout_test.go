@@ -69,6 +69,7 @@ func TestBrownout(t *testing.T) {
 // hold for requests over HTTP.
 func TestBrownoutAndTermsKeepToTheTenant(t *testing.T) {
 	both, one := tenant.New("both"), tenant.New("one")
+	both.HighestClass = inference.Interactive
 	one.Models, one.HighestClass, one.TotalTimeout = []string{"test-model"}, inference.Default, time.Second
 	c, issue := callers(t, both, one)
 	c.Brownout = func() *brownout.Step {

@@ -343,7 +343,7 @@ func (g *generation) end() {
 	if g.result.FromCache {
 		generated = 0
 	}
-	g.result.Cost = g.job.model.Price.Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
+	g.result.Cost = g.job.price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
 	g.settle()
 	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isCutOff) {
 		g.recalled.keep() // what a policy or a limit of the tenant cut off is no answer for later

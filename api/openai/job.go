@@ -8,6 +8,7 @@ import (
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/router"
+	"weir/scheduler/quota"
 )
 
 // job is a parsed generation request: what to run and how to answer. It is not
@@ -51,6 +52,9 @@ func (j *job) tools() *toolset {
 	}
 	return &j.reading.tools
 }
+
+// price is what the job's tokens cost.
+func (j *job) price() quota.Price { return j.model.Price.OfClass(j.terms.class) }
 
 func (j *job) promptTokens() int {
 	n := 0

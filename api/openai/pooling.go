@@ -29,6 +29,7 @@ type pooling struct {
 	name      string // what the answer is called; the client's own, where it has one
 	requestID string // the body's name for it; "" is none
 	model     *Model
+	price     quota.Price // of its tokens, by the request's class
 	texts     [][]inference.TokenID
 	types     [][]uint8 // nil: all 0
 	answer    poolingAnswer
@@ -108,7 +109,7 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 		c.tellRemaining(m)
 		return fault
 	}
-	p.model, p.id, p.name, p.arrived = m, e.prefix+c.id, e.prefix+c.name(p.requestID), c.arrived
+	p.model, p.price, p.id, p.name, p.arrived = m, m.Price.OfClass(t.class), e.prefix+c.id, e.prefix+c.name(p.requestID), c.arrived
 	api.ReleaseBody(c.ctx)
 	warn(c.ctx, o.notes)
 	return c.runPooling(e, p, t, who)
@@ -122,7 +123,7 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t terms, who quota.Hol
 	}
 	defer s.running.Leave()
 	tokens := p.tokens()
-	paid, fault := c.reserve(who, quota.Ask{Input: int64(tokens), Price: p.model.Price}, 0)
+	paid, fault := c.reserve(who, quota.Ask{Input: int64(tokens), Price: p.price}, 0)
 	if fault != nil {
 		return fault
 	}
@@ -203,7 +204,7 @@ func (c *call) poolingEnded(p *pooling, r *edge.RequestFinish, asked *inference.
 	if fault == nil || asked.Computed > 0 {
 		r.Admitted = r.Submitted.Add(asked.Waited)
 		use = quota.Use{Ran: true, Input: int64(r.PromptTokens)}
-		r.Cost = p.model.Price.Cost(use.Input, 0, 0)
+		r.Cost = p.price.Cost(use.Input, 0, 0)
 	}
 	paid.settle(use)
 	if h := c.server.config.Hooks.OnRequestFinish; h != nil {

@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
+	"strconv"
 
 	"weir/api"
 	"weir/api/meter"
@@ -92,7 +94,7 @@ func (c *call) tellRemaining(m *Model) {
 // reserve that where the client has set a limit of its own; of a request without one
 // the most is the rest of the model's context, which hardly any answer needs.
 func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
-	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.model.Price}
+	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.price()}
 	for i := range j.prompts {
 		ask.Output += int64(j.params.n) * s.estimates.Expect(j.model.ID, j.tenant.Name, j.room(i))
 		most += int64(j.params.n) * int64(j.room(i))
@@ -185,19 +187,58 @@ const (
 	relayMaxTokens     = 4096 // where a request sets no limit
 )
 
-// reserveRelay is reserve for a request whose tokens are counted elsewhere. Its
-// answer is never cut off: nothing here counts its tokens while they come.
-func (c *call) reserveRelay(r *relayed, n int, tokens []int32) (*bill, *api.Error) {
+// reserveRelay is reserve for a request whose tokens are counted elsewhere. Nothing here
+// counts them while they come: strict limits hold because the servers are told to end its
+// answers where what is reserved ends.
+func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens []int32) (*bill, *api.Error) {
 	who := c.holder(r.model)
 	if who.Unlimited() {
 		return nil, nil
 	}
-	ask := quota.Ask{Input: c.relayedInput(r, tokens), Price: r.model.Price}
+	ask := quota.Ask{Input: c.relayedInput(r, tokens), Price: price}
 	if !r.service.writes {
 		return c.reserve(who, ask, 0)
 	}
-	ask.Output = int64(n) * int64(c.expectedOutput(r))
-	return c.reserve(who, ask, ask.Output)
+	ask.Output = answers * int64(c.expectedOutput(r))
+	if !who.Strict() {
+		return c.reserve(who, ask, ask.Output)
+	}
+	limit := c.strictLimit(r, who.MaxAnswer(ask.Input))
+	ask.Most = answers * limit
+	paid, fault := c.reserve(who, ask, ask.Most)
+	if fault == nil {
+		r.limitAnswer(max(min(limit, paid.covered/answers), 1))
+		warn(c.ctx, r.asked.notes)
+	}
+	return paid, fault
+}
+
+// strictLimit is how long each answer from elsewhere may get beside strict limits, before it
+// is known what they have left: as its client says, or relayMaxTokens, and at most most.
+func (c *call) strictLimit(r *relayed, most int64) int64 {
+	var p params
+	var ignored *api.Error
+	if p.readMaxTokens(r.sent, &ignored); p.maxTokens < 1 {
+		p.maxTokens = relayMaxTokens
+	}
+	return max(min(int64(p.maxTokens), most), 1)
+}
+
+// limitAnswer has the servers end each answer after so many tokens, which are paid for: they
+// count them, and nobody here does.
+func (r *relayed) limitAnswer(limit int64) {
+	var p params
+	var ignored *api.Error
+	if p.readMaxTokens(r.sent, &ignored); p.maxTokens > 0 && int64(p.maxTokens) <= limit {
+		return
+	}
+	name := cmp.Or(p.lengthName, "max_tokens")
+	if formOf(r.path) == responseForm {
+		name = "max_output_tokens"
+	}
+	r.sent = r.sent.without(lengthNames...)
+	r.sent.add(name, strconv.AppendInt(nil, limit, 10))
+	r.asked.notes.add("%s set to %d by the tenant's limits", name, limit)
 }
 
 // expectedOutput is how long an answer from elsewhere is expected to get, in tokens.

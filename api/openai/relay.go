@@ -159,11 +159,13 @@ func (c *call) direct() api.Direct {
 // beginPassage reserves what a request is expected to use.
 func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.Error) {
 	start := c.relayStart(r)
-	t, fault := c.relayTerms(r.asked)
+	t, fault := c.relayTerms(r)
 	if fault != nil {
 		return nil, t, fault
 	}
-	paid, fault := c.reserveRelay(r, start.N, tokens)
+	start.Class = t.class
+	price := r.model.Price.OfClass(t.class)
+	paid, fault := c.reserveRelay(r, int64(start.N)*r.prompts(), price, tokens)
 	if fault != nil {
 		return nil, t, fault
 	}
@@ -173,7 +175,7 @@ func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.E
 	}
 	c.started = true
 	return &passage{
-		server: c.server, price: r.model.Price, bill: paid, route: c.route, form: formOf(r.path), name: api.AppendString(nil, r.model.ID),
+		server: c.server, price: price, bill: paid, route: c.route, form: formOf(r.path), name: api.AppendString(nil, r.model.ID),
 		result: edge.RequestFinish{RequestStart: start, Status: statusOK, Moderated: c.moderated},
 	}, t, nil
 }
@@ -185,7 +187,7 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		Path: r.path, Stream: r.sent.flag("stream", false, &ignored), Output: c.expectedOutput(r),
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
-			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.header(classHeader)},
+			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Body, sent.Prompt = r.sent.withoutModel()

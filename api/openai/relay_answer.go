@@ -105,7 +105,7 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	if fault = w.checkCount(p.n); fault != nil {
 		return fault
 	}
-	terms, fault := c.relayTerms(r.asked)
+	terms, fault := c.relayTerms(r)
 	if fault != nil {
 		return fault
 	}
@@ -151,15 +151,16 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 		return edge.ShuttingDown()
 	}
 	defer c.server.running.Leave()
-	t, fault := c.relayTerms(o)
+	service := service{route: routeCount, prefix: messageEndpoint.prefix}
+	r := &relayed{service: &service, model: m, asked: o, sent: o, path: messageEndpoint.upstream + "/count_tokens"}
+	t, fault := c.relayTerms(r)
 	if fault != nil {
 		return fault
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go c.server.watch(cancel, c.watch(), ctx.Done())
-	service := service{route: routeCount, prefix: messageEndpoint.prefix}
-	a, err := m.Upstream.Send(ctx, c.relayCall(&relayed{service: &service, model: m, asked: o, sent: o, path: messageEndpoint.upstream + "/count_tokens"}, t))
+	a, err := m.Upstream.Send(ctx, c.relayCall(r, t))
 	switch {
 	case err != nil:
 		if fault = c.server.interrupted(m.ID, context.Cause(ctx)); fault != nil {

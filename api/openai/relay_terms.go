@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -8,18 +9,47 @@ import (
 	"weir/internal/inference"
 )
 
-// A relayed request has deadlines like any other. Its class is left to its upstream,
-// which has the queue.
+// A relayed request has deadlines like any other. Its class is for its upstream to obey,
+// which has the queue, and at most the tenant's highest.
 
 var (
 	errFirstTokenLate = fmt.Errorf("%w: the server behind this model had not begun its answer", inference.ErrDeadline)
 	errAnswerLate     = fmt.Errorf("%w: the answer was due before it ended", inference.ErrDeadline)
 )
 
-func (c *call) relayTerms(o *object) (terms, *api.Error) {
-	var fault *api.Error
-	t := c.readDeadlines(o, c.caller.Tenant, &fault)
+func (c *call) relayTerms(r *relayed) (terms, *api.Error) {
+	var fault, ignored *api.Error
+	own := c.caller.Tenant
+	t := c.readDeadlines(r.asked, own, &fault)
+	asked, named := c.readClass(r.asked.anew(), own, &terms{}, &ignored)
+	if t.class = max(asked, own.HighestClass); t.class != asked && named != "" {
+		r.asked.notes.add("%s lowered to class %s, the highest of the tenant", named, t.class)
+		r.sent = r.sent.without("priority", "service_tier")
+		warn(c.ctx, r.asked.notes)
+	}
 	return t, fault
+}
+
+// relayedClass is what the header of a relayed request says of its class; "" is nothing.
+func (c *call) relayedClass(t terms) string {
+	if c.header(classHeader) == "" {
+		return ""
+	}
+	return t.class.String()
+}
+
+// prompts is how many prompts a relayed request has, each of which is answered.
+func (r *relayed) prompts() int64 {
+	for _, f := range r.sent.fields {
+		var list []json.RawMessage
+		if f.name != "prompt" || json.Unmarshal(f.raw, &list) != nil || len(list) == 0 {
+			continue
+		}
+		if c := list[0][0]; c == '"' || c == '[' { // else it is one of token ids
+			return int64(len(list))
+		}
+	}
+	return 1
 }
 
 // watchDeadlines ends the request at the upstream when a deadline passes. The end of

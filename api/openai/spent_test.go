@@ -1,7 +1,11 @@
 package openai
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +14,8 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/tenant"
+	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
 
@@ -190,4 +196,80 @@ func TestLongAnswersAfterShortOnes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Nobody here counts the tokens of a relayed answer while they come: what is asked of its
+// server ends with what is reserved.
+func TestRelayedAnswersKeepStrictLimits(t *testing.T) {
+	for _, body := range []string{
+		`"prompt":"Hello","max_tokens":80`, `"prompt":"Hello"`, `"prompt":"Hello","max_completion_tokens":80,"stream":true,"stream_options":{"include_usage":true}`,
+		`"prompt":["Hello","Hello"],"n":2,"max_tokens":80`,
+	} {
+		t.Run(body, func(t *testing.T) {
+			c, m := limited(quota.Limits{DailyTokens: 90, Enforcement: quota.Strict})
+			used := atomic.Int64{}
+			c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { used.Add(int64(f.PromptTokens + f.OutputTokens)) }
+			r := relayRig(t, c, edgeUpstream(t, &fakeBackend{script: say(strings.Repeat("Hello", 100), 0)}))
+			defer r.close()
+			status := 200
+			for i := 0; status == 200 && i < 100; i++ {
+				var res *http.Response
+				var text string
+				res, text = r.do("POST", routeCompletions, "", `{"model":"front",`+body+`}`)
+				if status = res.StatusCode; status == 200 && i == 0 &&
+					(!strings.Contains(res.Header.Get("X-Weir-Warnings"), "by the tenant's limits") || !strings.Contains(text, `"finish_reason":"length"`)) {
+					t.Errorf("%v %s", res.Header, text)
+				}
+			}
+			if status != 429 || used.Load() > 90 || used.Load() < 45 {
+				t.Errorf("%d tokens of 90 were used; then %d", used.Load(), status)
+			}
+			left(t, m, quota.Limits{DailyTokens: 90})
+		})
+	}
+}
+
+// A relayed request asks no more urgently than its tenant may.
+func TestClassOfARelayedRequest(t *testing.T) {
+	for _, highest := range []inference.Class{inference.Default, inference.Interactive} {
+		c, _ := limited(quota.Limits{})
+		c.Callers = raised(t, highest)
+		var class inference.Class
+		c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { class = f.Class }
+		var got map[string]any
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = nil
+			_ = json.NewDecoder(r.Body).Decode(&got)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"choices":[{"index":0,"text":"Hello","finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+		}))
+		r := relayRig(t, c, upstream.URL+"/v1")
+		for _, ask := range []struct{ field, value string }{{"service_tier", `"priority"`}, {"priority", `-1`}} {
+			res, text := r.do("POST", routeCompletions, "", `{"model":"front","prompt":"Hello","`+ask.field+`":`+ask.value+`}`)
+			may := highest == inference.Interactive
+			_, sent := got[ask.field]
+			if said := strings.Contains(res.Header.Get("X-Weir-Warnings"), ask.field+" lowered to class default"); res.StatusCode != 200 ||
+				got["prompt"] != "Hello" || sent != may || said == may || class != highest {
+				t.Errorf("%s of one that may ask for %v: sent %v as class %v, %v %s", ask.field, highest, got, class, res.Header, text)
+			}
+		}
+		r.close()
+		upstream.Close()
+	}
+}
+
+// raised are callers of whom each may ask for a class.
+func raised(t *testing.T, highest inference.Class) *tenant.Authenticator {
+	t.Helper()
+	all := tenant.New(tenant.Rest)
+	all.HighestClass = highest
+	directory, err := tenant.NewDirectory([]tenant.Tenant{all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	callers, err := tenant.NewAuthenticator(t.Context(), tenant.Config{Directory: directory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return callers
 }

@@ -37,7 +37,8 @@ func termsOf(t *testing.T, strict bool, may *tenant.Tenant, header, body string)
 }
 
 func TestClassOfARequest(t *testing.T) {
-	free, modest := tenant.New("free"), tenant.New("modest")
+	free, modest, plain := tenant.New("free"), tenant.New("modest"), tenant.New("plain")
+	free.HighestClass = inference.Interactive
 	modest.Class, modest.HighestClass = inference.Batch, inference.Default
 	for _, tc := range []struct {
 		may          *tenant.Tenant
@@ -65,6 +66,10 @@ func TestClassOfARequest(t *testing.T) {
 		{&modest, "", `{"service_tier":"default"}`, "default", "default", ""},
 		{&modest, "", `{"service_tier":"priority"}`, "default", "default", "service_tier lowered to class default, the highest of the tenant"},
 		{&modest, "", `{"priority":-1}`, "default", "", "priority lowered to class default, the highest of the tenant"},
+		{&plain, "", `{}`, "default", "", ""}, // its highest class is its own
+		{&plain, "", `{"service_tier":"flex"}`, "batch", "flex", ""},
+		{&plain, "", `{"service_tier":"priority"}`, "default", "default", "service_tier lowered to class default, the highest of the tenant"},
+		{&plain, "", `{"priority":-1}`, "default", "", "priority lowered to class default, the highest of the tenant"},
 		{&modest, "X-Weir-Class: interactive", `{}`, "default", "", "x-weir-class lowered to class default, the highest of the tenant"},
 	} {
 		got, warnings, fault := termsOf(t, false, tc.may, tc.header, tc.body)

@@ -186,6 +186,7 @@ func TestModelInferTerms(t *testing.T) {
 	}
 	rest := tenant.New(tenant.Rest)
 	rest.Limits = quota.Limits{TokensPerMinute: 100}
+	rest.HighestClass = inference.Interactive
 	c := config(t, newModels(f), rest)
 	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) {
 		mu.Lock()

@@ -102,7 +102,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 		s.config.Meter.Settle(grant, quota.Use{Ran: err == nil, Input: rows})
 	}
 	if err == nil && s.config.Price != nil {
-		finish.Cost = s.config.Price(j.about.Name).Cost(rows, 0, 0)
+		finish.Cost = s.config.Price(j.about.Name).OfClass(j.p.Class).Cost(rows, 0, 0)
 	}
 	finish.Finished = j.computed
 	if hooks.OnRequestFinish != nil {
@@ -222,7 +222,7 @@ func (s *Server) reserve(j *job, rows int64, remaining func(quota.Remaining, boo
 	}
 	ask := quota.Ask{Input: rows}
 	if s.config.Price != nil {
-		ask.Price = s.config.Price(j.about.Name)
+		ask.Price = s.config.Price(j.about.Name).OfClass(j.p.Class)
 	}
 	grant, err := s.config.Meter.Reserve(who, ask)
 	if err != nil {

@@ -41,7 +41,7 @@ type sources struct {
 func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
 	a := &Authenticator{peers: c.Peers}
 	if c.Directory == nil {
-		c.Directory = &Directory{rest: New(Rest), open: true}
+		c.Directory = &Directory{rest: New(Rest), empty: true, open: true}
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}

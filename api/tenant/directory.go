@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"weir/internal/inference"
 )
 
 // Directory is an immutable set of tenants. A reload makes another one; a request
@@ -15,6 +17,7 @@ type Directory struct {
 	byCertificate map[string]*Tenant
 	byClaim       map[Claim]*Tenant
 	rest          Tenant // of tenants that are not listed; its name is replaced
+	empty         bool   // the list was
 	open          bool   // tenants that are not listed exist
 }
 
@@ -35,7 +38,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 func NewDirectory(tenants []Tenant) (*Directory, error) {
 	d := &Directory{
 		byName: make(map[string]*Tenant), byCertificate: make(map[string]*Tenant), byClaim: make(map[Claim]*Tenant),
-		rest: New(Rest), open: len(tenants) == 0,
+		rest: New(Rest), empty: len(tenants) == 0, open: len(tenants) == 0,
 	}
 	var errs []error
 	for i := range tenants {
@@ -92,10 +95,13 @@ func (d *Directory) Find(name string) (*Tenant, bool) {
 }
 
 // Unlisted is the tenant of a name that is not listed: with the settings of Rest
-// where the list has it, otherwise without limits.
+// where the list has it, otherwise without limits. The tenant "" of a server without a list,
+// which asks nobody who they are, may ask for every class: there is no other to go before.
 func (d *Directory) Unlisted(name string) *Tenant {
 	t := d.rest
-	t.Name = name
+	if t.Name = name; name == "" && d.empty {
+		t.HighestClass = inference.Interactive
+	}
 	return &t
 }
 

@@ -180,3 +180,29 @@ func TestClassNames(t *testing.T) {
 		t.Error("bulk is a class")
 	}
 }
+
+// A tenant's highest class is its own class unless the configuration raises it; only the
+// caller of a server without tenants may ask for every class.
+func TestHighestClassIsTheOwnClass(t *testing.T) {
+	listed := New("acme")
+	d, err := NewDirectory([]Tenant{listed, New(Rest)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, err := NewDirectory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		directory *Directory
+		name      string
+		want      inference.Class
+	}{
+		{d, "acme", inference.Default}, {d, "other", inference.Default}, {d, "", inference.Default},
+		{empty, "acme", inference.Default}, {empty, "", inference.Interactive},
+	} {
+		if got := c.directory.Unlisted(c.name).HighestClass; got != c.want {
+			t.Errorf("%q: highest class %v, want %v", c.name, got, c.want)
+		}
+	}
+}

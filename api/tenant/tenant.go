@@ -50,7 +50,7 @@ const MaxWeight = 4096
 
 // New is a tenant without limits.
 func New(name string) Tenant {
-	return Tenant{Name: name, Weight: 1, Class: inference.Default, HighestClass: inference.Interactive}
+	return Tenant{Name: name, Weight: 1, Class: inference.Default, HighestClass: inference.Default}
 }
 
 // Rest is the name of the tenant whose settings all tenants have that are not

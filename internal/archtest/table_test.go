@@ -81,7 +81,7 @@ var table = []folder{
 	{path: "scheduler/batch", own: []string{"internal/inference", "scheduler/admission"}},
 	{path: "scheduler/brownout", own: []string{"internal/inference"}},
 	{path: "scheduler/cost"},
-	{path: "scheduler/quota"},
+	{path: "scheduler/quota", own: []string{"internal/inference"}},
 	{path: "scheduler/answer"},
 	{path: "kvcache", own: []string{"internal/invariants"}},
 

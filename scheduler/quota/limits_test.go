@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"weir/internal/inference"
 )
 
 func TestLimitsNameWhatIsOutOfRange(t *testing.T) {
@@ -75,7 +77,7 @@ func TestCostIsExactAndRoundedUpOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	amount := func(most int64) int64 { return rng.Int64N(1 + most>>rng.IntN(63)) }
 	for range 20_000 {
-		p := Price{Money(amount(int64(MaxPrice))), Money(amount(int64(MaxPrice))), Money(amount(int64(MaxPrice)))}
+		p := Price{Input: Money(amount(int64(MaxPrice))), CachedInput: Money(amount(int64(MaxPrice))), Output: Money(amount(int64(MaxPrice)))}
 		in, out := amount(math.MaxInt64-1), amount(math.MaxInt64-1)
 		cached := rng.Int64N(in + 1)
 		sum := new(big.Int).Mul(big.NewInt(in-cached), big.NewInt(int64(p.Input)))
@@ -93,7 +95,23 @@ func TestCostIsExactAndRoundedUpOnce(t *testing.T) {
 	if got := (Price{Input: 150_000, Output: 600_000}).Cost(10, 0, 5); got != 5 {
 		t.Errorf("1.5 and 3 millionths are %d, want 5", got)
 	}
-	if got := (Price{1, 1, 1}).Cost(-5, 9, -1); got != 0 {
+	if got := (Price{Input: 1, CachedInput: 1, Output: 1}).Cost(-5, 9, -1); got != 0 {
 		t.Errorf("negative counts cost %d", got)
+	}
+}
+
+func TestPricesByClass(t *testing.T) {
+	p := Price{Input: 100, CachedInput: 10, Output: 1001, ClassPercent: [inference.NumClasses]int{inference.Interactive: 150, inference.Batch: 50}}
+	for c, want := range map[inference.Class]Price{
+		inference.Interactive: {Input: 150, CachedInput: 15, Output: 1502},
+		inference.Default:     {Input: 100, CachedInput: 10, Output: 1001},
+		inference.Batch:       {Input: 50, CachedInput: 5, Output: 501},
+	} {
+		if got := p.OfClass(c); got != want {
+			t.Errorf("class %v: %+v, want %+v", c, got, want)
+		}
+	}
+	if got := (Price{Output: 7}).OfClass(inference.Batch); got != (Price{Output: 7}) {
+		t.Errorf("a price without classes: %+v", got)
 	}
 }

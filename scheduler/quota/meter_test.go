@@ -256,7 +256,7 @@ func TestLimitsChangeWhileRequestsRun(t *testing.T) {
 func TestExtremesDoNotOverflow(t *testing.T) {
 	l := Limits{MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, MaxPerMinute, 0, 0, MaxBudget, MaxBudget, MaxBudget, MaxBudget, Estimate}
 	m, who := NewMeter(Config{}), holder(l)
-	dear := Price{MaxPrice, MaxPrice, MaxPrice}
+	dear := Price{Input: MaxPrice, CachedInput: MaxPrice, Output: MaxPrice}
 	times := []time.Time{{}, time.Unix(0, 0), noon, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
 	for _, at := range times {
 		for _, n := range []int64{math.MinInt64, -1, 0, 1, math.MaxInt64} {

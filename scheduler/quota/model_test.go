@@ -109,7 +109,7 @@ func (c *checker) step() {
 
 func (c *checker) reserve() {
 	who := c.holders[c.rng.IntN(len(c.holders))]
-	ask := Ask{c.rng.Int64N(200), c.rng.Int64N(300), c.rng.Int64N(2) * c.rng.Int64N(600), Price{Money(c.rng.Int64N(3e6)), 0, Money(c.rng.Int64N(3e6))}}
+	ask := Ask{c.rng.Int64N(200), c.rng.Int64N(300), c.rng.Int64N(2) * c.rng.Int64N(600), Price{Input: Money(c.rng.Int64N(3e6)), Output: Money(c.rng.Int64N(3e6))}}
 	g, err := c.meter.Reserve(c.now, who, ask)
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		c.checkRefusal(who, ask, r)

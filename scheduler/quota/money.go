@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"weir/internal/inference"
 )
 
 // Money is an amount in millionths of the operator's currency, which is not
@@ -74,6 +76,21 @@ type Price struct {
 	Input       Money `json:"input" yaml:"input"`
 	CachedInput Money `json:"cached_input" yaml:"cached_input"` // prompt tokens from the prefix cache
 	Output      Money `json:"output" yaml:"output"`
+
+	// ClassPercent is the price of requests of each class, in percent of those above;
+	// 0 is 100.
+	ClassPercent [inference.NumClasses]int `json:"class_percent,omitzero" yaml:"class_percent"`
+}
+
+// MaxClassPercent is the largest price of a class.
+const MaxClassPercent = 10_000
+
+// OfClass is what requests of a class pay.
+func (p Price) OfClass(c inference.Class) Price {
+	if percent := p.ClassPercent[c]; percent > 0 {
+		return p.Percent(percent)
+	}
+	return p.Percent(100)
 }
 
 // MaxPrice is the largest price of a million tokens: a million units.
@@ -92,10 +109,11 @@ func (p Price) Validate() error {
 	return nil
 }
 
-// Percent is so many hundredths of the price, each part rounded up to the next millionth.
+// Percent is so many hundredths of the price, each part rounded up to the next millionth,
+// whatever the class.
 func (p Price) Percent(percent int) Price {
-	part := func(m Money) Money { return (m*Money(percent) + 99) / 100 } // at most MaxPrice times 100: far from the end of an int64
-	return Price{part(p.Input), part(p.CachedInput), part(p.Output)}
+	part := func(m Money) Money { return (m*Money(percent) + 99) / 100 } // at most MaxPrice times MaxClassPercent: far from the end of an int64
+	return Price{Input: part(p.Input), CachedInput: part(p.CachedInput), Output: part(p.Output)}
 }
 
 // Cost is the price of one request, rounded up to the next millionth once, and at
