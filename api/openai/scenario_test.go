@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"weir/api/edge"
 )
 
 // Scenarios of docs/scenarios.md that have no better place.
@@ -25,6 +27,22 @@ func TestJ33BrokenArgumentsAreValidJSON(t *testing.T) {
 		if len(a.Calls) != 1 || a.names()[0] != c.want || !json.Valid([]byte(a.Calls[0].Arguments)) || a.text() != c.text {
 			t.Errorf("%q: %q %q", c.says, a.names(), a.text())
 		}
+	}
+}
+
+// What could not be read of a call is told as text, and counted for the operator.
+func TestUnreadableCallsAreCounted(t *testing.T) {
+	for says, want := range map[string]int{parisCall: 0, "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": oops}}</tool_call>": 1} {
+		c := DefaultConfig()
+		ended := make(chan edge.RequestFinish, 1)
+		c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { ended <- f }
+		r := newRig(t, c, &fakeBackend{script: say(says, 0)})
+		longModel(r)
+		r.ask(chatWith(bothTool))
+		if f := <-ended; f.Unreadable != want {
+			t.Errorf("%q: %d calls could not be read, want %d", says, f.Unreadable, want)
+		}
+		r.close()
 	}
 }
 

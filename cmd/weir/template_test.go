@@ -110,6 +110,7 @@ func TestFormsOfCallsAndThoughtsAreNamedByHand(t *testing.T) {
 		{thoughts: "mistral", family: "hermes", end: "[/THINK]", thinks: true},
 		{calls: "openai", family: "harmony", end: "<|end|>", thinks: true},
 		{calls: "lama", why: `no form of calls is called "lama"; there are apertus,`},
+		{calls: "openai", thoughts: "none", why: `the thoughts of harmony are messages of their own`},
 		{thoughts: "o1", why: `no form of thoughts is called "o1"; there are apertus,`},
 	} {
 		got, err := chooseTemplate(configs.Model{Calls: tc.calls, Thoughts: tc.thoughts}, f, tok)

@@ -23,7 +23,7 @@ type markup struct {
 	item func(rest []byte, final bool) (head, int, status)
 	// bare reads a call that has no opener, where the answer's text would begin.
 	bare func(p *Parser, rest []byte, final bool) (head, int, status)
-	// lines are newlines with the first byte of such a call, which may stand on a line of its own, too.
+	// lines are the first bytes of such a call where it may stand behind text, with the newline that must be before it.
 	lines []string
 	// body begins to read arguments that are not one value.
 	body func(p *Parser)
@@ -143,8 +143,9 @@ func (p *Parser) opener(rest []byte) string {
 // headFrom reads section, opener and head.
 func (p *Parser) headFrom(opener string, rest []byte, final bool) (head, int, status) {
 	if slices.Contains(p.calls.lines, opener) {
-		h, n, s := p.calls.bare(p, rest[1:], final)
-		return h, n + 1, s
+		at := skipBlank([]byte(opener))
+		h, n, s := p.calls.bare(p, rest[at:], final)
+		return h, n + at, s
 	}
 	n := len(opener)
 	for _, section := range p.calls.sections {

@@ -185,6 +185,7 @@ func (p *Parser) messageHeader(final bool) bool {
 			_, _, open := m.call(p, name, rest, n, false)
 			p.unread = p.unread || open == more
 		}
+		p.unreadable++
 		return p.messageBody(header, n)
 	default:
 	}

@@ -73,8 +73,11 @@ func Named(t *chat.Template, calls, thoughts string) (*Family, error) {
 		}
 		m, l, name = c.calls, c.layout, c.name
 	}
+	if m.messages != nil && thoughts != "" {
+		return nil, fmt.Errorf("the thoughts of %s are messages of their own, so %q cannot mark them; leave the form of thoughts out", name, thoughts)
+	}
 	g := newFamily(name, m, l, marks)
-	g.Thinks = thinks
+	g.Thinks = thinks || m.messages != nil
 	g.verify(t)
 	return g, nil
 }

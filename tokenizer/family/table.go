@@ -5,11 +5,11 @@ import "strings"
 // The descriptors of families whose calls are JSON objects.
 var (
 	llama = &markup{
-		openers: []string{"<|python_tag|>"}, crumbs: "}];,", read: readLlama, item: readCall, bare: bareLlama, lines: []string{"\n{", "\n["}, body: pythonBody,
+		openers: []string{"<|python_tag|>"}, crumbs: "}];,", read: readLlama, item: readCall, bare: bareLlama, lines: []string{"\n{", "\n[", `{"`}, body: pythonBody,
 	}
 	llama4 = &markup{
 		openers: []string{"<|python_start|>", "<|python_tag|>"}, closers: []string{"<|python_end|>"}, crumbs: "}];,",
-		read: readLlama, item: readCall, bare: bareLlama, lines: []string{"\n{", "\n["}, body: pythonBody,
+		read: readLlama, item: readCall, bare: bareLlama, lines: []string{"\n{", "\n[", `{"`}, body: pythonBody,
 	}
 	mistral = &markup{
 		openers: []string{"[TOOL_CALLS]"}, crumbs: "]", read: readMistral, item: readCall, shortIDs: true,
@@ -115,9 +115,9 @@ var (
 		},
 	}
 	miniCPM = &markup{
-		openers: []string{"<function "}, read: readTagged, body: tagBody,
+		openers: []string{"<function"}, read: readTagged, body: tagBody,
 		tags: &tags{
-			nameEnd: ">", key: "<param ", keyEnd: ">", valueEnd: "</param>", end: "</function>", attributes: true, cdata: true,
+			nameEnd: ">", key: "<param", keyEnd: ">", valueEnd: "</param>", end: "</function>", attributes: true, cdata: true,
 		},
 	}
 	dsml = &markup{

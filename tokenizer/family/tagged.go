@@ -420,6 +420,6 @@ func (p *Parser) tagJSON(dst, raw []byte) []byte {
 
 // isWrapper reports whether a value is an object around all arguments, which some models write as the only argument.
 func (p *Parser) isWrapper(raw []byte) bool {
-	return p.tag.key == "arguments" && !p.tag.some && len(p.tag.props) > 0 && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) &&
+	return (p.tag.key == "arguments" || p.tag.key == "properties") && !p.tag.some && len(p.tag.props) > 0 && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) &&
 		!slices.ContainsFunc(p.tag.props, func(a property) bool { return a.name == p.tag.key })
 }

@@ -236,6 +236,9 @@ func (v *value) word(dst, src []byte, final bool) ([]byte, int, status) {
 		return appendQuoted(v.fill(dst), word), n, done
 	}
 	literal := jsonWord(word)
+	if digits := bytes.TrimLeft(word, "0"); literal == nil && v.syntax.python && isNumber(digits) {
+		literal = digits // 07, as no Python has it any more
+	}
 	switch {
 	case literal != nil:
 		dst = append(v.fill(dst), literal...)

@@ -22,6 +22,12 @@ var written = []struct{ name, family, in, want string }{
 	{"G6 a set", "lfm2", `<|tool_call_start|>[get_weather(where={'agent','bug'}, o={'k': {1, 2}})]<|tool_call_end|>`,
 		`C(get_weather {"where": ["agent","bug"], "o": {"k": [1, 2]}})`},
 	{"G6 three quotes", "lfm2", "<|tool_call_start|>[get_weather(city=\"\"\"a\n\"b\" c\"\"\", days=1)]<|tool_call_end|>", `C(get_weather {"city": "a\n\"b\" c", "days": 1})`},
+	{"G6 quotes in quotes in a string", "lfm2", "<|tool_call_start|> [get_weather(city='cd /x && python3 -c \"from sympy import latex\nprint(latex(3*x, mul_symbol='\\,'))\"')]<|tool_call_end|>",
+		`C(get_weather {"city": "cd /x && python3 -c \"from sympy import latex\nprint(latex(3*x, mul_symbol='\\,'))\""})`},
+	{"G6 quotes that are escaped", "lfm2", `<|tool_call_start|>[get_weather(city='Martha\'s Vineyard', s='\"cool units\"')]<|tool_call_end|>`,
+		`C(get_weather {"city": "Martha's Vineyard", "s": "\"cool units\""})`},
+	{"G6 a bracket in a string", "lfm2", `<|tool_call_start|>[get_weather(city='grep -F "]" log.txt')]<|tool_call_end|>`, `C(get_weather {"city": "grep -F \"]\" log.txt"})`},
+	{"G6 zeros in front", "lfm2", `<|tool_call_start|>[sum(a=07, b=05)]<|tool_call_end|>`, `C(sum {"a": 7, "b": 5})`},
 	{"G6 what cannot be read is text", "lfm2", "<|tool_call_start|>[get_weather(city=open('x'))]<|tool_call_end|>", "T(<|tool_call_start|>[get_weather(city=open('x'))]<|tool_call_end|>)"},
 	{"G6 the second call cannot be read", "lfm2", "<|tool_call_start|>[noop(), sum(a=x y)]<|tool_call_end|>", "C(noop {})T(, sum(a=x y)]<|tool_call_end|>)"},
 	{"G6 JSON that breaks off", "hermes", `<tool_call>{"name": "sum", "arguments": {"a": 1 "b": 2}}</tool_call> Done.`, `C(sum {"a": 1})T("b": 2}}Done.)`},
@@ -53,6 +59,8 @@ var written = []struct{ name, family, in, want string }{
 		"R(Hm.)T(Yes.)"},
 	{"G14 a tool that the request lacks", "harmony", `<|start|>assistant to=browser.search<|channel|>commentary<|message|>{"q": "x"}<|call|>`, `C(browser.search {"q": "x"})`},
 	{"G15 granite's markers as text", "granite", `<tool_call>[{"name": "noop", "arguments": {}}]`, "C(noop {})"},
+	{"G15 Llama's call behind prose", "llama3", `Here it is: {"name": "get_weather", "parameters": {"city": "Ulm"}} Anything else?`, `T(Here it is:)C(get_weather {"city": "Ulm"})T(Anything else?)`},
+	{"G15 an object that is no call behind prose", "llama3", `Here it is: {"name": "Ulm", "people": 1}.`, `T(Here it is: {"name": "Ulm", "people": 1}.)`},
 	{"G15 an object around the arguments", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"arguments\" string=\"false\">{\"city\": \"Ulm\"}" +
 		"</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"city": "Ulm"})`},
 	{"G15 a string that the tag calls JSON", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"false\">null" +
@@ -60,6 +68,8 @@ var written = []struct{ name, family, in, want string }{
 
 	{"G17 MiniCPM5, CDATA", "minicpm5", `<function name="get_weather"><param name="city"><![CDATA[a </param> <b>]]></param><param name="days">2</param></function>`,
 		`C(get_weather {"city": "a </param> <b>", "days": 2})`},
+	{"G17 MiniCPM5 without blanks, and an object around the arguments", "minicpm5", `<functionname="get_weather"><paramname="properties">{'city': 'Ulm'}</param></function>`,
+		`C(get_weather {"city": "Ulm"})`},
 	{"G17 Hy3", "hy3", "Checking.<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Beijing</arg_value>\n</tool_call>\n<tool_call>noop<tool_sep></tool_call></tool_calls>",
 		`T(Checking.)C(get_weather {"city": "Beijing"})C(noop {})`},
 	{"G17 Solar Open2", "solar-open2", "<|think:start|>hm<|think:end|>Well.<|tool_call:start|>get_weather\n<|tool_arg:start|>city<|tool_arg:value|>Seoul<|tool_arg:end|>\n<|tool_call:end|>",
@@ -98,6 +108,11 @@ func TestUnreadableCallsAreCounted(t *testing.T) {
 		if p.Unreadable() != want {
 			t.Errorf("%q: %d calls, want %d", in, p.Unreadable(), want)
 		}
+	}
+	h := named(t, "harmony").NewParser(auto())
+	h.Append(nil, []byte("<|start|>assistant to=python<|channel|>commentary<|message|>print(1)<|call|>"), false)
+	if h.Close(nil); h.Unreadable() != 1 {
+		t.Errorf("%d calls that are no JSON", h.Unreadable())
 	}
 	p := named(t, "lfm2").NewParser(auto())
 	p.Append(nil, []byte("<|tool_call_start|>[sum(a=x y)]<|tool_call_end|>"), false)
