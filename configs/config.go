@@ -271,6 +271,10 @@ func settings(c *Config) []Setting {
 			Usage: "refuse requests with unknown or ineffective parameters, or with a max_tokens beyond the context; " +
 				"otherwise the header x-weir-warnings names these",
 			binding: bindBool(&c.API.Strict)},
+		{Key: "api.client_timeouts", Flag: "client-timeouts",
+			Usage: "take what clients say of how long they wait (x-stainless-timeout, grpc-timeout, " +
+				"x-envoy-expected-rq-timeout-ms) as deadlines: of a stream for its first token, else for the whole answer",
+			binding: bindBool(&c.API.ClientTimeouts)},
 		{Key: "api.heartbeat", Flag: "heartbeat",
 			Usage:   "what a stream sends while no token is generated: an SSE comment, an empty chunk, or nothing",
 			binding: bindChoice(&c.API.Heartbeat, heartbeats)},

@@ -178,6 +178,7 @@ func issuerFields(i *tenant.Issuer) []field {
 		{key: "keys_url", binding: bindText(&i.KeysURL, "a URL", anyText)},
 		{key: "audiences", binding: bindList(&i.Audiences, "a name in the claim aud")},
 		{key: "tenant_claim", binding: bindText(&i.TenantClaim, "the name of a claim", anyText)},
+		{key: "tenants", binding: bindList(&i.Tenants, "the name of a tenant")},
 		{key: "scope_claim", binding: bindText(&i.ScopeClaim, "the name of a claim", anyText)},
 		{key: "algorithms", binding: algorithms},
 	}
@@ -230,6 +231,7 @@ const sample = `
 #     keys_url: https://login.example/jwks.json # public keys; default by discovery
 #     audiences: [weir] # one of them must be in the tokens' claim aud
 #     tenant_claim: org # its value names the tenant, where no tenant's claims do
+#     tenants: [acme] # names that tenant_claim may have; needed where several issuers have a tenant_claim
 #     scope_claim: scope # has weir:inference, weir:admin, weir:metrics; default inference only
 #     algorithms: [RS256, ES256] # signatures that are taken
 

@@ -201,7 +201,15 @@ type order struct {
 	} `json:"output_expires_after"`
 }
 
+// createBatch makes a batch, once under an idempotency key.
 func (c *call) createBatch() *api.Error {
+	if c.config.Keys == nil {
+		return c.makeBatch()
+	}
+	return c.config.Keys.Once(c.ctx, c.caller.Tenant.Name, routeBatches, func(e *api.Error) []byte { return e.AppendJSON(nil) }, c.makeBatch)
+}
+
+func (c *call) makeBatch() *api.Error {
 	b, fault := c.readOrder(time.Now())
 	if fault != nil {
 		return fault

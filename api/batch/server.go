@@ -19,6 +19,7 @@ import (
 // Config is what a Server is made of.
 type Config struct {
 	Callers *tenant.Authenticator
+	Keys    *edge.Keys // of idempotency; nil: none are read
 	Hooks   edge.Hooks // OnResponse, OnRefused and OnPanic
 	Edge    Edge       // answers the lines
 	Limits  Limits

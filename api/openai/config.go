@@ -18,7 +18,10 @@ import (
 type Config struct {
 	APIKeys []string              // each a tenant of its own; empty: no key asked
 	Callers *tenant.Authenticator // says who calls; nil: APIKeys do
-	Strict  bool                  // refuse what is otherwise ignored and named in x-weir-warnings
+	// ClientTimeouts: what clients say of how long they wait is a deadline, see edge.ClientTimeout.
+	ClientTimeouts bool
+
+	Strict bool // refuse what is otherwise ignored and named in x-weir-warnings
 
 	Heartbeat        Heartbeat     // what a quiet stream sends
 	HeartbeatEvery   time.Duration // after this long without a byte

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/edge"
 	"weir/router/fleet"
 )
 
@@ -58,7 +59,7 @@ func TestFallback(t *testing.T) {
 		}
 		for i := range 2 { // models that are asked one after the other are one execution under a key
 			res, text := r.do("POST", routeChat, keyed(fmt.Sprint("key", n)), body)
-			if replayed := res.Header.Get("X-Weir-Replayed") == "true"; res.StatusCode != tc.status || replayed != (i == 1 && isFinal(tc.status)) {
+			if replayed := res.Header.Get("X-Weir-Replayed") == "true"; res.StatusCode != tc.status || replayed != (i == 1 && edge.IsFinal(tc.status)) {
 				t.Errorf("%+v under a key: %d %v %s", tc, res.StatusCode, res.Header, text)
 			}
 		}

@@ -1,10 +1,7 @@
 package openai
 
 import (
-	"context"
-	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -37,21 +34,6 @@ type Idempotency struct {
 	Claims         replay.Claims // nil: in memory
 }
 
-// What becomes of a request with an idempotency key, as Hooks.OnKey is told.
-const (
-	KeyExecuted = "executed"  // and its answer was stored
-	KeyFreed    = "freed"     // it was refused, failed for now, or was too large to keep
-	KeyReplayed = "replayed"  // it got the stored answer
-	KeyInFlight = "in_flight" // 409
-	KeyReused   = "reused"    // 422: the key stands for another body
-	KeyFailed   = "failed"    // the store of keys failed
-)
-
-// storeTimeout bounds each call of the store.
-const storeTimeout = 5 * time.Second
-
-const keyHeader = "Idempotency-Key"
-
 // once executes a request to a service, or answers with what its idempotency key
 // stands for.
 func (c *call) once(s *service, execute func() *api.Error) *api.Error {
@@ -65,22 +47,19 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	if !c.server.running.Enter() { // until the answer is stored
 		return edge.ShuttingDown()
 	}
-	x := &execution{call: c, server: c.server, request: replay.Request{
-		Tenant: c.caller.Tenant.Name, Key: key, Fingerprint: replay.Fingerprint(s.route, c.ctx.PostBody()),
-		TTL: c.server.config.Idempotency.TTL,
-	}}
+	x := &execution{Execution: c.server.keys.Execution(c.caller.Tenant.Name, key, s.route, c.ctx.PostBody()), call: c, server: c.server}
 	defer x.end()
-	if fault = x.ask(c.server.config.Idempotency.Claims.Look); x.over {
+	if fault = x.answered(x.Look()); x.Over {
 		return fault
 	}
 	c.execution = x
 	fault = execute()
 	switch {
-	case x.over:
+	case x.Over:
 	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true
-	case !x.claimed: // refused before it took its key
-		x.server.keyEnded(KeyFreed, nil)
+	case !x.Claimed: // refused before it took its key
+		x.Freed()
 	case fault != nil:
 		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: c.route.appendFault(nil, fault)})
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
@@ -95,40 +74,23 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 // request is executed. answered is set where the key was not free any more; then the
 // request must not run, and fault, if there is one, is its answer.
 func (c *call) takeKey() (fault *api.Error, answered bool) {
-	if c.execution == nil || c.execution.claimed { // by the model that was asked before
+	if c.execution == nil || c.execution.Claimed { // by the model that was asked before
 		return nil, false
 	}
-	fault = c.execution.ask(c.server.config.Idempotency.Claims.Begin)
-	return fault, c.execution.over
+	fault = c.execution.answered(c.execution.Begin())
+	return fault, c.execution.Over
 }
 
 // idempotencyKey reads the request's key; "" is none.
 func (c *call) idempotencyKey() (string, *api.Error) {
-	fields := c.ctx.Request.Header.PeekAll(keyHeader)
-	if len(fields) == 0 {
-		return "", nil
-	}
-	if c.server.config.Idempotency.TTL <= 0 {
+	if c.server.config.Idempotency.TTL <= 0 && len(c.ctx.Request.Header.Peek(edge.KeyHeader)) > 0 {
 		if c.server.config.Strict {
 			return "", badRequest("unsupported_header", "",
-				"this server keeps no idempotency keys (--idempotency-ttl 0); leave out %s", keyHeader)
+				"this server keeps no idempotency keys (--idempotency-ttl 0); leave out %s", edge.KeyHeader)
 		}
 		c.keyIgnored = true
-		return "", nil
 	}
-	if len(fields) > 1 {
-		return "", invalidIdempotencyKey(errors.New("the request has several keys; one execution has one"))
-	}
-	key, err := replay.ParseKey(string(fields[0]))
-	if err != nil {
-		return "", invalidIdempotencyKey(err)
-	}
-	return key, nil
-}
-
-func invalidIdempotencyKey(err error) *api.Error {
-	return badRequest("invalid_idempotency_key", "",
-		"%s: %v; send 1 to %d visible ASCII characters", keyHeader, err, replay.MaxKeyBytes)
+	return c.server.keys.Read(&c.ctx.Request.Header)
 }
 
 // watch is the channel that says that the client hung up: of an execution under a key
@@ -140,14 +102,10 @@ func (c *call) watch() <-chan struct{} {
 	return c.gone()
 }
 
-// execution is the one execution of a request under its key. One goroutine at a time
-// owns it.
+// execution is the execution of a generation or a pooling, which may be a stream.
 type execution struct {
+	*edge.Execution
 	call       *call
-	request    replay.Request
-	claim      replay.Claim
-	claimed    bool // claim is held, and nobody has given it up or finished it
-	over       bool // the call is answered without an execution
 	handedOver bool // to a recording
 	left       bool
 
@@ -156,90 +114,25 @@ type execution struct {
 	warnings string
 }
 
-// ask asks the store for the key, by Look or Begin, and answers where the key is not free.
-func (x *execution) ask(how func(context.Context, replay.Request) (replay.Outcome, error)) *api.Error {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	outcome, err := how(ctx, x.request)
-	if err == nil && outcome.State == replay.Free {
-		return nil
+// answered answers with what Look or Begin has found, where the key is not free.
+func (x *execution) answered(a *replay.Answer, fault *api.Error) *api.Error {
+	if a == nil {
+		return fault
 	}
-	if err == nil && outcome.State == replay.Begun {
-		x.claim, x.claimed = outcome.Claim, true
-		return nil
-	}
-	x.over = true
-	switch {
-	case err != nil:
-		x.server.keyEnded(KeyFailed, err)
-		return api.Refuse("idempotency_unavailable",
-			"the store of idempotency keys does not answer, and without it this request might run twice; retry, or leave out "+keyHeader)
-	case outcome.State == replay.InFlight:
-		x.server.keyEnded(KeyInFlight, nil)
-		return api.Refuse("idempotency_in_flight", "the request with this "+keyHeader+" is still running; retry later to get its answer")
-	case outcome.State == replay.Differs:
-		x.server.keyEnded(KeyReused, nil)
-		return api.Refuse("idempotency_key_reused",
-			"this "+keyHeader+" came with another body or to another endpoint before; send a new key with a new request")
-	}
-	return x.call.replay(outcome.Answer)
-}
-
-// replay answers with what is stored.
-func (c *call) replay(stored []byte) *api.Error {
-	a, err := replay.Decode(stored)
-	if err != nil {
-		c.server.keyEnded(KeyFailed, err)
-		return internalError("the answer that is stored for this " + keyHeader + " cannot be read; send a new key")
-	}
-	c.server.keyEnded(KeyReplayed, nil)
-	h := &c.ctx.Response.Header
-	h.Set("X-Weir-Replayed", "true")
-	h.Del(warningsHeader) // of a request that lost its key at the last moment
-	if a.Warnings != "" {
-		h.Set(warningsHeader, a.Warnings)
-	}
-	if a.Status >= statusInternal {
-		h.Set("X-Should-Retry", "false") // the same comes back each time
-	}
-	c.ctx.SetStatusCode(a.Status)
+	edge.WriteReplay(x.call.ctx, a)
 	if a.Stream {
-		c.events(io.NopCloser(strings.NewReader(string(a.Body))))
-		return nil
+		x.call.events(io.NopCloser(strings.NewReader(string(a.Body))))
 	}
-	c.ctx.SetContentType(a.ContentType)
-	c.ctx.SetBody(a.Body)
 	return nil
 }
 
-// isFinal tells the statuses of answers that are kept.
-func isFinal(status int) bool { return status < http.StatusBadRequest || status == statusInternal }
-
 // conclude ends the execution with its answer, and reports whether it is kept.
 func (x *execution) conclude(a *replay.Answer) (kept bool) {
-	if !x.claimed {
-		return false
-	}
-	if !isFinal(a.Status) || len(a.Body) > x.server.config.Idempotency.MaxAnswerBytes {
-		x.free()
-		return false
-	}
-	x.claimed = false
 	a.Warnings = x.warnings
-	if !a.Stream {
+	if x.Claimed && !a.Stream {
 		a.Warnings = string(x.call.ctx.Response.Header.Peek(warningsHeader))
 	}
-	return x.server.finish(x.claim, a)
-}
-
-// free lets the next request with the key execute.
-func (x *execution) free() {
-	if !x.claimed {
-		return
-	}
-	x.claimed = false
-	x.server.keyEnded(KeyFreed, nil)
-	x.server.abandon(x.claim)
+	return x.Conclude(a)
 }
 
 // end leaves the server's running requests, unless a recording does. A claim that is
@@ -249,36 +142,6 @@ func (x *execution) end() {
 		return
 	}
 	x.left = true
-	x.free()
+	x.Free()
 	x.server.running.Leave()
-}
-
-// finish stores an answer. The client gets it even where the store fails.
-func (s *Server) finish(claim replay.Claim, a *replay.Answer) (stored bool) {
-	form, err := a.Encode()
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-		defer cancel()
-		if err = s.config.Idempotency.Claims.Finish(ctx, claim, form); err == nil {
-			s.keyEnded(KeyExecuted, nil)
-			return true
-		}
-	}
-	s.keyEnded(KeyFailed, err)
-	s.abandon(claim)
-	return false
-}
-
-func (s *Server) abandon(claim replay.Claim) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	if err := s.config.Idempotency.Claims.Abandon(ctx, claim); err != nil {
-		s.keyEnded(KeyFailed, err)
-	}
-}
-
-func (s *Server) keyEnded(how string, err error) {
-	if h := s.config.Hooks.OnKey; h != nil {
-		h(how, err)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/api/edge"
 	"weir/api/replay"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -76,7 +77,7 @@ func TestRefusalsLeaveTheStoreOfKeysAlone(t *testing.T) {
 		time.Sleep(time.Minute)
 		k.expect("second", routeChat, chatWith(`"n":1`), 200, "", false)
 		k.expect("second", routeChat, chatWith(`"n":1`), 200, "", true)
-		if n := claims.looks.Load(); n != 9 || k.count(KeyFreed) != 5 || k.count(KeyExecuted) != 2 || k.count(KeyReplayed) != 2 {
+		if n := claims.looks.Load(); n != 9 || k.count(edge.KeyFreed) != 5 || k.count(edge.KeyExecuted) != 2 || k.count(edge.KeyReplayed) != 2 {
 			t.Errorf("%d looks, %v", n, k.ends)
 		}
 	})
@@ -124,7 +125,7 @@ func TestReservationsOfOneKey(t *testing.T) {
 					if tc.want == http.StatusOK {
 						lost = callers
 					}
-					if k.backend.executions() != 1 || statuses[tc.want].Load() != lost || k.count(KeyExecuted) != 1 || k.count(KeyFreed) != 0 {
+					if k.backend.executions() != 1 || statuses[tc.want].Load() != lost || k.count(edge.KeyExecuted) != 1 || k.count(edge.KeyFreed) != 0 {
 						t.Errorf("%d executions, %d of status %d, %v", k.backend.executions(), statuses[tc.want].Load(), tc.want, k.ends)
 					}
 					if tc.want == http.StatusOK && strings.Join(texts, "") != strings.Repeat(texts[0], callers) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/replay"
 	"weir/internal/inference"
 )
@@ -28,7 +29,7 @@ func init() {
 	}
 }
 
-func keyed(key string) string { return keyHeader + ": " + key + "\r\n" }
+func keyed(key string) string { return edge.KeyHeader + ": " + key + "\r\n" }
 
 // keyRig counts what becomes of keys.
 type keyRig struct {
@@ -43,7 +44,7 @@ func newKeyRig(t testing.TB, c Config, b *fakeBackend) *keyRig {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.ends[how]++
-		if (err != nil) != (how == KeyFailed) {
+		if (err != nil) != (how == edge.KeyFailed) {
 			t.Errorf("%s with %v", how, err)
 		}
 	}
@@ -108,7 +109,7 @@ func TestRepetitionsGetTheFirstAnswer(t *testing.T) {
 		}
 		k.expect(key, other, tc.body, http.StatusUnprocessableEntity, "idempotency_key_reused", false)
 	}
-	if k.count(KeyExecuted) != 5 || k.count(KeyReplayed) != 5 || k.count(KeyReused) != 10 {
+	if k.count(edge.KeyExecuted) != 5 || k.count(edge.KeyReplayed) != 5 || k.count(edge.KeyReused) != 10 {
 		t.Errorf("%v", k.ends)
 	}
 }
@@ -138,7 +139,7 @@ func TestServerWithoutKeysSaysSo(t *testing.T) {
 		switch {
 		case strict && (res.StatusCode != http.StatusBadRequest || !strings.Contains(text, "unsupported_header")):
 			t.Errorf("strict: %d %s", res.StatusCode, text)
-		case !strict && (res.StatusCode != statusOK || !strings.Contains(res.Header.Get("X-Weir-Warnings"), keyHeader)):
+		case !strict && (res.StatusCode != statusOK || !strings.Contains(res.Header.Get("X-Weir-Warnings"), edge.KeyHeader)):
 			t.Errorf("%d %v", res.StatusCode, res.Header)
 		}
 		k.close()
@@ -203,7 +204,7 @@ func TestWhatIsKept(t *testing.T) {
 				if !tc.kept && tc.script != nil && b.executions() != executed+1 {
 					t.Errorf("it was executed %d times", b.executions())
 				}
-				if k.count(KeyInFlight) != 0 {
+				if k.count(edge.KeyInFlight) != 0 {
 					t.Error("a key is stuck")
 				}
 			})
@@ -261,7 +262,7 @@ func TestOneOfManyIsExecuted(t *testing.T) {
 					t.Fatalf("caller %d has %s", i, texts[i])
 				}
 			}
-			if b.executions() != 1 || k.count(KeyExecuted) != 1 || k.count(KeyReplayed) != callers-1 || conflicts.Load() < callers-1 {
+			if b.executions() != 1 || k.count(edge.KeyExecuted) != 1 || k.count(edge.KeyReplayed) != callers-1 || conflicts.Load() < callers-1 {
 				t.Errorf("%d executions, %d conflicts, %v", b.executions(), conflicts.Load(), k.ends)
 			}
 		})
@@ -301,7 +302,7 @@ func TestHangUpUnderAKeyDoesNotCancel(t *testing.T) {
 				_ = tcp.SetLinger(0) // a reset, which writes notice
 			}
 			_ = conn.Close()
-			if how := waitFor(t, ends, "the end of the execution"); how != KeyExecuted {
+			if how := waitFor(t, ends, "the end of the execution"); how != edge.KeyExecuted {
 				t.Fatalf("the key is %s", how)
 			}
 			res, text := exchange(t, dial(t, addr), "POST", rawRequest("POST", routeChat, keyed("k"), tc.body))
@@ -492,7 +493,7 @@ func TestDrainOfAnExecution(t *testing.T) {
 		name  string
 		grace time.Duration
 		how   string
-	}{{"long enough", time.Minute, KeyExecuted}, {"too short", 50 * time.Millisecond, KeyFreed}} {
+	}{{"long enough", time.Minute, edge.KeyExecuted}, {"too short", 50 * time.Millisecond, edge.KeyFreed}} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &fakeBackend{script: say("Hello world the end", 100*time.Millisecond)}
@@ -565,14 +566,14 @@ func TestBugsFreeTheKey(t *testing.T) {
 	for _, body := range []string{chatWith(`"n":1`), chatWith(`"stream":true`)} {
 		panics = true
 		k.expect("k", routeChat, body, statusInternal, "internal_error", false)
-		if n := k.count(KeyFreed); n != 1 {
+		if n := k.count(edge.KeyFreed); n != 1 {
 			t.Errorf("%d keys were freed", n)
 		}
 		panics = false
 		k.expect("k", routeChat, body, statusOK, "", false)
 		k.expect("k", routeChat, body, statusOK, "", true)
 		k.ends = map[string]int{}
-		k.openai.config.Idempotency.Claims = replay.NewMemory(1 << 20)
+		k.openai.keys.Claims = replay.NewMemory(1 << 20)
 	}
 }
 
@@ -592,7 +593,7 @@ func TestDamagedStoredAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := k.expect("k", routeChat, body, statusInternal, "internal_error", false)
-	if !strings.Contains(text, "send a new key") || b.executions() != 0 || k.count(KeyFailed) != 1 {
+	if !strings.Contains(text, "send a new key") || b.executions() != 0 || k.count(edge.KeyFailed) != 1 {
 		t.Errorf("%s, %d executions, %v", text, b.executions(), k.ends)
 	}
 }

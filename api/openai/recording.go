@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/replay"
 )
 
@@ -48,7 +49,7 @@ func (r *recording) Read(p []byte) (int, error) {
 		r.conclude()
 	case err != nil:
 		r.over = true
-		r.x.free()
+		r.x.Free()
 	}
 	return n, err
 }
@@ -58,8 +59,8 @@ func (r *recording) Read(p []byte) (int, error) {
 func (r *recording) conclude() {
 	r.over = true
 	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
-	if fault := r.body.failure(); fault != nil && !isFinal(fault.Status) {
-		r.x.free()
+	if fault := r.body.failure(); fault != nil && !edge.IsFinal(fault.Status) {
+		r.x.Free()
 		return
 	}
 	r.x.conclude(a)

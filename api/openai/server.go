@@ -41,6 +41,7 @@ type Server struct {
 	reports   chan struct{}    // of usage, as many as may be read at once
 	estimates *meter.Estimates // of the lengths of answers, for quotas
 	cache     *responseCache   // nil: off
+	keys      *edge.Keys
 	ids       edge.IDs
 
 	background backgroundRuns
@@ -59,6 +60,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, callers: c.Callers, running: edge.NewRunning(), estimates: meter.NewEstimates(),
 		cache: newResponseCache(c.ResponseCache)}
+	s.keys = &edge.Keys{Claims: c.Idempotency.Claims, TTL: c.Idempotency.TTL, MaxAnswerBytes: c.Idempotency.MaxAnswerBytes, Ended: c.Hooks.OnKey}
 	if s.callers == nil {
 		var err error
 		if s.callers, err = tenant.NewAuthenticator(context.Background(), tenant.Config{StaticKeys: c.APIKeys}); err != nil {
@@ -73,6 +75,9 @@ func New(c Config) (*Server, error) {
 	s.loading.Store(&LoadProgress{})
 	return s, nil
 }
+
+// Keys are the idempotency keys of this server, which other endpoints of the process share.
+func (s *Server) Keys() *edge.Keys { return s.keys }
 
 // Takes reports whether the head of a request lets it pass.
 func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
@@ -350,7 +355,7 @@ func (c *call) generation(e *endpoint) *api.Error {
 func (c *call) question() (*object, *api.Error) {
 	o, fault := c.body()
 	if fault == nil && c.keyIgnored {
-		o.notes.add("ignored the header %s", keyHeader)
+		o.notes.add("ignored the header %s", edge.KeyHeader)
 	}
 	return o, fault
 }

@@ -112,9 +112,18 @@ func (c *call) readDeadlines(o *object, t *tenant.Tenant, fault **api.Error) ter
 	most := edge.MaxDeadline.Milliseconds()
 	first, _ := o.integer("ttft_deadline_ms", 1, most, fault)
 	done, _ := o.integer("deadline_ms", 1, most, fault)
+	toFirst, toDone := t.FirstTokenTimeout, t.TotalTimeout
+	if c.server.config.ClientTimeouts {
+		var ignored *api.Error // whoever reads the field reports it
+		if waits := edge.ClientTimeout(&c.ctx.Request.Header); o.flag("stream", false, &ignored) {
+			toFirst = edge.Sooner(toFirst, waits) // libraries wait so long for each event
+		} else {
+			toDone = edge.Sooner(toDone, waits)
+		}
+	}
 	return terms{
-		firstTokenBy: c.deadline(first, firstTokenHeaders, t.FirstTokenTimeout, fault),
-		doneBy:       c.deadline(done, doneHeaders, t.TotalTimeout, fault),
+		firstTokenBy: c.deadline(first, firstTokenHeaders, toFirst, fault),
+		doneBy:       c.deadline(done, doneHeaders, toDone, fault),
 		waitUntil:    c.after(t.QueueTimeout),
 	}
 }

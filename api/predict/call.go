@@ -43,7 +43,21 @@ func (c *call) identify() {
 	}
 }
 
-// refuse answers with an error in the form that all predict protocols share.
+// once executes a prediction, or answers it with what its idempotency key stands for. The key stands for the path and the body:
+// another version that the model's name means by now is no other request.
+func (c *call) once(execute func() *api.Error) *api.Error {
+	if c.config.Keys == nil || !c.route.infers {
+		return execute()
+	}
+	return c.config.Keys.Once(c.ctx, c.caller.Tenant.Name, string(c.ctx.Path()), errorBody, execute)
+}
+
+// errorBody is an error in the form that all predict protocols share.
+func errorBody(fault *api.Error) []byte {
+	return append(api.AppendString([]byte(`{"error":`), fault.Message), '}')
+}
+
+// refuse answers with an error.
 func (c *call) refuse(fault *api.Error) {
 	r := &c.ctx.Response
 	r.ResetBody()
@@ -56,8 +70,7 @@ func (c *call) refuse(fault *api.Error) {
 	case http.StatusMethodNotAllowed:
 		r.Header.Set("Allow", c.route.method)
 	}
-	body := api.AppendString([]byte(`{"error":`), fault.Message)
-	c.ctx.SetBody(append(body, '}'))
+	c.ctx.SetBody(errorBody(fault))
 	if h := c.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
 		r := c.refusal(string(r.Header.Peek("X-Request-Id")), c.route.pattern, fault)
 		r.Method, r.Remote, r.Reason = edge.MethodName(&c.ctx.Request.Header), c.ctx.RemoteAddr().String(), c.why
@@ -91,6 +104,9 @@ func (c *call) score() *api.Error {
 	head := &c.ctx.Request.Header
 	c.terms.class = strings.TrimSpace(string(head.Peek(classHeader)))
 	c.terms.deadline = strings.TrimSpace(string(head.Peek(deadlineHeader)))
+	if c.config.ClientTimeouts {
+		c.terms.waits = edge.ClientTimeout(head)
+	}
 	if schema := head.Peek(schemaHeader); len(schema) > 0 {
 		c.p.Schema = string(schema)
 	}

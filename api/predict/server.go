@@ -24,10 +24,12 @@ type Config struct {
 	Meter   meter.Meter                    // nil counts nothing, and no limit holds
 	Price   func(model string) quota.Price // of rows, as input tokens; nil: none
 	Ready   func() (ready bool, why string)
+	Keys    *edge.Keys // of idempotency; nil: none are read
 	Hooks   edge.Hooks
 	Version string // of the program
 
 	Insecure         bool          // other machines reach listeners that ask for no key: nobody loads or unloads models there
+	ClientTimeouts   bool          // what clients say of how long they wait is a deadline, see edge.ClientTimeout
 	Strict           bool          // refuse what is otherwise ignored and named in x-weir-warnings
 	DrainRetries     bool          // clients refused while the server drains should try again
 	CompressMinBytes int           // smaller responses go as they are
@@ -109,7 +111,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	c.identify()
 	var fault *api.Error
 	if c.caller, fault, c.why = s.admitHead(&rt, head, api.Peer(ctx), false); fault == nil {
-		fault = rt.serve(c)
+		fault = c.once(func() *api.Error { return rt.serve(c) })
 	}
 	if fault != nil {
 		fault.NoRetry = fault.NoRetry || s.running.IsDraining() && !s.config.DrainRetries

@@ -29,7 +29,8 @@ type terms struct {
 	priority  int64 // Triton's: 1 is the highest, 0 the server's default
 	timeoutUs int64 // Triton's; 0 is none
 	class     string
-	deadline  string // milliseconds
+	deadline  string        // milliseconds
+	waits     time.Duration // the client, by what its library says; 0: unknown
 }
 
 // apply reads the terms into the prediction, within the tenant's bounds.
@@ -53,6 +54,7 @@ func (t *terms) apply(j *job) *api.Error {
 	}
 	j.p.Class = max(class, who.HighestClass)
 	most := edge.Sooner(who.TotalTimeout, time.Duration(min(t.timeoutUs, edge.MaxDeadline.Microseconds()))*time.Microsecond)
+	most = edge.Sooner(most, t.waits)
 	if t.deadline != "" {
 		d, ok := edge.ParseMilliseconds(t.deadline)
 		if !ok {

@@ -316,6 +316,13 @@ func TestTenants(t *testing.T) {
 		}
 	}
 	r.want(200, `{"models":["seen"]}`+"\n", "GET", "/v2/models", "")
+	r.models.absent = map[string]bool{"echo": true, "seen": true}
+	if res, body := r.do("GET", "/v2/models/seen", ""); res.StatusCode != 503 {
+		t.Errorf("its own model, unloaded: %d %s", res.StatusCode, body)
+	}
+	if res, body := r.do("GET", "/v2/models/echo", ""); res.StatusCode != 404 || strings.Contains(body, "loaded") {
+		t.Errorf("a model of others, unloaded: %d %s", res.StatusCode, body)
+	}
 }
 
 func TestCallersAndScopes(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -13,19 +14,21 @@ import (
 type Answer struct {
 	Status      int
 	ContentType string
-	Warnings    string // x-weir-warnings; "" is none
-	Stream      bool   // Body is the bytes of an event stream
+	Warnings    string   // x-weir-warnings; "" is none
+	Stream      bool     // Body is the bytes of an event stream
+	Headers     []string // further header fields, "Name: value"
 	Body        []byte
 }
 
 // The stored form: one byte that names the form, the status (2 bytes, little-endian),
-// a byte of flags, content type and warnings, each after its length (2 bytes), then
-// the body, compressed where the flag says so.
+// a byte of flags, content type, warnings and, where the flag says so, further header fields by lines, each after its
+// length (2 bytes), then the body, compressed where the flag says so.
 const (
 	formOne = 1
 
 	flagStream     = 1 << 0
 	flagCompressed = 1 << 1
+	flagHeaders    = 1 << 2
 
 	headBytes = 4
 )
@@ -39,9 +42,10 @@ var errStored = errors.New("the stored answer is damaged")
 // Encode returns the stored form.
 func (a *Answer) Encode() ([]byte, error) {
 	const most = 1<<16 - 1
-	if a.Status < 100 || a.Status > 999 || len(a.ContentType) > most || len(a.Warnings) > most {
+	headers := strings.Join(a.Headers, "\n")
+	if a.Status < 100 || a.Status > 999 || len(a.ContentType) > most || len(a.Warnings) > most || len(headers) > most {
 		return nil, fmt.Errorf("an answer with status %d and %d bytes of header is not kept", a.Status,
-			len(a.ContentType)+len(a.Warnings))
+			len(a.ContentType)+len(a.Warnings)+len(headers))
 	}
 	var flags byte
 	if a.Stream {
@@ -53,12 +57,18 @@ func (a *Answer) Encode() ([]byte, error) {
 			body, flags = small, flags|flagCompressed
 		}
 	}
-	dst := make([]byte, 0, headBytes+4+len(a.ContentType)+len(a.Warnings)+len(body))
+	if headers != "" {
+		flags |= flagHeaders
+	}
+	dst := make([]byte, 0, headBytes+6+len(a.ContentType)+len(a.Warnings)+len(headers)+len(body))
 	dst = append(dst, formOne)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(a.Status)) //nolint:gosec // checked above
 	dst = append(dst, flags)
 	dst = appendText(dst, a.ContentType)
 	dst = appendText(dst, a.Warnings)
+	if headers != "" {
+		dst = appendText(dst, headers)
+	}
 	return append(dst, body...), nil
 }
 
@@ -68,7 +78,7 @@ func appendText(dst []byte, text string) []byte {
 
 // Decode reads the stored form. The body has at most MaxAnswerBytes.
 func Decode(stored []byte) (*Answer, error) {
-	if len(stored) < headBytes || stored[0] != formOne || stored[3]&^(flagStream|flagCompressed) != 0 {
+	if len(stored) < headBytes || stored[0] != formOne || stored[3]&^(flagStream|flagCompressed|flagHeaders) != 0 {
 		return nil, errStored
 	}
 	a := &Answer{Status: int(binary.LittleEndian.Uint16(stored[1:])), Stream: stored[3]&flagStream != 0}
@@ -78,6 +88,13 @@ func Decode(stored []byte) (*Answer, error) {
 	a.Warnings, rest, okWarnings = takeText(rest)
 	if !okType || !okWarnings || a.Status < 100 || a.Status > 999 {
 		return nil, errStored
+	}
+	if stored[3]&flagHeaders != 0 {
+		headers, after, ok := takeText(rest)
+		if !ok || headers == "" {
+			return nil, errStored
+		}
+		a.Headers, rest = strings.Split(headers, "\n"), after
 	}
 	a.Body = rest
 	if stored[3]&flagCompressed != 0 {

@@ -15,8 +15,11 @@ type Config struct {
 	StaticKeys []string   // each a tenant of its own, with the scopes of inference and metrics
 	Pepper     Pepper     // of the keys in Keys
 	Keys       Keys       // nil: none
-	Tokens     *Tokens    // nil: none are taken
-	Peers      *Peers     // who may say in whose name they ask; nil: nobody
+	// LateKeys is asked now and then for a store that was made after the start, where Keys is nil;
+	// nil keys are none yet. LateKeys nil: there will be none.
+	LateKeys func(ctx context.Context) (Keys, Pepper, error)
+	Tokens   *Tokens // nil: none are taken
+	Peers    *Peers  // who may say in whose name they ask; nil: nobody
 
 	// Failed hears of a store that does not answer. It must not block.
 	Failed func(error)
@@ -25,8 +28,10 @@ type Config struct {
 // Authenticator says who calls. All methods may be called at the same time.
 type Authenticator struct {
 	sources atomic.Pointer[sources]
-	keyring *keyring // nil: no store
-	peers   *Peers   // nil: nobody is believed
+	keyring atomic.Pointer[keyring] // nil: no store
+	late    func(ctx context.Context) (Keys, Pepper, error)
+	failed  func(error)
+	peers   *Peers // nil: nobody is believed
 	issued  atomic.Bool
 }
 
@@ -39,16 +44,17 @@ type sources struct {
 
 // NewAuthenticator asks the store whether it holds keys.
 func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
-	a := &Authenticator{peers: c.Peers}
+	a := &Authenticator{peers: c.Peers, late: c.LateKeys}
 	if c.Directory == nil {
 		c.Directory = &Directory{rest: New(Rest), empty: true, open: true}
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
+	a.failed = c.Failed
 	a.Replace(c.Directory, c.StaticKeys, c.Tokens)
 	if c.Keys != nil {
-		a.keyring = newKeyring(c.Pepper, c.Keys, c.Failed)
+		a.keyring.Store(newKeyring(c.Pepper, c.Keys, c.Failed))
 		if err := a.lookForKeys(ctx); err != nil {
 			return nil, err
 		}
@@ -59,7 +65,7 @@ func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
 // lookForKeys notes whether the store has a key, live or not: a server that has
 // issued keys asks for one, also when all of them have ended.
 func (a *Authenticator) lookForKeys(ctx context.Context) error {
-	keys, err := a.keyring.store.List(ctx, "")
+	keys, err := a.keyring.Load().store.List(ctx, "")
 	if err == nil && len(keys) > 0 {
 		a.issued.Store(true)
 	}
@@ -74,7 +80,7 @@ const (
 // Run notes the use of keys, and sees the first key that another process issues,
 // until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) {
-	if a.keyring == nil {
+	if a.keyring.Load() == nil && a.late == nil {
 		return
 	}
 	look, flush := time.NewTicker(lookEvery), time.NewTicker(flushEvery)
@@ -84,18 +90,43 @@ func (a *Authenticator) Run(ctx context.Context) {
 		select {
 		case <-look.C:
 			if !a.issued.Load() {
-				a.bounded(ctx, func(ctx context.Context) {
-					if err := a.lookForKeys(ctx); err != nil && ctx.Err() == nil {
-						a.keyring.failed(err)
-					}
-				})
+				a.bounded(ctx, a.look)
 			}
 		case <-flush.C:
-			a.bounded(ctx, a.keyring.flush)
+			a.bounded(ctx, a.flush)
 		case <-ctx.Done():
-			a.bounded(context.WithoutCancel(ctx), a.keyring.flush)
+			a.bounded(context.WithoutCancel(ctx), a.flush)
 			return
 		}
+	}
+}
+
+// look sees a store that has been made, and the first key of it.
+func (a *Authenticator) look(ctx context.Context) {
+	err := a.findKeys(ctx)
+	if err == nil && a.keyring.Load() != nil {
+		err = a.lookForKeys(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.failed(err)
+	}
+}
+
+// findKeys takes a late store, if there is one by now.
+func (a *Authenticator) findKeys(ctx context.Context) error {
+	if a.keyring.Load() != nil {
+		return nil
+	}
+	keys, pepper, err := a.late(ctx)
+	if err == nil && keys != nil {
+		a.keyring.Store(newKeyring(pepper, keys, a.failed))
+	}
+	return err
+}
+
+func (a *Authenticator) flush(ctx context.Context) {
+	if r := a.keyring.Load(); r != nil {
+		r.flush(ctx)
 	}
 }
 
@@ -117,8 +148,8 @@ func (a *Authenticator) Directory() *Directory { return a.sources.Load().directo
 // Forget makes a key's next request ask the store, at once rather than within
 // seconds.
 func (a *Authenticator) Forget(keyID string) {
-	if a.keyring != nil {
-		a.keyring.forget(keyID)
+	if r := a.keyring.Load(); r != nil {
+		r.forget(keyID)
 	}
 }
 
@@ -196,7 +227,7 @@ func (a *Authenticator) bySecret(s *sources, secret string, now time.Time) (Call
 		return Caller{Tenant: s.directory.Unlisted(name), Scope: ScopeInference | ScopeMetrics}, nil
 	}
 	switch {
-	case a.keyring != nil && strings.HasPrefix(secret, KeyPrefix):
+	case a.keyring.Load() != nil && strings.HasPrefix(secret, KeyPrefix):
 		return a.byKey(s.directory, secret, now)
 	case s.tokens != nil && looksLikeToken(secret):
 		return s.tokens.identify(s.directory, secret, now)
@@ -205,7 +236,7 @@ func (a *Authenticator) bySecret(s *sources, secret string, now time.Time) (Call
 }
 
 func (a *Authenticator) byKey(d *Directory, text string, now time.Time) (Caller, error) {
-	key, err := a.keyring.verify(text, now)
+	key, err := a.keyring.Load().verify(text, now)
 	if err != nil {
 		return Caller{}, err
 	}

@@ -100,6 +100,32 @@ func issue(t testing.TB, p Pepper, m *memory, tenant string, change func(*Key)) 
 	return k
 }
 
+// Keys of a store that is made after the start are good once it is there, and are asked for once it has one.
+func TestLateKeys(t *testing.T) {
+	pepper, m := testPepper(t, 'a'), &memory{}
+	var there bool
+	a := newTestAuthenticator(t, Config{LateKeys: func(context.Context) (Keys, Pepper, error) {
+		if !there {
+			return nil, Pepper{}, nil
+		}
+		return m, pepper, nil
+	}})
+	a.look(t.Context())
+	if !a.Open() {
+		t.Fatal("without a store callers are asked who they are")
+	}
+	there = true
+	a.look(t.Context())
+	if !a.Open() {
+		t.Error("a store without keys closes the server")
+	}
+	issued := issue(t, pepper, m, "acme", nil)
+	a.look(t.Context())
+	if c, err := a.Identify(Proof{Secret: issued.Text}, time.Now()); a.Open() || err != nil || c.Tenant.Name != "acme" {
+		t.Errorf("open %v, %v %v", a.Open(), c, err)
+	}
+}
+
 func newTestAuthenticator(t testing.TB, c Config) *Authenticator {
 	t.Helper()
 	a, err := NewAuthenticator(t.Context(), c)
@@ -153,8 +179,8 @@ func TestFloodOfInventedKeysAsksNobody(t *testing.T) {
 	for range 2000 {
 		deniedFor(t, a, Proof{Secret: forger.Issue().Text}, noon, deniedUnknown)
 	}
-	if m.asked() != 0 || a.keyring.known.Len() != 0 {
-		t.Errorf("%d questions, %d keys remembered", m.asked(), a.keyring.known.Len())
+	if m.asked() != 0 || a.keyring.Load().known.Len() != 0 {
+		t.Errorf("%d questions, %d keys remembered", m.asked(), a.keyring.Load().known.Len())
 	}
 }
 

@@ -19,6 +19,8 @@ type Issuer struct {
 	// TenantClaim is the claim whose value is the name of the caller's tenant, where
 	// no tenant's own claims say so. "": those alone count.
 	TenantClaim string
+	// Tenants are the names that TenantClaim may have; empty: any tenant's.
+	Tenants []string
 	// ScopeClaim is the claim that lists scopes, as a list or as words with spaces
 	// between: weir:inference, weir:admin, weir:metrics. A token without any of them,
 	// and every token where ScopeClaim is "", has the scope of inference.
@@ -49,6 +51,14 @@ func (i *Issuer) Validate() error {
 	}
 	if len(i.Algorithms) == 0 {
 		errs = append(errs, fmt.Errorf("algorithms is empty; it takes some of %s", strings.Join(Algorithms, ", ")))
+	}
+	for _, name := range i.Tenants {
+		if !IsName(name) {
+			errs = append(errs, fmt.Errorf("tenants has %.80q; a tenant's name is %s", name, NameForm))
+		}
+	}
+	if len(i.Tenants) > 0 && i.TenantClaim == "" {
+		errs = append(errs, errors.New("tenants bounds what tenant_claim may name, and there is no tenant_claim"))
 	}
 	for _, a := range i.Algorithms {
 		if !slices.Contains(Algorithms, a) {
@@ -81,6 +91,12 @@ func isLoopback(host string) bool {
 func ValidateIssuers(issuers []Issuer, d *Directory) error {
 	var errs []error
 	names, urls := make(map[string]bool), make(map[string]bool)
+	naming := 0 // issuers whose tokens name tenants
+	for n := range issuers {
+		if issuers[n].TenantClaim != "" {
+			naming++
+		}
+	}
 	for n := range issuers {
 		i := &issuers[n]
 		err := i.Validate()
@@ -90,6 +106,8 @@ func ValidateIssuers(issuers []Issuer, d *Directory) error {
 			err = fmt.Errorf("there are two issuers called %q; keep one", i.Name)
 		case urls[i.URL]:
 			err = fmt.Errorf("url is %q, which another issuer has; keep one", i.URL)
+		case naming > 1 && i.TenantClaim != "" && len(i.Tenants) == 0:
+			err = fmt.Errorf("its tenant_claim may name the tenants of %d issuers; list those that it may name in tenants", naming)
 		}
 		names[i.Name], urls[i.URL] = true, true
 		if err != nil {

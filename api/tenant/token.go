@@ -169,6 +169,9 @@ func (i *issuer) tenant(d *Directory, claims map[string]any) (*Tenant, error) {
 		return found, nil
 	}
 	if name, ok := claims[i.config.TenantClaim].(string); ok && i.config.TenantClaim != "" {
+		if allowed := i.config.Tenants; len(allowed) > 0 && !slices.Contains(allowed, name) {
+			return nil, &Denied{fmt.Sprintf("issuer %q may not name the tenant %.80q", i.config.Name, name)}
+		}
 		if t, ok := d.Find(name); ok && !strings.HasPrefix(name, staticPrefix) {
 			return t, nil
 		}

@@ -163,6 +163,29 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
+// An issuer whose tenants are listed speaks for no other, and several issuers that name tenants need such lists.
+func TestIssuersNameTheirOwnTenants(t *testing.T) {
+	i := newTestIssuer(t)
+	rs := i.add(t, "r1", rsaKey(), jose.RS256)
+	a := tokensOf(t, i, func(c *Issuer) { c.TenantClaim, c.Tenants = "org", []string{"beta"} }, named("acme", nil), named("beta", nil))
+	if c, err := a.Identify(Proof{Secret: i.token(t, rs, map[string]any{"org": "beta"})}, time.Now()); err != nil || c.Tenant.Name != "beta" {
+		t.Errorf("its own tenant: %v %v", c, err)
+	}
+	if _, err := a.Identify(Proof{Secret: i.token(t, rs, map[string]any{"org": "acme"})}, time.Now()); err == nil || !strings.Contains(Reason(err), `may not name the tenant "acme"`) {
+		t.Errorf("another tenant: %v", err)
+	}
+	one, two := NewIssuer("one"), NewIssuer("two")
+	one.URL, two.URL, one.Audiences, two.Audiences = "https://one.example", "https://two.example", []string{"weir"}, []string{"weir"}
+	one.TenantClaim, two.TenantClaim, one.Tenants = "org", "org", []string{"acme"}
+	if err := ValidateIssuers([]Issuer{one, two}, &Directory{}); err == nil || !strings.Contains(err.Error(), `"two"`) || strings.Contains(err.Error(), `"one"`) {
+		t.Errorf("an issuer without a list beside another: %v", err)
+	}
+	two.TenantClaim = ""
+	if err := ValidateIssuers([]Issuer{one, two}, &Directory{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // Each of these would be a way in.
 func TestForgedAndForeignTokensAreDenied(t *testing.T) {
 	i := newTestIssuer(t)

@@ -10,6 +10,7 @@ import (
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/store"
 )
 
 // callers says who calls, and keeps what that needs up to date.
@@ -24,6 +25,8 @@ type callers struct {
 	begin func(run func(context.Context)) (end context.CancelFunc)
 	end   context.CancelFunc // of all, which waits for it
 	leave context.CancelFunc // ends the fetching of the issuers' keys
+
+	late *store.Store // of keys, made after the start; nil: none. Owned by the authenticator's Run, until end has returned
 }
 
 // newCallers reads tenants and issuers of the configuration, and looks into the
@@ -46,6 +49,8 @@ func (s *server) newCallers() (*callers, error) {
 			return nil, err
 		}
 		what.Keys = s.store
+	} else {
+		what.LateKeys = func(ctx context.Context) (tenant.Keys, tenant.Pepper, error) { return c.lateKeys(ctx, s) }
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
@@ -54,7 +59,29 @@ func (s *server) newCallers() (*callers, error) {
 	}
 	c.begin(c.authenticator.Run)
 	c.replace(directory, s.config)
+	if len(s.config.Tenants) > 0 && c.authenticator.Open() {
+		s.log.Warn("tenants are configured, and nothing says who calls: every caller is let in, without a tenant and without limits. " +
+			"weir keys create TENANT makes a key, and from then on callers need one")
+	}
 	return c, nil
+}
+
+// lateKeys are those of a store that somebody has made since the start, with 'weir keys create' above all: from then on
+// callers need a key. Everything else that a store is for begins with the next start.
+func (c *callers) lateKeys(ctx context.Context, s *server) (tenant.Keys, tenant.Pepper, error) {
+	exists, err := storeExists(s.config.Store)
+	if err != nil || !exists {
+		return nil, tenant.Pepper{}, err
+	}
+	pepper, err := pepperOf(s.config.Store)
+	if err != nil {
+		return nil, tenant.Pepper{}, err
+	}
+	if c.late, err = openStore(ctx, s.config.Store, store.Options{}); err != nil {
+		return nil, tenant.Pepper{}, err
+	}
+	s.log.Warn("there is a store by now: its keys are good, and are asked for once it has one; usage, responses and the audit log are kept in it after a restart")
+	return c.late, pepper, nil
 }
 
 // newTenants is the live part of who calls: tenants, keys of --api-key and issuers. What a
@@ -103,7 +130,12 @@ func (s *server) fetched(issuer string, err error) {
 }
 
 // stop writes what is left to write.
-func (c *callers) stop() { c.end() }
+func (c *callers) stop() {
+	c.end()
+	if c.late != nil {
+		_ = closeStore(c.late) // the keys' last use is written, or is lost, as the log says
+	}
+}
 
 // background starts goroutines that one call ends and waits for.
 func background() (begin func(run func(context.Context)) context.CancelFunc, end context.CancelFunc) {

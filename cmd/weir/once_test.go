@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/configs"
+)
+
+// underKey posts a body with an idempotency key.
+func (s *started) underKey(path, key, body string) (res *http.Response, text string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.api+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	if res, err = http.DefaultClient.Do(r); err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	bytes, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res, string(bytes)
+}
+
+// A prediction under an idempotency key is computed once, and answered again with the same bytes.
+func TestPredictionsAreExecutedOnce(t *testing.T) {
+	s := start(t, nil)
+	for path, body := range map[string]string{
+		"/v1/models/weir-iris:predict": `{"instances": [[5.1, 3.5, 1.4, 0.2]]}`,
+		"/v2/models/weir-iris/infer": `{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 4], "data": [5.1, 3.5, 1.4, 0.2]}],
+			"outputs": [{"name": "output", "parameters": {"binary_data": true}}]}`,
+	} {
+		first, text := s.underKey(path, path, body)
+		again, replayed := s.underKey(path, path, body)
+		if first.StatusCode != 200 || first.Header.Get("X-Weir-Replayed") != "" {
+			t.Fatalf("%s: %d %s", path, first.StatusCode, text)
+		}
+		if again.StatusCode != 200 || again.Header.Get("X-Weir-Replayed") != "true" || replayed != text {
+			t.Errorf("%s again: %d %q, first %q", path, again.StatusCode, replayed, text)
+		}
+		for _, name := range []string{"Content-Type", "Inference-Header-Content-Length", "X-Weir-Version"} {
+			if first.Header.Get(name) != again.Header.Get(name) {
+				t.Errorf("%s: %s is %q, and was %q", path, name, again.Header.Get(name), first.Header.Get(name))
+			}
+		}
+		other, text := s.underKey(path, path, strings.Replace(body, "5.1", "6.1", 1))
+		if other.StatusCode != http.StatusUnprocessableEntity || !strings.HasPrefix(text, `{"error":"`) {
+			t.Errorf("%s with another body: %d %s", path, other.StatusCode, text)
+		}
+	}
+	wrong, _ := s.underKey("/v1/models/weir-iris:predict", "free", `{"instances": [[1, 2]]}`)
+	right, text := s.underKey("/v1/models/weir-iris:predict", "free", `{"instances": [[5.1, 3.5, 1.4, 0.2]]}`)
+	if wrong.StatusCode != 400 || right.StatusCode != 200 || right.Header.Get("X-Weir-Replayed") != "" {
+		t.Errorf("a refusal takes its key: %d, then %d %s", wrong.StatusCode, right.StatusCode, text)
+	}
+	_, scrape := s.get(s.metrics + "/metrics")
+	if want := `weir_predict_requests_total{model_name="weir-iris",outcome="complete",version="1"} 3`; !strings.Contains(scrape, want) {
+		t.Errorf("the scrape lacks %s", want)
+	}
+}
+
+// A batch under an idempotency key is made once.
+func TestBatchesAreMadeOnce(t *testing.T) {
+	s := start(t, func(c *configs.Config) {
+		c.Store.URL = "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
+	})
+	status, file := s.upload("", chatLines(1, 1), "purpose", "batch")
+	if status != 200 {
+		t.Fatalf("%d %v", status, file)
+	}
+	order := fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file["id"])
+	_, first := s.underKey("/v1/batches", "order-1", order)
+	res, again := s.underKey("/v1/batches", "order-1", order)
+	if res.StatusCode != 200 || res.Header.Get("X-Weir-Replayed") != "true" || first != again || !strings.Contains(first, `"object":"batch"`) {
+		t.Errorf("%d %s\nfirst %s", res.StatusCode, again, first)
+	}
+	if _, list := s.get(s.api + "/v1/batches"); strings.Count(list, `"object":"batch"`) != 1 {
+		t.Errorf("the batches are %s", list)
+	}
+}
