@@ -92,6 +92,7 @@ var Refusals = map[string]Refusal{
 	"kv_cache_exhausted":      {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"kv_events_unavailable":   {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"model_loading":           {http.StatusServiceUnavailable, TypeUnavailable, 2 * time.Second},
+	"tenant_not_found":        {http.StatusNotFound, TypeInvalidRequest, 0},
 	"tenant_not_forgotten":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"deployment_not_changed":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"model_not_changed":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"weir/api"
@@ -16,8 +17,11 @@ type Forgotten struct {
 	Blocks  int   `json:"freed_blocks"` // of the prefix cache, which is emptied for all
 }
 
+// ErrNoTenant is the error of a name that no tenant has, and of which nothing was kept.
+var ErrNoTenant = errors.New("there is no such tenant")
+
 // ForgetFunc deletes what a tenant's clients asked and were answered. by says who
-// asked.
+// asked. The error may wrap ErrNoTenant.
 type ForgetFunc func(ctx context.Context, tenant, by string) (Forgotten, error)
 
 const forgetPath = "/admin/tenants/{name}/forget"
@@ -29,6 +33,10 @@ func (c Config) forget(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done, err := c.Forget(r.Context(), name, by(r))
+	if errors.Is(err, ErrNoTenant) {
+		refuse(w, api.Refuse("tenant_not_found", err.Error()))
+		return
+	}
 	if err != nil {
 		refuse(w, api.Refuse("tenant_not_forgotten", "delete what the tenant asked and was answered: "+err.Error()))
 		return

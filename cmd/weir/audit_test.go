@@ -169,7 +169,7 @@ func TestChangesOfAServerAreAudited(t *testing.T) {
 	s := startFrom(t, from, func(c *configs.Config) { c.Store.URL = url })
 	const secret = "a-key-that-nobody-may-see"
 	from.change(func(c *configs.Config) { c.Log.Level, c.API.APIKeys = "warn", []string{secret} }, nil)
-	for path, want := range map[string]int{"/admin/reload": 200, "/admin/tenants/acme/forget": 200, "/admin/tenants/a%20b/forget": 400} {
+	for path, want := range map[string]int{"/admin/reload": 200, "/admin/tenants/acme/forget": 404, "/admin/tenants/a%20b/forget": 400} {
 		if got := s.do(http.MethodPost, path, key); got != want {
 			t.Errorf("%s: %d", path, got)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -43,11 +44,12 @@ func newReloader(s *server, read readConfig, parts ...livePart) *reloader {
 }
 
 // reload reads the configuration, applies it and reports what changed, to the log
-// and metrics too. why says who asked. The error is that of the configuration.
-func (r *reloader) reload(ctx context.Context, why string) (admin.Reloaded, error) {
+// and metrics too. why says who asked. The error is that of the configuration. What drops all
+// tenants is an error but with dropTenants.
+func (r *reloader) reload(ctx context.Context, why string, dropTenants bool) (admin.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	report, err := r.apply(ctx, why)
+	report, err := r.apply(ctx, why, dropTenants)
 	r.s.metrics.ObserveReload(err == nil, time.Now())
 	if err != nil {
 		r.s.log.Error("the configuration was not reloaded; the last good one stays in force", zap.String("by", why), zap.Error(err))
@@ -61,10 +63,14 @@ func (r *reloader) reload(ctx context.Context, why string) (admin.Reloaded, erro
 	return report, nil
 }
 
-func (r *reloader) apply(ctx context.Context, why string) (report admin.Reloaded, err error) {
+func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (report admin.Reloaded, err error) {
 	next, warnings, err := r.read()
 	if err != nil {
 		return report, err
+	}
+	if n := len(r.running.Tenants); n > 0 && len(next.Tenants) == 0 && !dropTenants {
+		return report, fmt.Errorf("the configuration has no tenants any more, and the one in force limits %d of them; a file that was cut off looks like that, too. "+
+			"If it is meant: POST /admin/reload?drop_tenants=true, or restart", n)
 	}
 	commits := make([]func(), len(r.parts))
 	var errs []error
@@ -117,7 +123,7 @@ func (r *reloader) onHangup(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-hangup:
-				_, _ = r.reload(ctx, "SIGHUP") // the log has the error
+				_, _ = r.reload(ctx, "SIGHUP", false) // the log has the error
 			}
 		}
 	}()

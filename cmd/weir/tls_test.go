@@ -249,7 +249,7 @@ func TestReloadOfCertificates(t *testing.T) {
 	if status, body := reload(t, s); status != 200 || !strings.Contains(body, "server.tls_certificate") || served() != "third" {
 		t.Errorf("other files: %d %s; served is %s", status, body, served())
 	}
-	from.change(func(c *configs.Config) { c.Server.TLS, c.Tenants = api.TLSFiles{}, nil }, nil)
+	from.change(func(c *configs.Config) { c.Server.TLS, c.Tenants = api.TLSFiles{}, []tenant.Tenant{tenant.New("acme")} }, nil)
 	if status, body := reload(t, s); status != 200 || !strings.Contains(body, "need a restart") || served() != "third" {
 		t.Errorf("without TLS: %d %s; served is %s", status, body, served())
 	}

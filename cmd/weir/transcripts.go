@@ -72,11 +72,37 @@ func transcribed(r *transcript.Recorder, h edge.Hooks) edge.Hooks {
 }
 
 // forget deletes what clients of a tenant asked and were answered, here and in the
-// store. What they used is kept. by says who asked.
+// store. What they used is kept. by says who asked. A name that no tenant has is looked for all the same, since
+// what was kept of a tenant outlives its entry in the configuration; where nothing was, it is an error.
 func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten, err error) {
-	if err := s.audit(ctx, by, actionTenantForget, name, nil); err != nil {
+	known, err := s.knowsTenant(ctx, name)
+	if err != nil {
 		return f, err
 	}
+	if err := s.audit(ctx, by, actionTenantForget, name, details{"known": known}); err != nil {
+		return f, err
+	}
+	f, err = s.forgetAll(ctx, name)
+	switch {
+	case err != nil:
+		return f, err
+	case !known && f.Prompts+f.Answers+f.Files == 0:
+		return f, fmt.Errorf("%w: %q is not configured, has no keys, and nothing was kept of it", admin.ErrNoTenant, name)
+	}
+	s.log.Info("what a tenant asked and was answered is deleted", zap.String("tenant", name), zap.String("by", by))
+	return f, nil
+}
+
+// knowsTenant reports whether the configuration lists a tenant, or the store has a key of it.
+func (s *server) knowsTenant(ctx context.Context, name string) (bool, error) {
+	if s.callers.authenticator.Directory().Lists(name) || s.store == nil {
+		return s.callers.authenticator.Directory().Lists(name), nil
+	}
+	keys, err := s.store.List(ctx, name)
+	return len(keys) > 0, err
+}
+
+func (s *server) forgetAll(ctx context.Context, name string) (f admin.Forgotten, err error) {
 	if s.store != nil {
 		if err := s.store.ForgetKeys(ctx, name); err != nil { // first: from here on nothing can be read
 			return f, err
@@ -97,11 +123,8 @@ func (s *server) forget(ctx context.Context, name, by string) (f admin.Forgotten
 		return f, err
 	}
 	f.Answers += int64(s.edge.Forget(name))
-	if f.Blocks, err = s.emptyCaches(ctx); err != nil { // cached blocks are computed from prompts
-		return f, err
-	}
-	s.log.Info("what a tenant asked and was answered is deleted", zap.String("tenant", name), zap.String("by", by))
-	return f, nil
+	f.Blocks, err = s.emptyCaches(ctx) // cached blocks are computed from prompts
+	return f, err
 }
 
 func newTenants() *cobra.Command {

@@ -196,7 +196,7 @@ func (d *Door) reach(now int64, it *Item, own uint64) error {
 			continue
 		}
 		return &inference.LimitError{
-			Err: inference.ErrDeadlineUnreachable, What: by.what, Need: int(takes.Milliseconds()), Limit: int(max(left, 0).Milliseconds()),
+			Err: inference.ErrDeadlineUnreachable, What: by.what, Need: int((takes + time.Millisecond - 1).Milliseconds()), Limit: int(max(left, 0).Milliseconds()),
 			Remedy: "allow more time, or try again later", RetryAfter: min(wait, takes-left),
 		}
 	}

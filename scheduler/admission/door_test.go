@@ -152,6 +152,17 @@ func TestDoorRefusesWhatCannotBeInTime(t *testing.T) {
 	}
 }
 
+// A refusal never says that a request needs 0 ms of the 0 ms that it has.
+func TestDoorRoundsWhatIsNeededUp(t *testing.T) {
+	d := NewDoor(Bounds{MaxRequests: 10})
+	it := work("a")
+	it.FirstToken, it.FirstTokenBy = 300*time.Microsecond, 1000
+	var limit *inference.LimitError
+	if err := d.Enter(0, []Item{it}); !errors.As(err, &limit) || limit.Need != 1 || limit.Limit != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
 // Idle tenants do not fill the memory.
 func TestDoorForgetsIdleTenants(t *testing.T) {
 	d := NewDoor(Bounds{MaxRequests: 10})
