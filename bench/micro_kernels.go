@@ -186,7 +186,7 @@ func (m *micro) store(kv *attend.KV, blocks []kvcache.BlockID, length int) {
 		places := make([]attend.Place, min(chunk, length-from))
 		for i := range places {
 			at := from + i
-			places[i] = attend.Place{Block: blocks[at/microBlock], Token: at % microBlock}
+			places[i] = attend.Place{Block: blocks[at/microBlock], Token: at % microBlock, Position: at}
 		}
 		for l := range kv.Layers {
 			m.cpu.StoreKV(kv, l, x, x, places)

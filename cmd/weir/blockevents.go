@@ -22,7 +22,7 @@ func (s *server) blockEvents(ctx context.Context, name string, epoch, after uint
 	}
 	info := r.engine.Info()
 	e := &router.BlockEvents{
-		Model: r.entry.ID, Version: r.entry.Version, Digest: info.Digest, KVType: info.KVType, BlockTokens: info.BlockTokens,
+		Model: r.entry.ID, Version: r.entry.Version, Digest: info.Digest, KVType: info.KVLayout, BlockTokens: info.BlockTokens,
 		Epoch: found.Epoch, First: found.First, Events: make([]router.BlockEvent, len(found.Events)),
 	}
 	for i, event := range found.Events {

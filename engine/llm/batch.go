@@ -53,7 +53,7 @@ func (b *batch) add(tokens []int32, start int, blocks []kvcache.BlockID, blockTo
 	for i := range tokens {
 		pos := start + i
 		b.pos = append(b.pos, pos)
-		b.places = append(b.places, attend.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens})
+		b.places = append(b.places, attend.Place{Block: blocks[pos/blockTokens], Token: pos % blockTokens, Position: pos})
 	}
 	b.spans = append(b.spans, attend.Span{Row: row, Count: len(tokens), Start: start, Blocks: blocks})
 	return row

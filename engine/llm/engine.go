@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -111,6 +112,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		return err
 	}
 	e.cpu = e.opts.compute()
+	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if e.opts.CheckTensors {
 		if err := e.model.check(e.cpu); err != nil {
 			return err
@@ -121,7 +123,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	}
 	e.cache = kvcache.Config{
 		Blocks: b.shape.Blocks, BlockTokens: b.shape.BlockTokens,
-		ModelDigest: e.info.Digest, KVType: e.info.KVType, Secret: e.opts.Secret, FloorPercent: cacheFloor,
+		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Secret: e.opts.Secret, FloorPercent: cacheFloor,
 		Events: e.opts.BlockEvents,
 	}
 	if e.opts.BlockEvents {
@@ -379,8 +381,8 @@ func (e *Engine) setClosing(abort bool) {
 	e.mu.Unlock()
 }
 
-// Fingerprint is short and changes with the model's content or cache type.
+// Fingerprint is short and changes with the model's content or how keys and values are stored.
 func (i Info) Fingerprint() string {
-	sum := sha256.Sum256([]byte(i.Digest + "/" + i.KVType))
+	sum := sha256.Sum256([]byte(i.Digest + "/" + cmp.Or(i.KVLayout, i.KVType)))
 	return "fp_" + hex.EncodeToString(sum[:5])
 }

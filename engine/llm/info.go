@@ -33,7 +33,8 @@ type Info struct {
 
 	MaxModelLen     int
 	KVType          string
-	KVBlocks        int // usable ones
+	KVLayout        string // attend.KVType.Layout
+	KVBlocks        int    // usable ones
 	BlockTokens     int
 	KVTokens        int // tokens that the KV cache holds
 	KVBytesPerToken int
@@ -70,7 +71,7 @@ func (o *outline) describe(f *gguf.File, threads int) (Info, error) {
 		Layers: h.depth, Width: h.width, Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
 		FeedForward: h.ffn, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
 		MaxModelLen: o.budget.maxModelLen,
-		KVType:      s.Type.String(), KVBlocks: s.Blocks - 1, BlockTokens: s.BlockTokens,
+		KVType:      s.Type.String(), KVLayout: s.Type.Layout(), KVBlocks: s.Blocks - 1, BlockTokens: s.BlockTokens,
 		KVTokens: (s.Blocks - 1) * s.BlockTokens, KVBytesPerToken: s.TokenBytes(),
 		KVBytes:     cacheBytes(s),
 		WeightBytes: o.weightBytes, Threads: threads,
@@ -84,7 +85,7 @@ func (o *outline) describe(f *gguf.File, threads int) (Info, error) {
 // describeEncoder tells what an encoder gives. It has no KV cache.
 func (o *outline) describeEncoder(i *Info) {
 	i.Embeds, i.TokenTypes = true, max(o.plan.embedding.types, 1)
-	i.KVType, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytes = "", 0, 0, 0, 0, 0
+	i.KVType, i.KVLayout, i.KVBlocks, i.BlockTokens, i.KVTokens, i.KVBytesPerToken, i.KVBytes = "", "", 0, 0, 0, 0, 0
 	if i.Scores = o.plan.head.labels; i.Scores > 0 {
 		i.Labels = o.labels
 		return

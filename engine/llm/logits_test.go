@@ -29,6 +29,7 @@ func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType a
 		t.Fatal(err)
 	}
 	defer kv.Close()
+	m.formKeys(c, kv, len(tokens))
 	blocks := make([]kvcache.BlockID, n)
 	for i := range blocks {
 		blocks[i] = kvcache.BlockID(n - i)

@@ -53,6 +53,7 @@ func OpenScorer(f *gguf.File, opts Options, exact func(tensor string) bool, prog
 		return nil, errors.Join(err, s.kv.Close())
 	}
 	s.cpu = opts.compute()
+	s.model.formKeys(s.cpu, s.kv, s.MaxTokens())
 	return s, nil
 }
 

@@ -74,7 +74,7 @@ func (s *sequence) store(c *device, kv *KV) {
 	width := kv.KVHeads * kv.HeadDim
 	places := make([]Place, len(s.k)/width)
 	for i := range places {
-		places[i] = Place{s.blocks[i/kv.BlockTokens], i % kv.BlockTokens}
+		places[i] = Place{s.blocks[i/kv.BlockTokens], i % kv.BlockTokens, i}
 	}
 	c.Store(kv, 0, s.k, s.v, places)
 }
@@ -366,7 +366,7 @@ func TestCopyRowsCopiesEveryLayer(t *testing.T) {
 		q, x := randoms(r, 2*32), randoms(r, 2*32*32)
 		places := make([]Place, 32)
 		for i := range places {
-			places[i] = Place{1, i}
+			places[i] = Place{1, i, i}
 		}
 		for l := range 3 {
 			c.Store(kv, l, x, x, places)

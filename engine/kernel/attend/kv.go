@@ -38,6 +38,15 @@ func (t KVType) String() string {
 	return fmt.Sprintf("KVType(%d)", uint8(t))
 }
 
+// Layout names how keys and values of the type are stored. It is part of what prefix hashes begin with, and changes whenever
+// the same keys are stored otherwise.
+func (t KVType) Layout() string {
+	if t.rounds() {
+		return t.String() + "/2"
+	}
+	return t.String()
+}
+
 // rounds reports whether keys and values are integers that share scales.
 func (t KVType) rounds() bool { return t == KVQ8 || t == KVQ4 }
 
@@ -47,7 +56,7 @@ const leastRotated = 64
 
 // For is the type for heads of so many values: Auto is q8_0 where they are rotated 64 or more
 // together, and f16 elsewhere. q8_0 halves memory and the time of long contexts,
-// and then diverges by less than 0.0002 nats (docs/rfcs/20261123-rotated-cache.md).
+// and costs 0.0001 to 0.00025 nats on the models that were measured (docs/rfcs/20261123-rotated-cache.md).
 func (t KVType) For(headDim int) KVType {
 	switch {
 	case t != KVAuto:
@@ -143,6 +152,8 @@ func (s KVShape) Check() error {
 //	          key scales [headDim/32][16], value scales [headDim/32][16]
 //	q4_0      the same, two codes in a byte (see nibbles.go)
 //
+// Keys of q8_0 and q4_0 are in the form of the layer, see [KeyForm].
+//
 // In keys the tokens are neighbours, so that one register holds a product's
 // terms of sixteen scores. Codes of q8_0 lie in groups of the four that
 // VPDPBUSD adds up, and keys and values are rotated (see rotate.go): of keys four values of a token, of values four tokens. It
@@ -152,9 +163,10 @@ func (s KVShape) Check() error {
 type KV struct {
 	KVShape
 
-	tileSize  int    // bytes
-	blockSize int    // bytes: the tiles of all heads of a block in a layer
-	data      []byte // [block][layer][head][tile]
+	tileSize  int       // bytes
+	blockSize int       // bytes: the tiles of all heads of a block in a layer
+	data      []byte    // [block][layer][head][tile]
+	forms     []keyForm // of layers; nil: keys are stored as they are
 	arena     *arena.Arena
 }
 

@@ -45,6 +45,9 @@ func TestTokensStoredTogetherAreStoredAsOneByOne(t *testing.T) {
 		for _, d := range []int{32, 64, 96} {
 			r := rand.New(rand.NewPCG(12, uint64(d)))
 			one, many := newKV(t, typ, 16, 3, kvHeads, d), newKV(t, typ, 16, 3, kvHeads, d)
+			form := KeyForm{Centers: randoms(r, 2*kvHeads*d), Scales: slices.Repeat([]float32{1, 4, 0.5, 1}, kvHeads*d/4)}
+			one.SetKeyForm(0, form)
+			many.SetKeyForm(0, form)
 			s := newSequence(r, one, tokens, 2)
 			width := kvHeads * d
 			for range tokens { // one value makes its block what it is
@@ -56,7 +59,7 @@ func TestTokensStoredTogetherAreStoredAsOneByOne(t *testing.T) {
 			clear(one.data)
 			places := make([]Place, tokens)
 			for i := range places {
-				places[i] = Place{Block: s.blocks[i/16], Token: i % 16}
+				places[i] = Place{Block: s.blocks[i/16], Token: i % 16, Position: i + segmentTokens - 16}
 				plain.Store(one, 0, s.k[i*width:(i+1)*width], s.v[i*width:(i+1)*width], places[i:i+1])
 			}
 			for _, level := range isa.Levels() {

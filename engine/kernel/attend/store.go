@@ -12,8 +12,9 @@ import (
 
 // Place is where one token's key and value are stored.
 type Place struct {
-	Block kvcache.BlockID
-	Token int // within the block
+	Block    kvcache.BlockID
+	Token    int // within the block
+	Position int // in the sequence
 }
 
 // Store writes keys and values, each [len(places)][KVHeads*HeadDim], of a layer
@@ -104,7 +105,11 @@ func (j *storeJob) storeCodes(worker, at, token int, rows rowRange) {
 	k, v, scale := own[:rows.n*width], own[size:][:rows.n*width], j.scale[:rows.n*kv.KVHeads]
 	fetch(j.level, j.k[rows.first*width:], len(k), 0, 1)
 	fetch(j.level, j.v[rows.first*width:], len(v), 0, 1)
-	rotate(j.level, k, j.k[rows.first*width:][:len(k)], scale...)
+	keys, form := j.k[rows.first*width:][:len(k)], kv.form(j.layer)
+	if form.apply(&kv.KVShape, k, keys, j.places[rows.first].Position/segmentTokens) {
+		keys = k
+	}
+	rotate(j.level, k, keys, scale...)
 	rotate(j.level, v, j.v[rows.first*width:][:len(v)], scale...)
 	for h := range kv.KVHeads {
 		tile := kv.data[at+h*kv.BlockTokens/tileTokens*kv.tileSize:][:kv.tileSize]

@@ -1,7 +1,6 @@
 package attend
 
 import (
-	"math"
 	"unsafe"
 
 	"weir/engine/kernel/vector"
@@ -15,20 +14,22 @@ type attendWork struct {
 	head  int
 	lanes int
 
-	query  []uint32                           // packed for the kernels, see packFloats and packCodes
-	scores []float32                          // [lanes][scoreStride]: scores of a segment, then weights
-	part   []float32                          // [lanes][HeadDim]: a segment's mixed values, of floats
-	acc    []float32                          // [lanes][HeadDim]: those of all segments so far
-	seen   []vector.Seen                      // [lanes], of the segment
-	now    []vector.Softmax                   // [lanes], of the segment
-	all    []vector.Softmax                   // [lanes], of all segments so far
-	codes  []weightCodes                      // of rounded values: [HeadDim/32]
-	scales []float32                          // of rounded values: [HeadDim/32][segmentTokens]
-	turned []float32                          // [lanes][HeadDim]: rotated queries
-	scale  []float32                          // [lanes], of rotations
-	places [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
-	opened []byte                             // of q4_0: a segment's tiles, unpacked
-	data   []byte                             // the tiles that kernels read: opened, or the store
+	query   []uint32                           // packed for the kernels, see packFloats and packCodes
+	scores  []float32                          // [lanes][scoreStride]: scores of a segment, then weights
+	part    []float32                          // [lanes][HeadDim]: a segment's mixed values, of floats
+	acc     []float32                          // [lanes][HeadDim]: those of all segments so far
+	seen    []vector.Seen                      // [lanes], of the segment
+	now     []vector.Softmax                   // [lanes], of the segment
+	all     []vector.Softmax                   // [lanes], of all segments so far
+	codes   []weightCodes                      // of rounded values: [HeadDim/32]
+	scales  []float32                          // of rounded values: [HeadDim/32][segmentTokens]
+	turned  []float32                          // [lanes][HeadDim]: rotated queries
+	scale   []float32                          // [lanes], of rotations
+	places  [2][segmentTokens / tileTokens]int // offsets of the tiles of a segment and of the next one
+	form    keyForm                            // of the layer's keys
+	offsets offsets                            // of centers of keys
+	opened  []byte                             // of q4_0: a segment's tiles, unpacked
+	data    []byte                             // the tiles that kernels read: opened, or the store
 }
 
 // reserve makes room for tiles of up to lanes lanes. Kernels work on four
@@ -48,6 +49,7 @@ func (w *attendWork) reserve(lanes int, kv *KV) {
 		w.part = make([]float32, n)
 		w.acc = make([]float32, n)
 		w.turned = make([]float32, n)
+		w.offsets.reserve(lanes, n)
 	}
 	if blocks := headDim / blockValues; kv.Type.rounds() && len(w.codes) != blocks {
 		w.codes, w.scales = alignedCodes(blocks), alignedFloats(blocks*segmentTokens)
@@ -88,52 +90,13 @@ func (w *attendWork) aim(j *attendJob, t Span, head int) {
 func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	w.aim(j, t, head)
 	if j.KV.Type.rounds() {
+		w.form = j.KV.form(j.Layer)
 		w.packCodes()
+		w.packCentered()
 		return
 	}
 	for l := 0; l < w.lanes; l += laneStep {
-		w.packFloats(l)
-	}
-}
-
-// vectors returns the place in q or out of the tile's first query; those of its row are its neighbours, those of the next
-// row are all heads behind.
-func (w *attendWork) vectors(x []float32) []float32 {
-	return x[(w.tile.Row*w.Heads+w.head*w.group)*w.KV.HeadDim:]
-}
-
-// padded is the number of lanes that kernels work on.
-func (w *attendWork) padded() int { return (w.lanes + laneStep - 1) &^ (laneStep - 1) }
-
-// packFloats lays the queries of four lanes out as [HeadDim][4]; where the tile has fewer, the last one comes again.
-func (w *attendWork) packFloats(lane int) {
-	var q [laneStep][]float32
-	for i := range q {
-		q[i] = w.vector(w.Q, w.tile, w.head, min(lane+i, w.lanes-1))
-	}
-	d := w.KV.HeadDim
-	to := w.query[lane*d:][:laneStep*d]
-	a, b, c, e := q[0][:d], q[1][:d], q[2][:d], q[3][:d]
-	for i := range d {
-		four := (*[laneStep]uint32)(to[laneStep*i:])
-		four[0], four[1] = math.Float32bits(a[i]*w.Scale), math.Float32bits(b[i]*w.Scale)
-		four[2], four[3] = math.Float32bits(c[i]*w.Scale), math.Float32bits(e[i]*w.Scale)
-	}
-}
-
-// packCodes rotates the queries and packs them for scoreQ8.
-func (w *attendWork) packCodes() {
-	d, scale := w.KV.HeadDim, w.scale[:w.lanes]
-	for i := range scale {
-		scale[i] = 1
-	}
-	q := w.vectors(w.Q)
-	fetch(w.level, q, w.group*d, w.Heads*d, w.tile.Count)
-	rotateRows(w.level, w.turned, q, headRows{d, w.group, w.group * d, w.Heads * d}, scale)
-	clear(w.turned[w.lanes*d : w.padded()*d])
-	factor := w.Scale / float32(rotated(d)) // exact
-	for l := 0; l < w.lanes; l += laneStep {
-		packQ8(w.level, w.query[l/laneStep*(d/blockValues)*queryWords:], w.turned[l*d:(l+laneStep)*d], factor)
+		w.packFloats(w.query, l)
 	}
 }
 
@@ -185,13 +148,16 @@ func (w *attendWork) segment(s int) {
 	if w.KV.Type == KVQ4 {
 		places, ahead = w.open(places), nil // what is opened next is prefetched as it is opened
 	}
+	if w.offsets.on {
+		w.offset(s)
+	}
 	w.score(places[:(n+2*tileTokens-1)/(2*tileTokens)*2])
 	if w.Slopes != nil {
 		w.slope(first, n)
 	}
 	w.see(first, n)
 	if w.KV.Type.rounds() {
-		w.mixCodes(places, ahead)
+		w.mixCodes(s, places, ahead)
 		return
 	}
 	vector.Weigh(w.level, w.scores, scoreStride, len(places)*tileTokens, w.seen[:w.lanes], w.now)
@@ -264,12 +230,15 @@ func (w *attendWork) see(first, n int) {
 
 // mixCodes turns four lanes' scores into weights of 8 bits and adds up values in integers, 32 at a time. The first lanes'
 // pass asks for what is ahead.
-func (w *attendWork) mixCodes(places, ahead []int) {
+func (w *attendWork) mixCodes(segment int, places, ahead []int) {
 	kv := w.KV
 	s := stretch{data: w.data, tiles: places, at: kv.valueScalesAt()}
 	openScales(w.level, w.scales, len(w.codes), &s)
 	for l := 0; l < w.lanes; l += laneStep {
 		weighQ8(w.level, w.codes, w.scores[l*scoreStride:], len(places), w.seen[l:], w.scales, w.now[l:])
+		if w.offsets.on {
+			w.addOffsets(segment, l)
+		}
 		shares := w.shares(l)
 		for b := range w.codes {
 			codes, scales := b*blockValues*tileTokens, b*2*tileTokens

@@ -1,0 +1,95 @@
+package llm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"weir/engine/kernel/attend"
+	"weir/engine/kernel/vector"
+)
+
+// biased is a model of one layer with the attention a, whose only rope has these frequencies.
+func biased(style vector.RopeStyle, freq ...float64) (*model, *attention) {
+	r := rope{style: style, half: len(freq), freq: freq, magnitude: 1}
+	a := &attention{attentionPlan: attentionPlan{heads: 2, kvHeads: 1, headDim: 2*len(freq) + 2}}
+	return &model{weights: &weights{ropes: []rope{r}}}, a
+}
+
+// A center is the mean of what positions make of a bias, segment by segment.
+func TestCentersAreMeansOfTurnedBiases(t *testing.T) {
+	const segments = 3
+	for _, style := range []vector.RopeStyle{vector.RopeNeox, vector.RopeNorm} {
+		m, a := biased(style, 1, 0.01, 1e-3, 1e-5, 0)
+		r := rand.New(rand.NewPCG(5, 5))
+		for range a.headDim {
+			a.k.bias = append(a.k.bias, float32(100*r.NormFloat64()))
+		}
+		got := m.centers(a, segments*attend.SegmentTokens-7)
+		if len(got) != segments*a.headDim {
+			t.Fatalf("%d values, want %d", len(got), segments*a.headDim)
+		}
+		rope := &m.ropes[0]
+		for s := range segments {
+			mean, left := make([]float64, a.headDim), make([]float64, a.headDim)
+			for p := range attend.SegmentTokens {
+				for i := range a.headDim {
+					mean[i] += turnedBias(rope, a.k.bias, i, s*attend.SegmentTokens+p) / attend.SegmentTokens
+				}
+			}
+			for i, want := range mean {
+				if diff := math.Abs(float64(got[s*a.headDim+i]) - want); diff > 1 {
+					t.Errorf("style %d, segment %d, value %d: center %g, mean %g", style, s, i, got[s*a.headDim+i], want)
+				}
+			}
+			for p := range attend.SegmentTokens {
+				for i := range a.headDim {
+					d := turnedBias(rope, a.k.bias, i, s*attend.SegmentTokens+p) - mean[i]
+					left[i] += d * d / attend.SegmentTokens
+				}
+			}
+			energy := make([]float64, a.headDim)
+			m.addRemainder(a, energy)
+			rope.share(left)
+			for i, want := range left {
+				if diff := math.Abs(energy[i] - want); diff > 5+0.02*want {
+					t.Errorf("style %d, segment %d, value %d: %g is left, want %g", style, s, i, energy[i], want)
+				}
+			}
+		}
+	}
+}
+
+// turnedBias is value i of a bias at a position.
+func turnedBias(r *rope, bias []float32, i, position int) float64 {
+	for p := range r.half {
+		x, y := r.pair(p)
+		sin, cos := math.Sincos(float64(position) * r.freq[p])
+		switch i {
+		case x:
+			return float64(bias[x])*cos - float64(bias[y])*sin
+		case y:
+			return float64(bias[x])*sin + float64(bias[y])*cos
+		}
+	}
+	return float64(bias[i])
+}
+
+// Scales are powers of two, the same for a pair, and bring keys to the size of queries; where these are alike there are none.
+func TestBalance(t *testing.T) {
+	m, a := biased(vector.RopeNeox, 1, 0.1)
+	k := []float64{1, 1, 1, 1, 1, 1}
+	if s := m.balance(a, k, repeat([]float64{4, 4, 4, 4, 4, 4}, 2)); s != nil {
+		t.Errorf("scales %v of keys and queries that are alike but for a factor", s)
+	}
+	k[0], k[2] = 256, 256 // a pair whose keys are 16 times as large
+	got := m.balance(a, k, repeat([]float64{1, 1, 1, 1, 1, 0}, 2))
+	if got == nil || got[0] != got[2] || got[1] != got[3] || got[1] != 4*got[0] {
+		t.Errorf("scales %v, want the first pair's a quarter of the second's", got)
+	}
+	for _, s := range got {
+		if f, _ := math.Frexp(float64(s)); f != 0.5 {
+			t.Errorf("scale %g is no power of two", s)
+		}
+	}
+}
