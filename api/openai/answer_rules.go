@@ -8,8 +8,10 @@ import (
 
 	"weir/api"
 	"weir/api/replay"
+	"weir/internal/work"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/regex"
 	"weir/tokenizer/grammar/schema"
 	"weir/tokenizer/grammar/tag"
 )
@@ -91,14 +93,17 @@ func (r *answerRules) size() (n int) {
 
 // compile makes a grammar of the rules, and the words for what it does not enforce. The
 // grammar is nil where nothing demands one and none can be made.
-func (r *answerRules) compile() (*compiledRules, *api.Error) {
-	c, fault := r.compileWith(r.schema)
+func (r *answerRules) compile(limits grammar.Limits) (*compiledRules, *api.Error) {
+	c, fault := r.compileWith(limits, r.schema)
 	if fault == nil || !r.lazy() {
 		return c, fault
 	}
 	// Together, the schemas are more than a grammar may have: the calls keep their form.
 	warning := "tools are not enforced: " + headerQuote(fault.Message)
-	c, fault = r.compileWith(func(_ *compiledRules, b *grammar.Builder, _ []byte, _ bool) (grammar.Symbol, error) {
+	if limits.Meter != nil && errors.Is(limits.Meter.Err(), work.ErrSpent) {
+		limits.Meter.Reset()
+	}
+	c, fault = r.compileWith(limits, func(_ *compiledRules, b *grammar.Builder, _ []byte, _ bool) (grammar.Symbol, error) {
 		return schema.AddObject(b, schema.Options{})
 	})
 	if fault != nil {
@@ -120,8 +125,8 @@ func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, 
 	return s, err
 }
 
-func (r *answerRules) compileWith(add schemaCompiler) (*compiledRules, *api.Error) {
-	b, c := grammar.NewBuilder(grammar.Limits{}), &compiledRules{}
+func (r *answerRules) compileWith(limits grammar.Limits, add schemaCompiler) (*compiledRules, *api.Error) {
+	b, c := grammar.NewBuilder(limits), &compiledRules{}
 	start, fault := r.add(b, c, add)
 	if fault != nil {
 		return nil, fault
@@ -187,6 +192,9 @@ func (r *answerRules) control(text string) bool {
 
 // refuse tells the client what is wrong with the rules.
 func (r *answerRules) refuse(err error) *api.Error {
+	if tooComplex(err) {
+		return badRequest("format_too_complex", r.field(), "%s: %v", r.field(), err)
+	}
 	if r.format == nil {
 		return badRequest("invalid_schema", "tools", "tools: %v", err)
 	}
@@ -200,9 +208,17 @@ func (r *answerRules) refuse(err error) *api.Error {
 	return badRequest(r.format.code(), param, "%s: %v", r.format.field, err)
 }
 
+// tooComplex reports whether what is wrong with rules is how much they take.
+func tooComplex(err error) bool {
+	return errors.Is(err, grammar.ErrLimit) || errors.Is(err, regex.ErrSize)
+}
+
 // schemaFault tells the client what is wrong with a schema. The parameter ends with the
 // JSON pointer of the keyword.
 func schemaFault(field string, err error) *api.Error {
+	if tooComplex(err) {
+		return badRequest("format_too_complex", field, "%s: %v", field, err)
+	}
 	param := field
 	if wrong := (*schema.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
 		param += "#" + wrong.Pointer

@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/tokenizer/family"
+	"weir/tokenizer/grammar"
 )
 
 // insist is a script that writes a text for as long as the constraint allows it, and from
@@ -134,12 +135,12 @@ func TestAutoGivesUpOnTooLargeSchemas(t *testing.T) {
 	q.tools.choice = family.Choice{Mode: family.Auto, Parallel: true}
 	q.options = family.Options{Tools: q.tools.list, Choice: q.tools.choice}
 	r := &answerRules{model: m, reading: q}
-	c, fault := r.compile()
+	c, fault := r.compile(grammar.Limits{})
 	if fault != nil || c.grammar == nil || len(c.warnings) != 1 || !strings.Contains(c.warnings[0], "tools are not enforced") {
 		t.Errorf("%+v %+v", c, fault)
 	}
 	q.tools.choice.Mode, q.options.Choice.Mode = family.Required, family.Required
-	if c, fault = r.compile(); fault == nil {
+	if c, fault = r.compile(grammar.Limits{}); fault == nil {
 		t.Errorf("a demanded call has %+v", c.warnings)
 	}
 }

@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/api"
 	"weir/api/replay"
 	"weir/internal/inference"
+	turns "weir/internal/turn"
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
+	"weir/tokenizer/grammar"
 )
 
 // writer is a script that writes what a request's constraint allows, as an engine does.
@@ -208,7 +212,7 @@ func TestJ12Strings(t *testing.T) {
 		{`{"type":"string"}`, "\"a\xff\"", false},
 	} {
 		f := &format{kind: formatSchema, text: []byte(c.schema)}
-		compiled, fault := (&answerRules{format: f}).compile()
+		compiled, fault := (&answerRules{format: f}).compile(grammar.Limits{})
 		if fault != nil {
 			t.Fatal(fault)
 		}
@@ -344,32 +348,39 @@ func TestJ15LargeCountsCostNothing(t *testing.T) {
 
 // Few grammars are compiled at once; whoever hangs up or waits too long gives up its turn alone.
 func TestJ16CompilingIsBounded(t *testing.T) {
-	g := newGrammars(DefaultConfig(), nil)
-	var taken []*turn
-	for range cap(g.turns.free) {
-		turn, fault := g.turns.take(nil)
-		if fault != nil {
-			t.Fatal(fault)
+	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
+	v := grammar.NewVocabulary([][]byte{[]byte("a"), []byte("b")}, nil)
+	get := func(tenant string, r *answerRules, gone <-chan struct{}) (*compiledRules, error) {
+		p := g.compiling(tenant, gone)
+		defer p.end()
+		c, _, err := p.begin(r.hash(), r, v)
+		return c, err
+	}
+	var taken []*turns.Turn
+	for range max(1, runtime.NumCPU()/4) {
+		turn, err := g.turns.Take(nil, "tenant")
+		if err != nil {
+			t.Fatal(err)
 		}
 		taken = append(taken, turn)
 	}
 	gone := make(chan struct{})
 	close(gone)
 	r := &answerRules{format: &format{kind: formatRegex, field: "regex", text: []byte("a+")}}
-	if _, fault := g.get("tenant", r.hash(), r, gone); fault == nil || fault.Code != "client_closed_request" {
-		t.Errorf("without a turn: %v", fault)
+	if _, err := get("tenant", r, gone); err == nil || err.(*api.Error).Code != "client_closed_request" { //nolint:errorlint // it is one
+		t.Errorf("without a turn: %v", err)
 	}
 	for _, turn := range taken {
-		turn.end()
+		turn.End()
 	}
-	c, fault := g.get("tenant", r.hash(), r, nil)
-	if fault != nil {
-		t.Fatal(fault)
+	c, err := get("tenant", r, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if again, _ := g.get("tenant", r.hash(), r, gone); again != c {
+	if again, _ := get("tenant", r, gone); again != c {
 		t.Error("compiled twice for one tenant")
 	}
-	if other, _ := g.get("other", r.hash(), r, nil); other == c {
+	if other, _ := get("other", r, nil); other == c {
 		t.Error("one tenant got another one's grammar")
 	}
 }
@@ -522,7 +533,7 @@ func FuzzFormat(f *testing.F) {
 		if fault != nil || got == nil {
 			return
 		}
-		if c, fault := (&answerRules{format: got}).compile(); (c == nil) == (fault == nil) {
+		if c, fault := (&answerRules{format: got}).compile(grammar.Limits{}); (c == nil) == (fault == nil) {
 			t.Errorf("%s: %v, %v", body, c, fault)
 		}
 	})

@@ -335,6 +335,7 @@ func (g *generation) end() {
 	g.cancel()
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
+	g.result.Compute = g.job.compiled
 	for _, st := range g.streams {
 		g.result.Compute += st.Compute()
 	}

@@ -3,12 +3,15 @@ package openai
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
 	"weir/api"
 	"weir/api/replay"
 	"weir/internal/inference"
+	turns "weir/internal/turn"
+	"weir/internal/work"
 	"weir/tokenizer"
 	"weir/tokenizer/grammar"
 )
@@ -26,19 +29,36 @@ func NewVocabulary(t *tokenizer.Tokenizer) *Vocabulary {
 	})}
 }
 
-// grammars compiles what binds answers, few at a time, and keeps what it has compiled for
-// the tenant that asked for it.
+// grammars compiles what binds answers, in turns that are fair between tenants, and keeps
+// what it has compiled for the tenant that asked for it.
 type grammars struct {
-	cache *replay.Cache[*compiledRules]
-	turns *turnstile
+	cache   *replay.Cache[*compiledRules]
+	turns   *turns.Queue
+	aborted <-chan struct{}
+
+	mu        sync.Mutex
+	accounts  map[string]*work.Account // of tenants: what their grammars take, those of running answers included
+	bytes     int64                    // that a tenant's may take
+	collected time.Time
 }
 
-const grammarCacheAge = 24 * time.Hour
+const (
+	grammarCacheAge = 24 * time.Hour
+	grammarTimeout  = 30 * time.Second // for compiling, the wait for turns included
+	maxGrammars     = 128              // that a tenant may have compiled at one time
+	// compileUnits is what a grammar may take to compile: within a second of processor time.
+	compileUnits = 40_000_000
+	// leastAccount is what grammars of a tenant may take, however small the cache is.
+	leastAccount = 128 << 20
+)
 
-func newGrammars(c Config, aborted <-chan struct{}) *grammars {
+func newGrammars(c Config, aborted <-chan struct{}, busy func() bool) *grammars {
 	return &grammars{
-		cache: replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: c.GrammarBytes, MaxAge: grammarCacheAge}),
-		turns: newTurnstile("grammars wait to be compiled", aborted, func() bool { return false }),
+		cache:    replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: c.GrammarBytes, MaxAge: grammarCacheAge}),
+		turns:    turns.NewQueue(turns.Config{Turns: max(1, runtime.NumCPU()/4), Most: maxGrammars, Busy: busy, Rest: 1}),
+		aborted:  aborted,
+		accounts: map[string]*work.Account{},
+		bytes:    max(leastAccount, c.GrammarBytes),
 	}
 }
 
@@ -56,18 +76,18 @@ func (c *call) constrain(j *job) *api.Error {
 		return unsupported(rules.field(), "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
 	}
 	key := rules.hash()
-	compiled, fault := c.server.grammars.get(c.caller.Tenant.Name, key, &rules, c.watch())
-	if fault != nil {
+	p := c.server.grammars.compiling(c.caller.Tenant.Name, c.watch())
+	defer func() { j.compiled = p.end() }()
+	compiled, m, err := p.begin(key, &rules, j.model.Vocabulary.build())
+	if fault := (*api.Error)(nil); errors.As(err, &fault) {
 		return fault
 	}
 	for _, w := range compiled.warnings {
 		j.params.notes.add("%s", w)
 	}
-	if compiled.grammar == nil {
-		return nil
-	}
-	m, err := compiled.grammar.Matcher(j.model.Vocabulary.build())
 	switch {
+	case compiled.grammar == nil:
+		return nil
 	case err != nil && rules.lazy(): // a token that the model's template speaks of and its vocabulary lacks
 		j.params.notes.add("tools are not enforced: %s", headerQuote(err.Error()))
 		return nil
@@ -76,27 +96,6 @@ func (c *call) constrain(j *job) *api.Error {
 	}
 	j.constraint, j.constraintKey = matcher{m}, string(key[:])
 	return nil
-}
-
-// get compiles rules, or finds them compiled. gone is closed when the client hangs up.
-func (g *grammars) get(tenant string, key replay.Hash, r *answerRules, gone <-chan struct{}) (*compiledRules, *api.Error) {
-	if c, ok := g.cache.Get(tenant, key); ok {
-		g.cache.Weigh(tenant, key, c.bytes(r)) // answers have made it larger
-		return c, nil
-	}
-	turn, fault := g.turns.take(gone)
-	if fault != nil {
-		return nil, fault
-	}
-	defer turn.end()
-	if c, ok := g.cache.Get(tenant, key); ok { // compiled for another request meanwhile
-		return c, nil
-	}
-	c, fault := r.compile()
-	if fault == nil {
-		g.cache.Put(tenant, key, c, c.bytes(r))
-	}
-	return c, fault
 }
 
 // bytes is what rules take, compiled and with their text.

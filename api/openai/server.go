@@ -71,7 +71,7 @@ func New(c Config) (*Server, error) {
 	s.routes = s.routeTable()
 	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
-	s.grammars = newGrammars(c, s.running.Aborted())
+	s.grammars = newGrammars(c, s.running.Aborted(), s.busy)
 	s.loading.Store(&LoadProgress{})
 	return s, nil
 }

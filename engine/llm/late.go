@@ -127,5 +127,5 @@ func (j *job) leave() {
 // constraintTurns are the turns at processors for late masks of an engine with some
 // compute threads: one for every four, so that most are left to the steps.
 func constraintTurns(threads int, busy func() bool) *turns.Queue {
-	return turns.NewQueue(turns.Config{Turns: max(1, threads/4), Busy: busy})
+	return turns.NewQueue(turns.Config{Turns: max(1, threads/4), Busy: busy, Rest: 3})
 }

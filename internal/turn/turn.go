@@ -18,9 +18,8 @@ var (
 )
 
 const (
-	slice     = 2 * time.Millisecond
-	restShare = 3 // while the engine is busy, a turn rests this many times as long as it has worked
-	maxRest   = 20 * time.Millisecond
+	slice   = 2 * time.Millisecond
+	maxRest = 20 * time.Millisecond
 )
 
 // Config sets up a Queue.
@@ -28,6 +27,7 @@ type Config struct {
 	Turns int         // at one time, at least 1
 	Most  int         // pieces of work that a tenant may have, working and waiting; 0 is no bound
 	Busy  func() bool // the engine computes steps: turns rest between slices; nil is never
+	Rest  int         // how many times as long as it has worked a turn rests then
 }
 
 // Queue gives turns. All methods may be called at the same time.
@@ -164,7 +164,7 @@ func (t *Turn) Yield() error {
 	worked := t.charge()
 	q.mu.Unlock()
 	if q.config.Busy != nil && q.config.Busy() {
-		timer := time.NewTimer(min(restShare*worked, maxRest))
+		timer := time.NewTimer(min(time.Duration(q.config.Rest)*worked, maxRest))
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -41,7 +41,7 @@ func TestG11SmallPiecesOfOthersComeFirst(t *testing.T) {
 	for name, busy := range map[string]bool{"idle": false, "beside steps": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := NewQueue(Config{Turns: 1, Busy: func() bool { return busy }})
+				q := NewQueue(Config{Turns: 1, Rest: 3, Busy: func() bool { return busy }})
 				var all sync.WaitGroup
 				for range 100 {
 					all.Go(func() { do(t, q, "large", time.Second) })

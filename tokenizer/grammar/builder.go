@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 
+	"weir/internal/work"
 	"weir/tokenizer/grammar/regex"
 )
 
@@ -25,8 +26,16 @@ type Builder struct {
 	regexes  map[*regex.Regex]Symbol
 	tokens   map[controlToken]Symbol
 	size     int
+	counted  int // of size, by the meter
+	most     int // of size
 	err      error
 }
+
+// builderSize is about how many bytes a symbol takes in a builder.
+const builderSize = 128
+
+// symbolWork is about what a symbol takes to add and to compile, in units.
+const symbolWork = 16
 
 type kind uint8
 
@@ -55,8 +64,9 @@ type controlToken struct {
 
 // NewBuilder starts a grammar.
 func NewBuilder(l Limits) *Builder {
+	l = l.orDefault()
 	return &Builder{
-		limits: l.orDefault(), literals: map[string]Symbol{}, regexes: map[*regex.Regex]Symbol{}, tokens: map[controlToken]Symbol{},
+		limits: l, most: int(min(int64(l.Symbols), l.Account.Room()/builderSize)), literals: map[string]Symbol{}, regexes: map[*regex.Regex]Symbol{}, tokens: map[controlToken]Symbol{},
 	}
 }
 
@@ -123,8 +133,7 @@ func (b *Builder) Add(rule Symbol, alternatives ...[]Symbol) {
 			}
 		}
 	}
-	if b.size > b.limits.Symbols {
-		b.fail(limitError("symbols in its rules", b.limits.Symbols, "make the schema or grammar smaller"))
+	if !b.fits() {
 		return
 	}
 	s := &b.symbols[rule]
@@ -152,6 +161,25 @@ func (b *Builder) Repeat(s Symbol, least, most int) Symbol {
 	return b.add(symbol{kind: kindRepeat, child: s, least: int32(least), most: int32(max(most, -1))})
 }
 
+// fits reports whether what was added is within the limits, and counts it.
+func (b *Builder) fits() bool {
+	if b.size > b.most {
+		b.fail(limitError("symbols in its rules", b.most, "make the schema or grammar smaller"))
+		return false
+	}
+	if err := b.limits.Meter.Spend(symbolWork * (b.size - b.counted)); err != nil {
+		b.fail(compileError(err))
+	}
+	b.counted = b.size
+	return b.err == nil
+}
+
+// Meter counts the work of front ends, too; nil is nobody.
+func (b *Builder) Meter() *work.Meter { return b.limits.Meter }
+
+// Room is how many bytes there are for what front ends make.
+func (b *Builder) Room() int64 { return min(int64(b.limits.Bytes), b.limits.Account.Room()) }
+
 // Err is the first error so far, which Compile gives, too.
 func (b *Builder) Err() error { return b.err }
 
@@ -160,11 +188,8 @@ func (b *Builder) Fail(err error) { b.fail(err) }
 
 func (b *Builder) add(s symbol) Symbol {
 	b.size++
-	if b.size > b.limits.Symbols {
-		b.fail(limitError("symbols in its rules", b.limits.Symbols, "make the schema or grammar smaller"))
-		if len(b.symbols) > 0 {
-			return 0
-		}
+	if !b.fits() && len(b.symbols) > 0 {
+		return 0
 	}
 	b.symbols = append(b.symbols, s)
 	return Symbol(len(b.symbols) - 1)

@@ -36,6 +36,14 @@ func (g *Grammar) MatcherUnder(v *Vocabulary, meter *work.Meter) (*Matcher, erro
 	return m, nil
 }
 
+// Begun reports whether Matcher finds what it needs, so that it takes next to nothing.
+func (g *Grammar) Begun(v *Vocabulary) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.engines[v]
+	return e != nil && !e.full()
+}
+
 // engine is the one that new matchers begin with. Nothing is locked while it is made.
 func (g *Grammar) engine(v *Vocabulary, meter *work.Meter) (*engine, error) {
 	known := func() *engine {

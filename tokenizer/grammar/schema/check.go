@@ -235,12 +235,12 @@ func (k *checker) textual(s, v *value) (bool, error) {
 		return false, nil
 	}
 	for _, p := range t.patterns {
-		if ok, err := p.plain.Matches([]byte(v.text)); !ok || err != nil {
+		if ok, err := k.c.matches(p.plain, v.text); !ok || err != nil {
 			return false, err
 		}
 	}
 	for _, p := range t.not {
-		if ok, err := p.plain.Matches([]byte(v.text)); ok || err != nil {
+		if ok, err := k.c.matches(p.plain, v.text); ok || err != nil {
 			return false, err
 		}
 	}

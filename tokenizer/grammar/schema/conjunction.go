@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"weir/tokenizer/grammar"
 )
 
 // types is a set of the kinds of JSON values; whole numbers and others are told apart.
@@ -307,9 +309,12 @@ func conjunction(set []*value) (string, []*value) {
 
 // spend counts work, and fails where a schema asks for more than the limit.
 func (c *compiler) spend(work int) error {
+	if err := c.meter.Spend(stepWork * work); err != nil {
+		return c.tooMuch(err)
+	}
 	c.work += work
 	if c.work > c.limits.Work {
-		return &Error{Reason: fmt.Sprintf("the schema needs more than %d steps to compile: its anyOf, oneOf, allOf and references combine into "+
+		return &Error{cause: grammar.ErrLimit, Reason: fmt.Sprintf("the schema needs more than %d steps to compile: its anyOf, oneOf, allOf and references combine into "+
 			"too many cases; split it or drop some", c.limits.Work)}
 	}
 	return nil

@@ -99,7 +99,7 @@ func (c *compiler) object(members []*value, under map[*value][]*value, closed bo
 		if err != nil {
 			return nil, err
 		}
-		ok, err := allowed.holds(name)
+		ok, err := allowed.holds(c, name)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +197,10 @@ func (c *compiler) propertySet(parts []objectPart, name string) ([]*value, error
 			set, known = append(set, v), true
 		}
 		for _, p := range part.patterns {
-			ok, err := p.plain.Matches([]byte(name))
+			ok, err := c.matches(p.plain, name)
+			if c.meter.Err() != nil {
+				return nil, err
+			}
 			if err != nil {
 				return nil, c.wrong(part.at, "patternProperties", "%v", err)
 			}
@@ -226,11 +229,11 @@ type nameRule struct {
 	regex *regex.Regex // with quotes, in one spelling
 }
 
-func (n *nameRule) holds(name string) (bool, error) {
+func (n *nameRule) holds(c *compiler, name string) (bool, error) {
 	if n == nil {
 		return true, nil
 	}
-	return n.regex.Matches(quote(nil, name))
+	return c.matches(n.regex, string(quote(nil, name)))
 }
 
 // nameRule reads propertyNames: schemas of strings, whose forms are regular expressions.

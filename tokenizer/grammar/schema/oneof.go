@@ -140,6 +140,7 @@ func (c *compiler) separate(cl *closure, next choice) ([]*value, error) {
 func (c *compiler) overlap(cl *closure, next choice, i, j int) bool {
 	if c.overlaps == nil {
 		c.overlaps = newCompiler(c.doc, c.options, c.limits)
+		c.overlaps.meter, c.overlaps.room = c.meter, c.room
 		c.overlaps.made, c.overlaps.patterns, c.overlaps.loose = c.made, c.patterns, true
 	}
 	set := []*value{next.branches[i], next.branches[j]}

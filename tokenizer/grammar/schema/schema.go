@@ -113,6 +113,7 @@ func AddObject(b *grammar.Builder, o Options) (grammar.Symbol, error) {
 
 func add(b *grammar.Builder, root, documents *value, o Options, limits Limits) (grammar.Symbol, Report, error) {
 	c := newCompiler(nil, o, limits)
+	c.meter, c.room = b.Meter(), b.Room()
 	d, err := draftOf(root)
 	if err != nil {
 		if err := c.orIgnore(err); err != nil {

@@ -2,10 +2,12 @@ package schema
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"weir/internal/work"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
 )
@@ -32,6 +34,8 @@ type compiler struct {
 	limits  Limits
 	report  Report
 	work    int
+	meter   *work.Meter // counts the work, too; nil is nobody
+	room    int64       // bytes that an automaton may take
 
 	// loose lets more through rather than less: it asks whether schemas exclude each other, where a keyword that is not enforced, or one
 	// that validators read as a remark (format), must not count.
@@ -50,7 +54,7 @@ type compiler struct {
 }
 
 func newCompiler(doc *document, o Options, l Limits) *compiler {
-	return &compiler{doc: doc, options: o, limits: l, shapes: map[string]*shape{}, leaves: map[string][]form{},
+	return &compiler{doc: doc, options: o, limits: l, room: math.MaxInt64, shapes: map[string]*shape{}, leaves: map[string][]form{},
 		patterns: map[string]*pattern{}, profiles: map[*value]*profile{},
 		scalars: map[*value]map[string]bool{}, made: newMade()}
 }

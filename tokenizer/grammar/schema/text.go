@@ -137,8 +137,10 @@ func (c *compiler) text(members []*value) (*regex.Regex, error) {
 
 // unlessNothing gives nil for an expression that no text matches.
 func (c *compiler) unlessNothing(members []*value, r *regex.Regex) (*regex.Regex, error) {
-	nothing, err := r.IsNothing()
+	nothing, err := c.nothing(r)
 	switch {
+	case c.meter.Err() != nil:
+		return nil, err
 	case err != nil && c.loose:
 		return r, nil
 	case err != nil:

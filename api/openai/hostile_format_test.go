@@ -1,0 +1,210 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/internal/inference"
+	"weir/internal/work"
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/schema"
+)
+
+// hostilePattern's derivatives grow with every byte of the text.
+const hostilePattern = `(\p{L}{1,500}|[^a-z]{3,700}){2,60}`
+
+// hostileFormats are the forms in which a client may write it.
+func hostileFormats() map[string]*format {
+	text := func(v any) []byte { b, _ := json.Marshal(v); return b }
+	return map[string]*format{
+		"regex": {kind: formatRegex, field: "structured_outputs.regex", text: []byte(hostilePattern)},
+		"gbnf": {kind: formatGrammar, field: "structured_outputs.grammar",
+			text: []byte(`root ::= part{2,60}` + "\n" + `part ::= [a-zA-Zß-ɏ]{1,500} | [^a-z]{3,700}`)},
+		"lark":    {kind: formatGrammar, field: "structured_outputs.grammar", text: []byte("start: /" + hostilePattern + "/")},
+		"pattern": {kind: formatSchema, field: "structured_outputs.json", text: text(map[string]any{"type": "string", "pattern": "^" + hostilePattern + "$"}), options: schema.Options{Closed: true}},
+		"tag": {kind: formatTag, field: "structured_outputs.structural_tag",
+			text: text(map[string]any{"type": "structural_tag", "format": map[string]any{"type": "regex", "pattern": hostilePattern}})},
+	}
+}
+
+// TestS1HostileFormatsAreBounded: whatever the form, an answer of a hostile pattern ends with format_too_complex within its limits of work
+// and of memory, or stays within them.
+func TestS1HostileFormatsAreBounded(t *testing.T) {
+	tok := mustTokenizer(t)
+	v := NewVocabulary(tok).build()
+	limits := grammar.Limits{Work: 2_000_000, Answer: 10_000_000, Bytes: 8 << 20}
+	live := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc) //nolint:gosec // below 2^63
+	}
+	ended := 0
+	for name, f := range hostileFormats() {
+		before := live()
+		limits.Account = work.NewAccount(0, nil)
+		limits.Meter = &work.Meter{Limit: compileUnits}
+		c, fault := (&answerRules{format: f, model: &Model{Tokenizer: tok}}).compile(limits)
+		if fault != nil {
+			if fault.Code != "format_too_complex" {
+				t.Errorf("%s: %v", name, fault)
+			}
+			ended++
+			continue
+		}
+		m, err := c.grammar.MatcherUnder(v, &work.Meter{Limit: compileUnits})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		err = hostileAnswer(matcher{m}, v)
+		switch {
+		case errors.Is(err, inference.ErrFormatTooComplex):
+			ended++
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := live() - before; took > 3*int64(limits.Bytes) || limits.Account.Bytes() > 2*int64(limits.Bytes) {
+			t.Errorf("%s: %d bytes are live, %d are said, the limit is %d", name, took, limits.Account.Bytes(), limits.Bytes)
+		}
+		if most := int64(limits.Answer + 3*limits.Work + 200*limits.Work/10); m.Taken() > most {
+			t.Errorf("%s: the answer took %d units", name, m.Taken())
+		}
+		runtime.KeepAlive(c)
+	}
+	if ended < 3 {
+		t.Errorf("%d forms exceeded a limit: too few to show anything", ended)
+	}
+}
+
+// hostileAnswer takes tokens from the middle of the masks, 200 at most.
+func hostileAnswer(m matcher, v *grammar.Vocabulary) error {
+	mask := make([]uint64, v.Words())
+	for i := range 200 {
+		if _, err := m.Mask(mask); err != nil {
+			return err
+		}
+		id := -1
+		for k := range v.Size() {
+			if at := (k + 977*i) % v.Size(); mask[at>>6]>>(at&63)&1 != 0 {
+				id = at
+				break
+			}
+		}
+		if id < 0 {
+			return nil
+		}
+		if err := m.Accept(inference.TokenID(id)); err != nil { //nolint:gosec // an id of the vocabulary
+			return err
+		}
+	}
+	return nil
+}
+
+// wideSchema is a schema of objects whose properties meet many patterns, as dofigen's and flatpak's.
+func wideSchema(names, patterns int) []byte {
+	var p, q strings.Builder
+	for i := range names {
+		fmt.Fprintf(&p, `%q:{"type":"string"},`, fmt.Sprintf("name_%d_of_many", i))
+	}
+	for i := range patterns {
+		fmt.Fprintf(&q, `"^[a-z_]{%d,%d}(%d|_[0-9]{1,%d})+[a-z]*$":{"type":["string","integer"],"minLength":%d},`, 1+i%7, 20+i, i, 3+i, i%5)
+	}
+	return fmt.Appendf(nil, `{"type":"object","properties":{%s},"patternProperties":{%s}}`,
+		strings.TrimSuffix(p.String(), ","), strings.TrimSuffix(q.String(), ","))
+}
+
+// TestG12CompilingIsChargedWhereTheWorkIs: a small schema that takes long to compile ends at the meter's limit, and the meter has counted what it did:
+// the memory that was allocated meanwhile is bounded, too.
+func TestG12CompilingIsChargedWhereTheWorkIs(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		f := &format{kind: formatSchema, field: "json", text: wideSchema(150, 60), options: schema.Options{Closed: closed}}
+		if len(f.text) > 24<<10 {
+			t.Fatalf("%d bytes of schema", len(f.text))
+		}
+		const limit = 4_000_000
+		meter := &work.Meter{Limit: limit}
+		var a, z runtime.MemStats
+		runtime.ReadMemStats(&a)
+		_, fault := (&answerRules{format: f}).compile(grammar.Limits{Meter: meter})
+		runtime.ReadMemStats(&z)
+		if fault == nil || fault.Code != "format_too_complex" {
+			t.Errorf("closed %v: %v after %d units", closed, fault, meter.Spent())
+		}
+		if spent := meter.Spent(); spent > 2*limit {
+			t.Errorf("closed %v: %d units, the limit is %d", closed, spent, limit)
+		}
+		if allocated := z.TotalAlloc - a.TotalAlloc; allocated > 200<<20 {
+			t.Errorf("closed %v: %d MB were allocated", closed, allocated>>20)
+		}
+	}
+}
+
+// TestACompileEndsWithItsClient: a hang-up ends the work in its middle.
+func TestACompileEndsWithItsClient(t *testing.T) {
+	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
+	gone, once := make(chan struct{}), sync.Once{}
+	p := g.compiling("tenant", gone)
+	if fault := p.take(); fault != nil {
+		t.Fatal(fault)
+	}
+	defer p.end()
+	ask := p.meter.Ask
+	p.meter.Ask = func() error {
+		if p.meter.Spent() > 100_000 { // in the middle
+			once.Do(func() { close(gone) })
+			<-p.done
+		}
+		return ask()
+	}
+	r := &answerRules{format: &format{kind: formatSchema, field: "json", text: wideSchema(150, 60)}}
+	_, fault := r.compile(grammar.Limits{Meter: p.meter, Account: g.account("tenant")})
+	if fault == nil || p.blame(fault).Code != "client_closed_request" {
+		t.Errorf("%v after %d units", fault, p.meter.Spent())
+	}
+	if p.meter.Spent() > 1_000_000 {
+		t.Errorf("%d units after the client had gone", p.meter.Spent())
+	}
+}
+
+// TestATenantsGrammarsShareAnAccount: what one tenant's grammars take is bounded in all, whatever answers still use of it, and
+// another tenant's room is its own.
+func TestATenantsGrammarsShareAnAccount(t *testing.T) {
+	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
+	g.bytes = 12 << 20
+	tok := mustTokenizer(t)
+	v := NewVocabulary(tok).build()
+	var held []*grammar.Matcher
+	full := 0
+	for i := range 4 {
+		limits := grammar.Limits{Account: g.account("a"), Bytes: 8 << 20}
+		f := &format{kind: formatRegex, field: "regex", text: []byte(fmt.Sprint(i) + hostilePattern)}
+		c, fault := (&answerRules{format: f}).compile(limits)
+		if fault != nil {
+			full++
+			continue
+		}
+		m, err := c.grammar.Matcher(v)
+		if err != nil {
+			full++
+			continue
+		}
+		held = append(held, m)
+		if err := hostileAnswer(matcher{m}, v); errors.Is(err, inference.ErrFormatTooComplex) {
+			full++
+		}
+	}
+	if got := g.account("a").Bytes(); full == 0 || got > 16<<20 {
+		t.Errorf("a tenant's grammars take %d bytes, %d were refused", got, full)
+	}
+	if room := g.account("b").Room(); room != 12<<20 {
+		t.Errorf("another tenant has room for %d bytes", room)
+	}
+	runtime.KeepAlive(held)
+}
