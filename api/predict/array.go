@@ -47,6 +47,23 @@ type elements interface {
 	len() int64
 }
 
+// newFeature makes the array of a feature's values, of which null is a missing one whatever their type.
+func newFeature(name string, f form, t tensor.Type, expected int64) (*array, *api.Error) {
+	a, fault := newArray(name, f, t, expected)
+	if fault != nil {
+		return nil, fault
+	}
+	switch e := a.elements.(type) {
+	case *numbers[int64]:
+		a.elements = &wholeOrNull{*e, nil}
+	case *flags:
+		a.elements = &flagsOrNull{*e, nil}
+	case *texts:
+		a.elements = &textsOrNull{*e}
+	}
+	return a, nil
+}
+
 // newArray makes an array for about so many elements of a type.
 func newArray(name string, f form, t tensor.Type, expected int64) (*array, *api.Error) {
 	e := newElements(t, int(expected)) //nolint:gosec // bounded by the body's bytes

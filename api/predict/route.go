@@ -26,7 +26,7 @@ type endpoint struct {
 }
 
 func (e *endpoint) takes(method string) bool {
-	return method == e.method || method == http.MethodHead && e.method == http.MethodGet
+	return e.method == "" || method == e.method || method == http.MethodHead && e.method == http.MethodGet
 }
 
 func get(pattern string, scope tenant.Scope, serve func(*call) *api.Error) *endpoint {
@@ -70,6 +70,8 @@ var (
 		"/stats":    get("/v2/models/{model}/stats", tenant.ScopeInference, (*call).modelStatistics),
 		"/generate": infer("/v2/models/{model}/generate", (*call).unsupportedVerb),
 	}
+	unknownV2 = &endpoint{pattern: "/v2/{unknown}", serve: (*call).unknownPath}
+
 	repositoryV2 = map[string]*endpoint{ // by what follows the model
 		"/load":   post("/v2/repository/models/{model}/load", tenant.ScopeAdmin, (*call).loadModel),
 		"/unload": post("/v2/repository/models/{model}/unload", tenant.ScopeAdmin, (*call).unloadModel),
@@ -97,11 +99,17 @@ func (s *Server) find(h *fasthttp.RequestHeader) (route, bool) {
 	if rest, ok := strings.CutPrefix(path, prefixV1); ok {
 		return s.findV1(rest)
 	}
-	if rest, ok := strings.CutPrefix(path, "/v2"); ok {
-		return findV2(rest)
+	if rest, ok := strings.CutPrefix(path, "/v2"); ok && (rest == "" || rest[0] == '/') && rest != rerankV2 {
+		if rt, known := findV2(rest); known {
+			return rt, true
+		}
+		return route{endpoint: unknownV2}, true // clients of V2 read this form of errors alone
 	}
 	return route{}, false
 }
+
+// rerankV2 is Cohere's path below /v2, which is of api/openai.
+const rerankV2 = "/rerank"
 
 func (s *Server) findV1(rest string) (route, bool) {
 	if name, verb, ok := cutLast(rest, ':'); ok && verbsV1[verb] != nil {

@@ -3,6 +3,7 @@ package predict
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"weir/api"
@@ -186,12 +187,45 @@ func (r *readerV1) isBytes() bool {
 	return fault == nil && string(name) == "b64"
 }
 
-// single reads all values of the model's only input.
+// single reads all values of the model's only input, or of the matrix of its features.
 func (r *readerV1) single(f form) *api.Error {
+	var misfit *api.Error
+	if matrix := r.matrix(); matrix != nil {
+		at := r.i
+		fault := r.values(f, matrix)
+		if fault == nil && matrix.Fits(&r.p.Inputs[0]) == nil {
+			return nil
+		}
+		if misfit = fault; fault == nil {
+			misfit = api.Refuse("invalid_value", fmt.Sprintf("rows without names have all features of model %s in the manifest's order: shape %v; the request has %v. "+
+				"Send such rows, or objects that name their values", r.about.Name, matrix.Shape, r.p.Inputs[0].Shape))
+		}
+		r.i = at
+	}
+	if len(r.about.Inputs) != 1 && misfit != nil {
+		return misfit
+	}
 	if len(r.about.Inputs) != 1 {
 		return api.Refuse("invalid_value", fmt.Sprintf("model %s has %d inputs, so that values need names: %s", r.about.Name, len(r.about.Inputs), inputNames(r.about)))
 	}
-	spec := &r.about.Inputs[0]
+	fault := r.values(f, &r.about.Inputs[0])
+	if misfit != nil && (fault != nil || r.about.Inputs[0].Fits(&r.p.Inputs[0]) != nil) {
+		return misfit
+	}
+	return fault
+}
+
+// matrix is the input of all features by place; nil where there is none.
+func (r *readerV1) matrix() *tensor.Spec {
+	i := slices.IndexFunc(r.about.Optional, func(s tensor.Spec) bool { return s.Name == r.about.Matrix })
+	if r.about.Matrix == "" || i < 0 {
+		return nil
+	}
+	return &r.about.Optional[i]
+}
+
+// values reads all values of one input.
+func (r *readerV1) values(f form, spec *tensor.Spec) *api.Error {
 	a, fault := newArray(spec.Name, f, spec.Type, r.guess())
 	if fault == nil {
 		fault = a.read(&r.scanner)
@@ -268,6 +302,14 @@ func (r *readerV1) namedRows() *api.Error {
 	return nil
 }
 
+// newArray is that of a name: of a feature, or of the model's own input.
+func (r *readerV1) newArray(name string, f form, t tensor.Type) (*array, *api.Error) {
+	if r.about.Schema != "" {
+		return newFeature(name, f, t, 1)
+	}
+	return newArray(name, f, t, 1)
+}
+
 func (r *readerV1) uneven(name string) *api.Error {
 	return api.Refuse("invalid_value", fmt.Sprintf("instances do not all have %s; every row must have the same names", quote(name)))
 }
@@ -286,7 +328,7 @@ func (r *readerV1) column(columns []*column, name []byte) (at int, all []*column
 		return 0, columns, api.Refuse("invalid_value", fmt.Sprintf("an input's name has %d bytes; at most %d are taken", len(name), maxNameBytes))
 	}
 	col := &column{name: string(name), spec: r.spec(string(name))}
-	if col.array, fault = newArray(col.name, namedRow, col.spec.Type, 1); fault != nil {
+	if col.array, fault = r.newArray(col.name, namedRow, col.spec.Type); fault != nil {
 		return 0, columns, fault
 	}
 	return len(columns), append(columns, col), nil
@@ -320,7 +362,7 @@ func (r *readerV1) columns() *api.Error {
 			return api.Refuse("invalid_value", fmt.Sprintf("an input's name has %d bytes; at most %d are taken", len(name), maxNameBytes))
 		}
 		spec := r.spec(string(name))
-		a, fault := newArray(string(name), namedColumn, spec.Type, 1)
+		a, fault := r.newArray(string(name), namedColumn, spec.Type)
 		if fault == nil {
 			fault = a.read(&r.scanner)
 		}

@@ -103,9 +103,14 @@ func TestPredictV1Refusals(t *testing.T) {
 // their path is that of V1's status.
 func TestOthersPass(t *testing.T) {
 	r := standard(t)
-	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1/models/llama", "/v1/models/org/llama:8b", "/v2/rerank", "/v2/models/sums/none",
-		"/health", "/v1/models/sums/../x:predict", "/v2/repository/models/sums/other"} {
+	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1/models/llama", "/v1/models/org/llama:8b", "/v2/rerank",
+		"/health", "/v1/models/sums/../x:predict", "/v2x"} {
 		if res, got := r.do("GET", path, ""); res.StatusCode != 418 {
+			t.Errorf("%s: %d %s", path, res.StatusCode, got)
+		}
+	}
+	for _, path := range []string{"/v2/trace/setting", "/v2/models/sums/none", "/v2/repository/models/sums/other", "/v2/systemsharedmemory/status"} {
+		if res, got := r.do("GET", path, ""); res.StatusCode != 404 || !strings.HasPrefix(got, `{"error":"there is no `) {
 			t.Errorf("%s: %d %s", path, res.StatusCode, got)
 		}
 	}

@@ -1,11 +1,13 @@
 package predict
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/tensor"
 	"weir/router"
 )
@@ -196,6 +198,12 @@ func dimsOf(d *router.Description, shape []int64) []int64 {
 		return []int64{1} // a configuration has no empty dims
 	}
 	return append([]int64{}, shape[1:]...)
+}
+
+// unknownPath refuses what peers may serve below /v2 and this server does not.
+func (c *call) unknownPath() *api.Error {
+	return api.Refuse("unknown_url", fmt.Sprintf("there is no %s here; GET /v2 tells what is served, GET /v2/models the models",
+		quote(edge.RequestPath(c.ctx.Request.Header.RequestURI()))))
 }
 
 // inferV2 answers POST /v2/models/{model}/infer.

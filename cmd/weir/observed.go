@@ -186,14 +186,14 @@ func (w *enriched) openLog(o *enrichedModel, m *feature.Manifest) error {
 	c.Failed = func(err error) { w.logger.Error("the prediction log failed", zap.Error(err)) }
 	for i := range m.Features {
 		f := &m.Features[i]
-		privacy := predictions.Plain // what the store has is no secret of the request
+		privacy := predictions.Plain // what the store has is no secret of the request; what a request brings in its place may be
 		switch {
 		case f.Sensitive:
 			privacy = predictions.Hashed
 		case f.Source == feature.FromRequest:
 			privacy = w.config.inputs
 		}
-		c.Features = append(c.Features, predictions.Feature{Name: f.Name, Text: f.Type == feature.String, Privacy: privacy})
+		c.Features = append(c.Features, predictions.Feature{Name: f.Name, Text: f.Type == feature.String, Privacy: privacy, Brought: w.config.inputs})
 	}
 	for _, s := range o.scores {
 		c.Outputs = append(c.Outputs, s.name)
@@ -246,9 +246,10 @@ func (o *enrichedModel) count(rows *feature.Rows, scores []float64) {
 func (o *enrichedModel) batch(p *router.Prediction, rows *feature.Rows, scores []float64) predictions.Batch {
 	b := predictions.Batch{ID: p.ID, Tenant: p.Tenant, Arm: p.Arm, At: time.Now(), Rows: rows.Len(), Outputs: scores}
 	features := rows.Manifest().Features
-	b.Numbers = make([]float64, 0, rows.Len()*len(features))
+	b.Numbers, b.Brought = make([]float64, 0, rows.Len()*len(features)), make([]bool, 0, rows.Len()*len(features))
 	for row := range rows.Len() {
 		for f := range features {
+			b.Brought = append(b.Brought, rows.Outcome(row, f) == feature.Requested)
 			if features[f].Type == feature.String {
 				b.Texts = append(b.Texts, rows.Value(row, f).String())
 			} else {

@@ -3,6 +3,8 @@ package classic
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"weir/engine/gbdt"
 	"weir/internal/inference"
@@ -16,11 +18,13 @@ type trees struct {
 	m      *gbdt.Model
 	index  map[string]int // of features, by name; empty where the file has no names
 	memory int64
+	finite bool // rows with infinite values are refused, as the library that trained it refuses them
 }
 
 // newTrees wraps a model. Its memory is about that of its file, and its kernels'.
 func newTrees(m *gbdt.Model, fileBytes int) *trees {
 	t := &trees{m: m, index: make(map[string]int, len(m.FeatureNames())), memory: int64(fileBytes + m.Choice().Bytes)}
+	t.finite = strings.HasPrefix(m.Ensemble().Format, "xgboost")
 	for i, name := range m.FeatureNames() {
 		t.index[name] = i
 	}
@@ -76,7 +80,29 @@ func (m *trees) accept(in []tensor.Tensor) (taken []tensor.Tensor, own bool, err
 	if m.m.Double() {
 		return accept[float64](m, in, tensor.Float64)
 	}
-	return accept[float32](m, in, tensor.Float32)
+	if taken, own, err = accept[float32](m, in, tensor.Float32); err == nil && m.finite {
+		err = m.checkFinite(tensor.Values[float32](&taken[0]))
+	}
+	return taken, own, err
+}
+
+// checkFinite refuses infinite values, and those that no float32 holds.
+func (m *trees) checkFinite(rows []float32) error {
+	for i, x := range rows {
+		if math.IsInf(float64(x), 0) {
+			n := m.m.Features()
+			return fmt.Errorf("row %d has %v for feature %s: XGBoost refuses infinite values, and those beyond a float32; send NaN (null) for a missing one",
+				i/n, x, m.featureName(i%n))
+		}
+	}
+	return nil
+}
+
+func (m *trees) featureName(i int) string {
+	if names := m.m.FeatureNames(); i < len(names) {
+		return strconv.Quote(names[i])
+	}
+	return strconv.Itoa(i)
 }
 
 // accept makes one input of type typ, whose elements are of type T.

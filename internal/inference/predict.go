@@ -17,6 +17,7 @@ type Description struct {
 	MaxRows  int                 // the most rows of one request
 
 	Optional []tensor.Spec // inputs that a request may leave out, because features have other sources
+	Matrix   string        // of Optional: the input of all features by place, for rows without names; "": there is none
 	Entity   []string      // inputs that name whom a row is about; nil: none do
 	Schema   string        // hash of the features' names, types and order; "": the model has no manifest
 }

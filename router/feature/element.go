@@ -9,9 +9,12 @@ import (
 	"weir/internal/tensor"
 )
 
-// element reads one value of a request's tensor, wherever its bytes lie. NaN is missing.
+// element reads one value of a request's tensor, wherever its bytes lie. NaN and a nil string are missing.
 func element(t *tensor.Tensor, i int) (Value, error) {
 	if t.Type == tensor.Bytes {
+		if t.Strings[i] == nil {
+			return Value{}, nil // null, which is not ""
+		}
 		return TextOf(string(t.Strings[i])), nil
 	}
 	size := t.Type.Size()

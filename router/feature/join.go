@@ -227,6 +227,11 @@ func (s *session) input(t *tensor.Tensor) error {
 
 func (s *session) key(t *tensor.Tensor, at place) error {
 	want := s.manifest.Entities[at.entity].Keys[at.part].Type
+	for row := range s.rows.n {
+		if v, err := element(t, row); err == nil && v.Kind == Missing {
+			return fmt.Errorf("%w: input %q has no value in row %d; it names an entity: send a value, or leave the input out", inference.ErrInvalid, t.Name, row)
+		}
+	}
 	whole := isInteger(t.Type)
 	if whole != (want == Integer) || !whole && t.Type != tensor.Bytes {
 		return fmt.Errorf("%w: input %q is %v; the key is of type %v", inference.ErrInvalid, t.Name, t.Type, want)

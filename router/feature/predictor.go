@@ -45,7 +45,7 @@ func NewPredictor(inner router.Predictor, m *Manifest, online *Online, observe O
 			join.matrix = about.Inputs[0].Name
 		}
 	}
-	p.about.Schema = m.Schema()
+	p.about.Schema, p.about.Matrix = m.Schema(), join.matrix
 	if len(m.Entities) > 0 {
 		for _, k := range m.Entities[0].Keys {
 			p.about.Entity = append(p.about.Entity, k.Input)

@@ -35,6 +35,8 @@ const (
 	// FeaturePrefix and OutputPrefix begin the names of the other columns.
 	FeaturePrefix = "feature."
 	OutputPrefix  = "output."
+	// HashPrefix begins the name of a column with the hashes of what requests brought for a feature that other sources have as it is.
+	HashPrefix = "hash."
 )
 
 // layout is the schema of a version's files, and where each value of a row stands.
@@ -83,6 +85,11 @@ func newLayout(c *Config) (*layout, error) {
 		if err := add(FeaturePrefix+f.Name, node); err != nil {
 			return nil, err
 		}
+		if f.hashesApart() {
+			if err := add(HashPrefix+f.Name, repeated()); err != nil {
+				return nil, err
+			}
+		}
 	}
 	for _, name := range c.Outputs {
 		if err := add(OutputPrefix+name, parquet.Leaf(parquet.DoubleType)); err != nil {
@@ -99,7 +106,7 @@ func newLayout(c *Config) (*layout, error) {
 // check says whether a batch has as many values as its rows need.
 func (l *layout) check(b *Batch) error {
 	if len(b.Numbers) != b.Rows*l.numbers || len(b.Texts) != b.Rows*l.texts || len(b.Outputs) != b.Rows*len(l.config.Outputs) ||
-		b.Defaulted != nil && len(b.Defaulted) != b.Rows {
+		b.Defaulted != nil && len(b.Defaulted) != b.Rows || b.Brought != nil && len(b.Brought) != b.Rows*len(l.config.Features) {
 		return fmt.Errorf("a batch of %d rows has %d numbers, %d strings and %d scores, for %d, %d and %d columns", b.Rows,
 			len(b.Numbers), len(b.Texts), len(b.Outputs), l.numbers, l.texts, len(l.config.Outputs))
 	}
@@ -130,12 +137,23 @@ func (l *layout) row(b *Batch, i int, into parquet.Row) parquet.Row {
 	set(ColumnRow, parquet.Int32Value(int32(i)), false) //nolint:gosec // rows of a request
 	set(ColumnTime, parquet.Int64Value(b.At.UnixMilli()), false)
 	numbers, texts := b.Numbers[i*l.numbers:], b.Texts[i*l.texts:]
-	for _, f := range l.config.Features {
-		var v parquet.Value
+	for j, f := range l.config.Features {
+		brought := b.Brought != nil && b.Brought[i*len(l.config.Features)+j]
+		p := f.Privacy
+		if brought {
+			p = max(p, f.Brought)
+		}
+		var v, apart parquet.Value
 		if f.Text {
-			v, texts = l.textValue(f, texts[0]), texts[1:]
+			v, texts = l.textValue(f, p, texts[0]), texts[1:]
 		} else {
-			v, numbers = l.numberValue(f, numbers[0]), numbers[1:]
+			v, numbers = l.numberValue(f, p, numbers[0]), numbers[1:]
+		}
+		if f.hashesApart() {
+			if brought {
+				v, apart = apart, v
+			}
+			set(HashPrefix+f.Name, apart, true)
 		}
 		if f.Privacy != Omitted {
 			set(FeaturePrefix+f.Name, v, true)
@@ -154,13 +172,18 @@ func number(x float64) parquet.Value {
 	return parquet.DoubleValue(x)
 }
 
-func (l *layout) numberValue(f Feature, x float64) parquet.Value {
+// hashesApart reports whether hashes of what requests bring need a column of their own: other values stand as they are, or rounded.
+func (f *Feature) hashesApart() bool {
+	return f.Brought == Hashed && f.Privacy < Hashed || f.Text && f.Brought == Summary && f.Privacy == Plain
+}
+
+func (l *layout) numberValue(f Feature, p Privacy, x float64) parquet.Value {
 	switch {
 	case math.IsNaN(x):
 		return parquet.Value{}
-	case f.Privacy == Hashed:
+	case p == Hashed:
 		return l.hash(f, strconv.FormatFloat(x, 'g', -1, 64))
-	case f.Privacy == Summary:
+	case p == Summary:
 		rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64)
 		if err != nil { // beyond the largest number
 			rounded = x
@@ -171,11 +194,11 @@ func (l *layout) numberValue(f Feature, x float64) parquet.Value {
 	}
 }
 
-func (l *layout) textValue(f Feature, s string) parquet.Value {
+func (l *layout) textValue(f Feature, p Privacy, s string) parquet.Value {
 	switch {
 	case s == "":
 		return parquet.Value{}
-	case f.Privacy == Plain:
+	case p == Plain:
 		return parquet.ByteArrayValue([]byte(s))
 	default:
 		return l.hash(f, s)

@@ -29,6 +29,7 @@ type Feature struct {
 	Name    string
 	Text    bool // a string; else a number
 	Privacy Privacy
+	Brought Privacy // of values that Batch.Brought marks, where it tells less than Privacy
 }
 
 // Config of a Log. Zero values take what stands beside each.
@@ -58,6 +59,7 @@ type Batch struct {
 	Numbers   []float64 // of the features that are no strings, in their order
 	Texts     []string  // of the others
 	Outputs   []float64
+	Brought   []bool   // by row and feature: the request brought the value, and no other source; nil: none of them
 	Defaulted []string // by row: names of features that no source gave, separated by spaces; nil: none
 }
 

@@ -22,8 +22,8 @@ func testConfig(t testing.TB) Config {
 	return Config{
 		Folder: t.TempDir(), Model: "credit/eu", Version: "3", Schema: "sha256:77", Key: []byte("key"),
 		Features: []Feature{
-			{"age", false, Plain}, {"city", true, Plain}, {"income", false, Summary}, {"name", true, Summary}, {"ssn", false, Hashed},
-			{"secret", true, Omitted}, {"gone", false, Omitted},
+			{Name: "age"}, {Name: "city", Text: true}, {Name: "income", Privacy: Summary}, {Name: "name", Text: true, Privacy: Summary},
+			{Name: "ssn", Privacy: Hashed}, {Name: "secret", Text: true, Privacy: Omitted}, {Name: "gone", Privacy: Omitted},
 		},
 		Outputs: []string{"output"},
 		Failed:  func(err error) { t.Error(err) },
@@ -86,6 +86,43 @@ func TestLogReadsBack(t *testing.T) {
 	}
 	if files, _ := filepath.Glob(filepath.Join(c.Folder, "credit%2Feu", "3", "*.parquet")); len(files) != 1 {
 		t.Errorf("the files are %v", files)
+	}
+}
+
+// A value that the request brought is hashed or rounded, beside values of the same feature that stand as they are.
+func TestBroughtValues(t *testing.T) {
+	c := testConfig(t)
+	c.Features = []Feature{
+		{Name: "age", Brought: Hashed}, {Name: "city", Text: true, Brought: Summary}, {Name: "income", Brought: Summary},
+		{Name: "ssn", Privacy: Hashed}, {Name: "secret", Text: true, Privacy: Omitted, Brought: Hashed},
+	}
+	l, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Add(Batch{
+		ID: "a", Rows: 2, Numbers: []float64{41, 123_456, 1, 41, 123_456, 1}, Texts: []string{"Bonn", "x", "Bonn", "x"}, Outputs: []float64{0, 1},
+		Brought: []bool{false, false, false, false, false, true, true, true, true, true},
+	})
+	finish(t, l)
+	table, err := ReadTable(c.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"feature.age": "41 ", "feature.city": "Bonn ", "feature.income": "123456 120000",
+	} {
+		if got := strings.Join(table.Text(name), " "); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{"hash.age", "hash.city"} {
+		if h := table.Texts[name]; len(h) != 2 || h[0] != "" || len(h[1]) != 16 {
+			t.Errorf("%s is %q", name, h)
+		}
+	}
+	if table.Has("feature.secret") || table.Has("hash.secret") || table.Has("hash.ssn") {
+		t.Errorf("columns %v", table.Names)
 	}
 }
 
