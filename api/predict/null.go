@@ -77,3 +77,49 @@ func (e *textsOrNull) one(s *scanner) *api.Error {
 }
 
 func (e *textsOrNull) run(s *scanner) (int64, *api.Error) { return runOf(e, s) }
+
+// categories are elements whose type the first value decides: names of categories as BYTES, or their numbers as FP64. null is missing.
+type categories struct {
+	elements     // nil until a value was read
+	gaps     int // values before it, all of them null
+}
+
+func (e *categories) one(s *scanner) *api.Error {
+	c := s.peek()
+	switch {
+	case e.elements != nil:
+	case c == 'n' && s.word("null"):
+		e.gaps++
+		return nil
+	case c == '"' || c == '{':
+		e.elements = &textsOrNull{texts{make([][]byte, e.gaps)}}
+	default:
+		e.elements = e.numbers()
+	}
+	return e.elements.one(s)
+}
+
+// numbers are FP64, the values before missing.
+func (e *categories) numbers() elements {
+	n, _ := newElements(tensor.Float64, e.gaps+1).(*numbers[float64])
+	for range e.gaps {
+		n.values = append(n.values, math.NaN())
+	}
+	return n
+}
+
+func (e *categories) run(s *scanner) (int64, *api.Error) { return runOf(e, s) }
+
+func (e *categories) len() int64 {
+	if e.elements == nil {
+		return int64(e.gaps)
+	}
+	return e.elements.len()
+}
+
+func (e *categories) tensor(name string, shape []int64) tensor.Tensor {
+	if e.elements == nil {
+		e.elements = e.numbers()
+	}
+	return e.elements.tensor(name, shape)
+}

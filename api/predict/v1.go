@@ -307,6 +307,13 @@ func (r *readerV1) newArray(name string, f form, t tensor.Type) (*array, *api.Er
 	if r.about.Schema != "" {
 		return newFeature(name, f, t, 1)
 	}
+	if t == tensor.Bytes && slices.ContainsFunc(r.about.Optional, func(s tensor.Spec) bool { return s.Name == name }) {
+		a, fault := newArray(name, f, t, 1)
+		if fault == nil {
+			a.elements = new(categories)
+		}
+		return a, fault
+	}
 	return newArray(name, f, t, 1)
 }
 

@@ -50,6 +50,11 @@ func (m *trees) about() inference.Description {
 		Inputs:   []tensor.Spec{{Name: treesInput, Type: typ, Shape: []int64{tensor.Any, int64(m.m.Features())}}},
 		Outputs:  []tensor.Spec{{Name: treesOutput, Type: typ, Shape: shape}},
 	}
+	for i, names := range m.m.Ensemble().Categories {
+		if names != nil && i < len(m.m.FeatureNames()) {
+			d.Optional = append(d.Optional, tensor.Spec{Name: m.m.FeatureNames()[i], Type: tensor.Bytes, Shape: []int64{tensor.Any}})
+		}
+	}
 	if classes := m.m.Ensemble().Classes; classes != nil {
 		d.Labels = map[string][]string{treesOutput: classes}
 	}
@@ -157,11 +162,32 @@ func acceptColumns[T float](m *trees, in []tensor.Tensor, typ tensor.Type) (take
 		if seen[at] = true; n == 0 {
 			continue
 		}
+		if t.Type == tensor.Bytes {
+			if err := categories(m, rows[at:], at, t); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
 		if err := convert(rows[at:], features, t); err != nil {
 			return nil, false, err
 		}
 	}
 	return []tensor.Tensor{tensor.Of(treesInput, typ, []int64{n, int64(features)}, rows)}, true, nil
+}
+
+// categories makes numbers of the names of a feature's categories, one for each row.
+func categories[T float](m *trees, rows []T, feature int, t *tensor.Tensor) error {
+	for i, name := range t.Strings {
+		x, err := m.m.Category(feature, string(name))
+		switch {
+		case name == nil:
+			x = math.NaN()
+		case err != nil:
+			return fmt.Errorf("the feature %q is a text in row %d: %w", t.Name, i, err)
+		}
+		rows[i*m.m.Features()] = T(x)
+	}
+	return nil
 }
 
 func firstName(in []tensor.Tensor) string {

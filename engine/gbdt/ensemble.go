@@ -22,9 +22,10 @@ type Ensemble struct {
 	Objective string   // in the library's own words
 	Notes     []string // what a user should know of the file
 
-	Features     int      // columns of a row
-	FeatureNames []string // nil where the file has none
-	Classes      []string // names of the classes in order of the outputs; nil where the file has none
+	Features     int        // columns of a row
+	FeatureNames []string   // nil where the file has none
+	Categories   [][]string // by feature: names of its categories, in the order of their numbers; nil where the file has none
+	Classes      []string   // names of the classes in order of the outputs; nil where the file has none
 
 	Outputs int  // margins of a row
 	Rows64  bool // rows and thresholds are float64; otherwise every threshold is a float32, and x is rounded to one

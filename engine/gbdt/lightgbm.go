@@ -81,6 +81,9 @@ func (r *lightgbmReader) read() error {
 	if len(e.Trees)%e.Outputs != 0 {
 		return fmt.Errorf("%d trees, with %d in each iteration", len(e.Trees), e.Outputs)
 	}
+	if err := r.readCategoryNames(header["feature_infos"]); err != nil {
+		return err
+	}
 	if _, ok := header["average_output"]; ok && len(e.Trees) > 0 {
 		e.Divisor = float64(len(e.Trees) / e.Outputs)
 	}

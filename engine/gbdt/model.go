@@ -9,7 +9,8 @@ import (
 // caller's goroutine and, after the first, allocates nothing.
 type Model struct {
 	ensemble *Ensemble
-	bytes    int // of the file; 0 where there was none
+	bytes    int              // of the file; 0 where there was none
+	numbers  []map[string]int // of categories, by feature and name; nil: the file names none
 	evaluator
 }
 
@@ -32,7 +33,7 @@ func NewWith(e *Ensemble, o Options) (*Model, error) {
 	if err := e.check(); err != nil {
 		return nil, fmt.Errorf("gbdt: %w", err)
 	}
-	m := &Model{ensemble: e}
+	m := &Model{ensemble: e, numbers: numberCategories(e.Categories)}
 	var err error
 	switch {
 	case e.Rows64:

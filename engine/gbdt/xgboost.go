@@ -187,6 +187,9 @@ func (r *xgboostReader) readBooster() error {
 			return wrong("weight_drop", "a list of numbers", weights)
 		}
 	}
+	if err := r.readCategoryNames(model); err != nil {
+		return err
+	}
 	return r.readTrees(model)
 }
 
