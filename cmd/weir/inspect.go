@@ -90,6 +90,8 @@ type report struct {
 	Chats     bool            `json:"chats"`
 	WhyNoChat string          `json:"why_no_chat,omitempty"`
 	ChatNote  string          `json:"chat_note,omitempty"`
+	Calls     string          `json:"tool_call_parser,omitempty"` // how it writes tool calls
+	Thoughts  []string        `json:"thoughts,omitempty"`         // what opens and closes one
 	Engine    *engineReport   `json:"engine,omitempty"`
 }
 
@@ -229,6 +231,13 @@ func (r *report) checkText(f *gguf.File, c configs.Model) {
 		r.WhyNoChat = chosen.why.Error()
 	}
 	r.ChatNote = chosen.note
+	if chosen.family == nil {
+		return
+	}
+	r.Calls = chosen.family.Name
+	if open, end := chosen.family.ThoughtMarkers(); chosen.family.Thinks {
+		r.Thoughts = []string{open, end}
+	}
 }
 
 // shownItems is how many items of an array are reported.
@@ -335,6 +344,12 @@ func (r *report) printEngine(row func(...string)) {
 		row("chats", "yes: "+printable(r.ChatNote))
 	default:
 		row("chats", "yes, with its own template")
+	}
+	if r.Calls != "" {
+		row("tool calls", "as "+r.Calls)
+	}
+	if len(r.Thoughts) > 0 {
+		row("thoughts", fmt.Sprintf("between %q and %q", r.Thoughts[0], r.Thoughts[1]))
 	}
 	row("tokenizer", r.Tokenizer)
 	row("shape", fmt.Sprintf("%d layers, width %d, %d heads of %d, %d key-value heads, feed-forward %d, vocabulary %d",

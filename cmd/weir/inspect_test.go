@@ -94,3 +94,20 @@ func TestInspectUsesTheChosenTemplate(t *testing.T) {
 		}
 	}
 }
+
+// TestInspectShowsFormsOfCallsAndThoughts: as the template shows them, or as they are named by hand.
+func TestInspectShowsFormsOfCallsAndThoughts(t *testing.T) {
+	for _, tc := range []struct{ flags, want string }{
+		{"--chat-template chatml", "tool calls as generic"},
+		{"--chat-template chatml --tool-call-parser glm45 --reasoning-parser mistral", `tool calls as glm4 thoughts between "[THINK]" and "[/THINK]"`},
+		{"--tool-call-parser glm5", `runs no: --tool-call-parser and --reasoning-parser: no form of calls is called "glm5"; there are`},
+	} {
+		var out, errs strings.Builder
+		if status := execute(append([]string{"inspect"}, strings.Fields(tc.flags)...), &out, &errs); status != exitOK {
+			t.Errorf("%s: exit status %d: %s", tc.flags, status, errs.String())
+		}
+		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.want) {
+			t.Errorf("%s: no %q in %.900s", tc.flags, tc.want, out.String())
+		}
+	}
+}
