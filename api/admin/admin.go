@@ -34,6 +34,7 @@ type Config struct {
 	BlockEvents BlockEventsFunc                 // GET /admin/kv-events; nil: 404
 	Batches     BatchesFunc                     // GET /admin/batches: unfinished batches as JSON; nil: 404
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
+	Tenants     Tenants                         // /admin/tenants and /admin/keys; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
 	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
 	Access      api.Access                      // names to answer under, and pages that may call
@@ -118,6 +119,9 @@ func New(c Config) http.Handler {
 	}
 	if c.Drift != nil {
 		mux.Handle("GET "+driftPath, c.Drift)
+	}
+	if c.Tenants != nil {
+		c.handleTenants(mux)
 	}
 	if c.Usage != nil {
 		mux.HandleFunc("GET "+usagePath, c.usage)
@@ -217,6 +221,10 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Drift != nil {
 		paths = append(paths, driftPath)
+	}
+	if c.Tenants != nil {
+		paths = append(paths, tenantsPath, "POST "+tenantsPath, "GET, PATCH, DELETE "+tenantsPath+"/{name}",
+			keysPath+"?tenant=", "POST "+keysPath, "GET, DELETE "+keysPath+"/{id}", "POST "+keysPath+"/{id}/rotate")
 	}
 	if c.Usage != nil {
 		paths = append(paths, usagePath)

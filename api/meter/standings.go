@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"weir/api/tenant"
+	"weir/api/usage"
 	"weir/scheduler/quota"
 )
 
@@ -28,4 +30,32 @@ func Standings(m Meter, t *tenant.Tenant) ([]quota.Standing, error) {
 		list = append(list, of...)
 	}
 	return list, nil
+}
+
+// LimitView is one limit as the APIs show it, and how much of it is used. Values are requests, tokens, or money in the unit
+// of the prices.
+type LimitView struct {
+	Limit    string     `json:"limit"` // its key in the configuration
+	Model    string     `json:"model,omitempty"`
+	Value    any        `json:"value"`
+	Used     any        `json:"used"`
+	Left     any        `json:"left"`
+	ResetsAt *time.Time `json:"resets_at,omitempty"` // when all of it is left, if nothing more is asked for
+}
+
+// ViewOf is how the APIs show limits.
+func ViewOf(standings []quota.Standing) []LimitView {
+	views := make([]LimitView, len(standings))
+	for i := range standings {
+		st, v := &standings[i], &views[i]
+		*v = LimitView{Limit: st.Kind.String(), Model: st.Model, Value: st.Limit, Used: st.Used, Left: st.Left}
+		if st.Kind == quota.DailyCost || st.Kind == quota.MonthlyCost {
+			v.Value, v.Used, v.Left = usage.Money(st.Limit), usage.Money(st.Used), usage.Money(st.Left)
+		}
+		if !st.Resets.IsZero() {
+			at := st.Resets.UTC()
+			v.ResetsAt = &at
+		}
+	}
+	return views
 }

@@ -10,7 +10,6 @@ import (
 	"weir/api"
 	"weir/api/meter"
 	ledger "weir/api/usage" // usage is a type of this package
-	"weir/scheduler/quota"
 )
 
 const (
@@ -20,20 +19,10 @@ const (
 
 // usageView is a tenant's own usage and limits, as GET /v1/usage shows them.
 type usageView struct {
-	Object string      `json:"object"`
-	Tenant string      `json:"tenant"`
-	Limits []limitView `json:"limits"`
+	Object string            `json:"object"`
+	Tenant string            `json:"tenant"`
+	Limits []meter.LimitView `json:"limits"`
 	*ledger.Report
-}
-
-// limitView is one limit, and how much of it is used. Values are requests, tokens, or money in the unit of the prices.
-type limitView struct {
-	Limit    string     `json:"limit"` // its key in the configuration
-	Model    string     `json:"model,omitempty"`
-	Value    any        `json:"value"`
-	Used     any        `json:"used"`
-	Left     any        `json:"left"`
-	ResetsAt *time.Time `json:"resets_at,omitempty"` // when all of it is left, if nothing more is asked for
 }
 
 // ownUsage answers GET /v1/usage: what the caller's tenant has used, and what its limits and budgets have left.
@@ -52,15 +41,13 @@ func (c *call) ownUsage() *api.Error {
 		return badRequest("invalid_value", e.Param, "%s", e.Message)
 	}
 	q.Tenant, q.Alone = c.caller.Tenant.Name, true
-	view := usageView{Object: "usage", Tenant: q.Tenant, Limits: []limitView{}}
+	view := usageView{Object: "usage", Tenant: q.Tenant, Limits: []meter.LimitView{}}
 	if m := c.server.config.Meter; m != nil {
 		standings, err := meter.Standings(m, c.caller.Tenant)
 		if err != nil {
 			return meter.Fault(err)
 		}
-		for i := range standings {
-			view.Limits = append(view.Limits, newLimitView(&standings[i]))
-		}
+		view.Limits = meter.ViewOf(standings)
 	}
 	var fault *api.Error
 	if view.Report, fault = c.report(q); fault != nil {
@@ -101,16 +88,4 @@ func (c *call) report(q ledger.Query) (*ledger.Report, *api.Error) {
 		return nil, api.Refuse("usage_unavailable", "read the usage: "+err.Error())
 	}
 	return &report, nil
-}
-
-func newLimitView(st *quota.Standing) limitView {
-	v := limitView{Limit: st.Kind.String(), Model: st.Model, Value: st.Limit, Used: st.Used, Left: st.Left}
-	if st.Kind == quota.DailyCost || st.Kind == quota.MonthlyCost {
-		v.Value, v.Used, v.Left = ledger.Money(st.Limit), ledger.Money(st.Used), ledger.Money(st.Left)
-	}
-	if !st.Resets.IsZero() {
-		at := st.Resets.UTC()
-		v.ResetsAt = &at
-	}
-	return v
 }

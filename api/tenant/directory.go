@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"weir/internal/inference"
@@ -81,6 +82,48 @@ func enter[K comparable](table map[K]*Tenant, what string, keys []K, t *Tenant) 
 		table[k] = t
 	}
 	return errors.Join(errs...)
+}
+
+// With is the directory with more tenants behind its own: those that were made by the API. They do not close it. One that is
+// not valid, or stands for what another stands for, is left out, and its *Fault returned.
+func (d *Directory) With(more []Tenant) (*Directory, []*Fault) {
+	w := &Directory{
+		list: slices.Clone(d.list), byName: maps.Clone(d.byName), byCertificate: maps.Clone(d.byCertificate), byClaim: maps.Clone(d.byClaim),
+		rest: d.rest, open: d.open,
+	}
+	var faults []*Fault
+	for i := range more {
+		t := more[i]
+		err := t.Validate()
+		if t.Name == Rest {
+			err = errors.New("the settings of all tenants that are not listed stand in the configuration only")
+		}
+		if err == nil {
+			err = w.taken(&t)
+		}
+		if err == nil {
+			err = w.add(&t)
+		}
+		if err != nil {
+			faults = append(faults, &Fault{i, t.Name, err})
+		}
+	}
+	return w, faults
+}
+
+// taken is why a tenant cannot join, whose entries would be made otherwise.
+func (d *Directory) taken(t *Tenant) error {
+	for _, c := range t.Certificates {
+		if other := d.byCertificate[c]; other != nil {
+			return fmt.Errorf("certificate %v stands for %q already; a caller is one tenant", c, other.Name)
+		}
+	}
+	for _, c := range t.Claims {
+		if other := d.byClaim[c]; other != nil {
+			return fmt.Errorf("claim %v stands for %q already; a caller is one tenant", c, other.Name)
+		}
+	}
+	return nil
 }
 
 // Find is the tenant of a name; false where there is none.

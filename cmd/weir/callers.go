@@ -27,6 +27,16 @@ type callers struct {
 	leave context.CancelFunc // ends the fetching of the issuers' keys
 
 	late *store.Store // of keys, made after the start; nil: none. Owned by the authenticator's Run, until end has returned
+
+	mu         sync.Mutex
+	configured *tenant.Directory // without the tenants that were made by the API
+	config     configs.Config    // that is in force
+	stored     []tenant.Tenant   // made by the API
+	unreadable map[string]error  // records of such that this weir cannot read, by name
+	faults     map[string]error  // why some are not in force, the unreadable ones among them
+
+	refreshing sync.Mutex // held while the store is read
+	revision   int64      // of the last change of the stored tenants that was seen
 }
 
 // newCallers reads tenants and issuers of the configuration, and looks into the
@@ -63,6 +73,13 @@ func (s *server) newCallers() (*callers, error) {
 		s.log.Warn("tenants are configured, and nothing says who calls: every caller is let in, without a tenant and without limits. " +
 			"weir keys create TENANT makes a key, and from then on callers need one")
 	}
+	if s.store != nil {
+		s.callers = c
+		if err := s.refreshTenants(ctx); err != nil {
+			return c, err
+		}
+		c.begin(s.followTenants)
+	}
 	return c, nil
 }
 
@@ -97,6 +114,8 @@ func (s *server) newTenants(c configs.Config) (commit func(), err error) {
 // replace puts tenants, keys and issuers into force. Issuers that did not change
 // keep their keys.
 func (c *callers) replace(directory *tenant.Directory, config configs.Config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !reflect.DeepEqual(c.issuers, config.Issuers) {
 		c.leave()
 		c.issuers, c.tokens, c.leave = config.Issuers, nil, func() {}
@@ -105,7 +124,8 @@ func (c *callers) replace(directory *tenant.Directory, config configs.Config) {
 			c.leave = c.begin(c.tokens.Run)
 		}
 	}
-	c.authenticator.Replace(directory, config.API.APIKeys, c.tokens)
+	c.configured, c.config = directory, config
+	c.enforce()
 }
 
 // keysFailed logs that keys cannot be looked up, now and then.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -72,95 +71,19 @@ func newKeysCreate() *cobra.Command {
 	cmd.Flags().StringVar(&scope, "scope", "inference", "what the key allows: inference, admin, metrics, or several with commas")
 	cmd.Flags().StringVar(&expires, "expires", "", "time after which the key ends, such as 12h or 90d (default: never)")
 	onKeys(cmd, true, func(ctx context.Context, k *keyStore, args []string) error {
-		record := tenant.Key{Tenant: args[0], Label: label, Created: time.Now().UTC().Truncate(time.Millisecond)}
-		if err := k.checkTenant(args[0]); err != nil {
-			return err
-		}
-		if !tenant.IsName(label) {
-			return fmt.Errorf("label %q is not accepted; it takes %s", label, tenant.NameForm)
-		}
-		var err error
-		if record.Scope, err = tenant.ParseScope(scope); err != nil {
-			return err
-		}
-		if record.Expires, err = endAfter(record.Created, expires); err != nil {
-			return err
-		}
-		before, err := k.store.List(ctx, "")
-		if err != nil {
-			return err
-		}
-		issued, err := k.issue(&record, func() error {
-			return k.change(ctx, actionKeyCreate, &record, nil, func() error { return k.store.Create(ctx, record) })
-		})
+		issued, record, first, err := k.chain().create(ctx, commandLine(), keyRequest{args[0], label, scope, expires})
 		if err != nil {
 			return err
 		}
 		if err := showKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), issued, &record); err != nil {
 			return err
 		}
-		if len(before) == 0 {
-			fmt.Fprintln(cmd.ErrOrStderr(), "This is the store's first key: servers that use the store ask for keys from now on.")
+		if first {
+			fmt.Fprintln(cmd.ErrOrStderr(), firstKey)
 		}
 		return nil
 	})
 	return cmd
-}
-
-// checkTenant refuses names that no server with this configuration would know.
-func (k *keyStore) checkTenant(name string) error {
-	directory, err := tenant.NewDirectory(k.config.Tenants)
-	if err != nil {
-		return err
-	}
-	if !tenant.IsName(name) {
-		return fmt.Errorf("tenant %q is not accepted; it takes %s", name, tenant.NameForm)
-	}
-	if _, ok := directory.Find(name); ok {
-		return nil
-	}
-	var names []string
-	for _, t := range directory.List() {
-		names = append(names, t.Name)
-	}
-	return fmt.Errorf("tenant %q is not among tenants in the configuration, which has %s; add it there, or an entry *",
-		name, strings.Join(names, ", "))
-}
-
-// issue makes a key and has it written under an id that is free.
-func (k *keyStore) issue(record *tenant.Key, write func() error) (tenant.Issued, error) {
-	pepper, err := pepperOf(k.config.Store)
-	if err != nil {
-		return tenant.Issued{}, err
-	}
-	for range 3 {
-		issued := pepper.Issue()
-		record.ID, record.Hash = issued.ID, issued.Hash
-		err = write()
-		if err == nil || !errors.Is(err, tenant.ErrKeyExists) {
-			return issued, keysAtMost(err, record)
-		}
-	}
-	return tenant.Issued{}, err
-}
-
-// change makes a change of a key, once the audit log has it.
-func (k *keyStore) change(ctx context.Context, action string, key *tenant.Key, more details, do func() error) error {
-	all := details{"tenant": key.Tenant, "label": key.Label, "scope": key.Scope.String(), "expires": when(key.Expires)}
-	maps.Copy(all, more)
-	if _, err := addEntry(ctx, k.store, commandLine(), action, key.ID, all); err != nil {
-		return err
-	}
-	return do()
-}
-
-// keysAtMost says what to do about too many keys.
-func keysAtMost(err error, record *tenant.Key) error {
-	if !errors.Is(err, tenant.ErrKeysAtMost) {
-		return err
-	}
-	return fmt.Errorf("tenant %s has %d live keys with the label %s, as many as it may; revoke one (weir keys list %s), or use another --label",
-		record.Tenant, tenant.MaxLiveKeys, record.Label, record.Tenant)
 }
 
 // showKey prints the key alone to out, so that a script can take it, and what
@@ -267,49 +190,17 @@ func newKeysRotate() *cobra.Command {
 	cmd.Flags().StringVar(&grace, "grace", "24h", "time for which the old key stays good")
 	cmd.Flags().StringVar(&expires, "expires", "", "time after which the new key ends, such as 90d (default: never)")
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
-		old, err := k.find(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		next := tenant.Key{Tenant: old.Tenant, Label: old.Label, Scope: old.Scope, Created: time.Now().UTC().Truncate(time.Millisecond)}
-		ends, err := endAfter(next.Created, grace)
-		if err != nil {
-			return err
-		}
-		if next.Expires, err = endAfter(next.Created, expires); err != nil {
-			return err
-		}
-		if !old.Expires.IsZero() && old.Expires.Before(ends) {
-			ends = old.Expires
-		}
-		issued, err := k.issue(&next, func() error {
-			more := details{"replaces": old.ID, "old_ends": ends.Format(time.RFC3339)}
-			return k.change(ctx, actionKeyRotate, &next, more, func() error { return k.store.Rotate(ctx, old.ID, ends, next) })
-		})
-		if errors.Is(err, tenant.ErrNoKey) {
-			return fmt.Errorf("key %s is %s already; weir keys create makes another", old.ID, keyState(&old, next.Created))
-		}
+		issued, next, ends, err := k.chain().rotate(ctx, commandLine(), args[0], grace, expires)
 		if err != nil {
 			return err
 		}
 		if err := showKey(cmd.OutOrStdout(), cmd.ErrOrStderr(), issued, &next); err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "The old key %s ends at %s.\n", old.ID, ends.Format(time.RFC3339))
+		fmt.Fprintf(cmd.ErrOrStderr(), "The old key %s ends at %s.\n", args[0], ends.Format(time.RFC3339))
 		return nil
 	})
 	return cmd
-}
-
-func (k *keyStore) find(ctx context.Context, id string) (tenant.Key, error) {
-	if !tenant.IsKeyID(id) {
-		return tenant.Key{}, errors.New("that is no id of a key, which has 10 characters; weir keys list shows them")
-	}
-	key, err := k.store.Find(ctx, id)
-	if errors.Is(err, tenant.ErrNoKey) {
-		return key, fmt.Errorf("there is no key %s; weir keys list shows those that there are", id)
-	}
-	return key, err
 }
 
 func newKeysRevoke() *cobra.Command {
@@ -319,21 +210,35 @@ func newKeysRevoke() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 	}
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
-		found := make([]tenant.Key, len(args))
-		for i, id := range args {
-			var err error
-			if found[i], err = k.find(ctx, id); err != nil {
+		chain := k.chain()
+		for _, id := range args { // all of them are there, or none is revoked
+			if _, err := chain.find(ctx, id); err != nil {
 				return err
 			}
 		}
-		for i := range found {
-			key := &found[i]
-			if err := k.change(ctx, actionKeyRevoke, key, nil, func() error { return k.store.Revoke(ctx, key.ID, time.Now()) }); err != nil {
+		for _, id := range args {
+			if _, err := chain.revoke(ctx, commandLine(), id); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", key.ID)
+			fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", id)
 		}
 		return nil
 	})
 	return cmd
+}
+
+// chain makes and ends keys.
+func (k *keyStore) chain() *keychain {
+	return &keychain{config: k.config.Store, store: k.store, tenants: func(ctx context.Context) (*tenant.Directory, error) {
+		configured, err := tenant.NewDirectory(k.config.Tenants)
+		if err != nil {
+			return nil, err
+		}
+		stored, _, err := storedTenants(ctx, k.store)
+		if err != nil {
+			return nil, err
+		}
+		directory, _ := configured.With(stored) // servers tell what is wrong with one
+		return directory, nil
+	}}
 }

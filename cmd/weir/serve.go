@@ -331,7 +331,7 @@ func (s *server) build(b telemetry.Build) error {
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Denied: func(reason, remote string) { s.denied("admin", reason, remote) },
 			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
 			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Batches: s.unfinishedBatches,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})

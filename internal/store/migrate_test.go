@@ -33,6 +33,7 @@ var samples = []struct {
 	{2, `INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7)`, 0},
 	{2, `INSERT INTO weir_usage_batches VALUES ('WRITER', 9, 1700000000000000)`, 0},
 	{11, `INSERT INTO weir_usage_hours VALUES (480000, 'acme', 'm', '0123456789', 3, 30, 4, 5, 6000, 7)`, 0},
+	{12, `INSERT INTO weir_tenants VALUES ('acme', '{"weight":2}', 3, 1700000000000000, 1700000001000000, 0)`, 0},
 	{3, `INSERT INTO weir_replay VALUES ('acme', HASH, HASH, 'OWNER', 'CLAIM', 9000000000000000, HASH)`, 9},
 	{10, `INSERT INTO weir_replay VALUES ('acme', HASH, HASH, 'OWNER', 'CLAIM', 9000000000000000, HASH, '')`, 0},
 	{4, `INSERT INTO weir_audit VALUES (1, 1700000000000000, 'a', 'key.create', '0123456789', '{}', ZERO, FIRST)`, 8},

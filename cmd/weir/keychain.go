@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"weir/api/tenant"
+	"weir/configs"
+	"weir/internal/store"
+)
+
+// firstKey tells what the first key of a store does.
+const firstKey = "This is the store's first key: servers that use the store ask for keys from now on."
+
+// keychain makes, rotates and revokes keys of a store, for the command line and for the second listener. Each change is
+// in the audit log before it is made. by says who asked.
+type keychain struct {
+	config  configs.Store
+	store   *store.Store
+	tenants func(ctx context.Context) (*tenant.Directory, error) // for which there may be keys
+}
+
+// keyRequest is a key to be made.
+type keyRequest struct{ tenant, label, scope, expires string }
+
+// errKeyRequest is a request for a key that cannot be.
+var errKeyRequest = errors.New("the key was not made")
+
+// create makes a key. first: the store had none.
+func (k *keychain) create(ctx context.Context, by string, q keyRequest) (issued tenant.Issued, record tenant.Key, first bool, err error) {
+	record = tenant.Key{Tenant: q.tenant, Label: q.label, Created: time.Now().UTC().Truncate(time.Millisecond)}
+	if err := k.checkTenant(ctx, q.tenant); err != nil {
+		return issued, record, false, err
+	}
+	if !tenant.IsName(q.label) {
+		return issued, record, false, wrongKey("label %q is not accepted; it takes %s", q.label, tenant.NameForm)
+	}
+	if record.Scope, err = tenant.ParseScope(q.scope); err != nil {
+		return issued, record, false, wrongKey("%w", err)
+	}
+	if record.Expires, err = endAfter(record.Created, q.expires); err != nil {
+		return issued, record, false, wrongKey("%w", err)
+	}
+	before, err := k.store.List(ctx, "")
+	if err != nil {
+		return issued, record, false, err
+	}
+	issued, err = k.issue(&record, func() error {
+		return k.change(ctx, by, actionKeyCreate, &record, nil, func() error { return k.store.Create(ctx, record) })
+	})
+	return issued, record, len(before) == 0, err
+}
+
+// kindOf is an error that is another one, too, whose text it does not repeat.
+type kindOf struct {
+	error
+	kind error
+}
+
+func (k kindOf) Is(target error) bool { return target == k.kind }
+
+func (k kindOf) Unwrap() error { return k.error }
+
+func wrongKey(format string, args ...any) error {
+	return kindOf{fmt.Errorf(format, args...), errKeyRequest}
+}
+
+// checkTenant refuses names that no server with this configuration would know.
+func (k *keychain) checkTenant(ctx context.Context, name string) error {
+	directory, err := k.tenants(ctx)
+	if err != nil {
+		return err
+	}
+	if !tenant.IsName(name) {
+		return wrongKey("tenant %q is not accepted; it takes %s", name, tenant.NameForm)
+	}
+	if _, ok := directory.Find(name); ok {
+		return nil
+	}
+	var names []string
+	for _, t := range directory.List() {
+		names = append(names, t.Name)
+	}
+	return wrongKey("tenant %q is not among tenants in the configuration, which has %s; add it there, or an entry *, or make it with POST /admin/tenants",
+		name, strings.Join(names, ", "))
+}
+
+// issue makes a key and has it written under an id that is free.
+func (k *keychain) issue(record *tenant.Key, write func() error) (tenant.Issued, error) {
+	pepper, err := pepperOf(k.config)
+	if err != nil {
+		return tenant.Issued{}, err
+	}
+	for range 3 {
+		issued := pepper.Issue()
+		record.ID, record.Hash = issued.ID, issued.Hash
+		err = write()
+		if err == nil || !errors.Is(err, tenant.ErrKeyExists) {
+			return issued, keysAtMost(err, record)
+		}
+	}
+	return tenant.Issued{}, err
+}
+
+// change makes a change of a key, once the audit log has it.
+func (k *keychain) change(ctx context.Context, by, action string, key *tenant.Key, more details, do func() error) error {
+	all := details{"tenant": key.Tenant, "label": key.Label, "scope": key.Scope.String(), "expires": when(key.Expires)}
+	maps.Copy(all, more)
+	if _, err := addEntry(ctx, k.store, by, action, key.ID, all); err != nil {
+		return err
+	}
+	return do()
+}
+
+// keysAtMost says what to do about too many keys.
+func keysAtMost(err error, record *tenant.Key) error {
+	if !errors.Is(err, tenant.ErrKeysAtMost) {
+		return err
+	}
+	return wrongKey("tenant %s has %d live keys with the label %s, as many as it may; revoke one (weir keys list %s), or use another --label",
+		record.Tenant, tenant.MaxLiveKeys, record.Label, record.Tenant)
+}
+
+// rotate makes the key that takes another's place, and tells when that one ends.
+func (k *keychain) rotate(ctx context.Context, by, id, grace, expires string) (issued tenant.Issued, next tenant.Key, ends time.Time, err error) {
+	old, err := k.find(ctx, id)
+	if err != nil {
+		return issued, next, ends, err
+	}
+	next = tenant.Key{Tenant: old.Tenant, Label: old.Label, Scope: old.Scope, Created: time.Now().UTC().Truncate(time.Millisecond)}
+	if ends, err = endAfter(next.Created, grace); err != nil {
+		return issued, next, ends, wrongKey("%w", err)
+	}
+	if next.Expires, err = endAfter(next.Created, expires); err != nil {
+		return issued, next, ends, wrongKey("%w", err)
+	}
+	if !old.Expires.IsZero() && old.Expires.Before(ends) {
+		ends = old.Expires
+	}
+	issued, err = k.issue(&next, func() error {
+		more := details{"replaces": old.ID, "old_ends": ends.Format(time.RFC3339)}
+		return k.change(ctx, by, actionKeyRotate, &next, more, func() error { return k.store.Rotate(ctx, old.ID, ends, next) })
+	})
+	if errors.Is(err, tenant.ErrNoKey) {
+		err = wrongKey("key %s is %s already; weir keys create makes another", old.ID, keyState(&old, next.Created))
+	}
+	return issued, next, ends, err
+}
+
+// revoke ends a key.
+func (k *keychain) revoke(ctx context.Context, by, id string) (tenant.Key, error) {
+	key, err := k.find(ctx, id)
+	if err != nil {
+		return key, err
+	}
+	err = k.change(ctx, by, actionKeyRevoke, &key, nil, func() error { return k.store.Revoke(ctx, key.ID, time.Now()) })
+	return key, err
+}
+
+func (k *keychain) find(ctx context.Context, id string) (tenant.Key, error) {
+	if !tenant.IsKeyID(id) {
+		return tenant.Key{}, wrongKey("that is no id of a key, which has 10 characters; weir keys list shows them")
+	}
+	key, err := k.store.Find(ctx, id)
+	if errors.Is(err, tenant.ErrNoKey) {
+		return key, kindOf{fmt.Errorf("there is no key %s; weir keys list shows those that there are", id), tenant.ErrNoKey}
+	}
+	return key, err
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api/tenant"
+	"weir/configs"
+	"weir/internal/store"
+)
+
+// tenantsEvery is how often the store is asked whether tenants were changed by another process.
+const tenantsEvery = 2 * time.Second
+
+// followTenants puts tenants into force that other processes make, until ctx ends.
+func (s *server) followTenants(ctx context.Context) {
+	tick, trouble := time.NewTicker(tenantsEvery), &quietly{every: troubleEvery}
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asking, cancel := context.WithTimeout(ctx, storeTimeout)
+		if err := s.refreshTenants(asking); err != nil && ctx.Err() == nil {
+			trouble.do(func(held int) {
+				s.log.Error("the store of tenants failed; those that are known stay in force", zap.Error(err), zap.Int("times_before", held))
+			})
+		}
+		cancel()
+	}
+}
+
+// refreshTenants puts the tenants of the store into force, if they changed. What one has spent counts against a new budget.
+func (s *server) refreshTenants(ctx context.Context) error {
+	c := s.callers
+	c.refreshing.Lock()
+	defer c.refreshing.Unlock()
+	revision, err := s.store.TenantRevision(ctx)
+	if err != nil {
+		return err
+	}
+	if revision == c.revision {
+		return nil
+	}
+	stored, unreadable, err := storedTenants(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.stored, c.unreadable = stored, unreadable
+	c.enforce()
+	c.mu.Unlock()
+	c.revision = revision
+	_, faults := c.origins()
+	for name, err := range faults {
+		s.log.Error("a tenant that was made by the API is not in force", zap.String("tenant", name), zap.Error(err))
+	}
+	if s.local == nil || s.ledger == nil {
+		return nil // the meter is made later, and reads what was spent then
+	}
+	return seedBudgets(ctx, s.local, s.ledger, c.authenticator.Directory(), time.Now())
+}
+
+// enforce puts configured and stored tenants into force together. The caller holds mu.
+func (c *callers) enforce() {
+	directory, faults := c.configured.With(c.stored)
+	c.faults = make(map[string]error)
+	maps.Copy(c.faults, c.unreadable)
+	for _, f := range faults {
+		c.faults[f.Name] = f.Err
+	}
+	c.authenticator.Replace(directory, c.config.API.APIKeys, c.tokens)
+}
+
+// origins are the tenants of the configuration, and why stored ones are not in force, by name.
+func (c *callers) origins() (configured *tenant.Directory, faults map[string]error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.configured, maps.Clone(c.faults)
+}
+
+// storedTenants are the tenants that were made by the API. One whose record this weir cannot read is among the faults.
+func storedTenants(ctx context.Context, s *store.Store) (list []tenant.Tenant, faults map[string]error, err error) {
+	records, err := s.Tenants(ctx)
+	faults = make(map[string]error)
+	for i := range records {
+		t, err := configs.ParseTenant("the record", records[i].Spec)
+		if err != nil {
+			faults[records[i].Name] = err
+			continue
+		}
+		list = append(list, t)
+	}
+	return list, faults, err
+}

@@ -1,0 +1,136 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/api/tenant"
+	"weir/scheduler/quota"
+)
+
+// ParseTenant reads one tenant from a JSON object with the keys of the list tenants; name stands for the text in errors.
+// Unknown and repeated keys are errors, and all that is wrong is reported.
+func ParseTenant(name string, spec []byte) (tenant.Tenant, error) {
+	t := tenant.New("")
+	if len(spec) > maxFileBytes {
+		return t, fmt.Errorf("%s has %d bytes, limit %d", name, len(spec), maxFileBytes)
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, spec); err != nil {
+		return t, fmt.Errorf("%s is no JSON object: %w", name, err)
+	}
+	document := line.Bytes()
+	if bytes.Contains(document, []byte(`\u`)) { // YAML has no surrogates
+		var value any
+		decoder := json.NewDecoder(&line)
+		decoder.UseNumber()
+		if err := decoder.Decode(&value); err != nil {
+			return t, fmt.Errorf("%s is no JSON object: %w", name, err)
+		}
+		document, _ = json.Marshal(value) //nolint:errchkjson // it was JSON
+	}
+	root, err := parseDocument(document) // JSON is YAML
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", name, err)
+	}
+	if root == nil {
+		return t, fmt.Errorf("%s is empty; it needs a name at least", name)
+	}
+	d := &fileDecoder{sources: &Sources{}, name: name}
+	if err := d.record(root, "tenant", tenantFields(&t)); err != nil {
+		return t, err
+	}
+	return t, t.Validate()
+}
+
+// TenantSpec is a tenant as ParseTenant reads it, without what is as in tenant.New.
+func TenantSpec(t *tenant.Tenant) map[string]any {
+	usual := tenant.New("")
+	spec := specOf(tenantFields(t), tenantFields(&usual))
+	for key, list := range map[string][]string{"models": t.Models, "certificates": t.Certificates} {
+		if len(list) > 0 {
+			spec[key] = list
+		}
+	}
+	if limits := limitSpec(&t.Limits); len(limits) > 0 {
+		spec["limits"] = limits
+	}
+	var models []any
+	for _, model := range slices.Sorted(maps.Keys(t.ModelLimits)) {
+		l := t.ModelLimits[model]
+		entry := limitSpec(&l)
+		entry["model"] = model
+		models = append(models, entry)
+	}
+	if models != nil {
+		spec["model_limits"] = models
+	}
+	var claims []any
+	for i := range t.Claims {
+		claims = append(claims, specOf(claimFields(&t.Claims[i]), claimFields(&tenant.Claim{})))
+	}
+	if claims != nil {
+		spec["claims"] = claims
+	}
+	return spec
+}
+
+func limitSpec(l *quota.Limits) map[string]any {
+	return specOf(limitFields(l), limitFields(&quota.Limits{}))
+}
+
+// specOf shows the plain values of a record that differ from the usual ones; lists and nested records are left out, and
+// so is cut_answers, which is the older word of another key.
+func specOf(fields, usual []field) map[string]any {
+	spec := make(map[string]any)
+	for i := range fields {
+		f := &fields[i]
+		if f.nested != nil || f.kind == list || f.key == "cut_answers" || f.show() == usual[i].show() {
+			continue
+		}
+		switch value := f.show(); f.kind {
+		case integer:
+			spec[f.key] = json.Number(value)
+		case boolean:
+			spec[f.key] = value == "true"
+		case text, amount, decimal, list:
+			spec[f.key] = value
+		}
+	}
+	return spec
+}
+
+// MergeTenant lays a patch over a tenant's spec, as RFC 7396 has it: null takes a key away.
+func MergeTenant(spec map[string]any, patch []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(patch))
+	decoder.UseNumber()
+	var changes map[string]any
+	if err := decoder.Decode(&changes); err != nil || changes == nil {
+		return nil, errors.Join(errors.New("the body is no JSON object"), err)
+	}
+	return json.Marshal(merge(spec, changes))
+}
+
+func merge(into, changes map[string]any) map[string]any {
+	out := maps.Clone(into)
+	for key, value := range changes {
+		below, isObject := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(out, key)
+		case isObject:
+			old, _ := out[key].(map[string]any) // what is none is replaced
+			if old == nil {
+				old = map[string]any{}
+			}
+			out[key] = merge(old, below)
+		default:
+			out[key] = value
+		}
+	}
+	return out
+}
