@@ -120,9 +120,9 @@ func Refuse(code, message string) *Error {
 }
 
 // LongestWait is the most that a client is asked to wait before it tries again by
-// itself. Go's official client waits no longer whatever it is told, so that it would
-// come back too early; Python's gives up above two minutes.
-const LongestWait = 8 * time.Second
+// itself: as long as Python's official client waits when it is told to. Go's comes back
+// after 8 seconds whatever it is told, and is told the rest then.
+const LongestWait = time.Minute
 
 // wait is when trying again is worth while; 0 is never.
 func (e *Error) wait() time.Duration {

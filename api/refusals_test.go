@@ -151,8 +151,8 @@ func TestAdviceOfAnError(t *testing.T) {
 	}{
 		{Error{Code: "server_is_overloaded"}, "true", "1", "1000"},
 		{Error{Code: "server_is_overloaded", RetryAfter: 1100 * time.Microsecond}, "true", "1", "2"},
-		{Error{Code: "server_is_overloaded", RetryAfter: 8 * time.Second}, "true", "8", "8000"},
-		{Error{Code: "server_is_overloaded", RetryAfter: 8001 * time.Millisecond}, "false", "9", "8001"},
+		{Error{Code: "server_is_overloaded", RetryAfter: time.Minute}, "true", "60", "60000"},
+		{Error{Code: "server_is_overloaded", RetryAfter: time.Minute + time.Millisecond}, "false", "61", "60001"},
 		{Error{Code: "server_is_overloaded", NoRetry: true}, "false", "", ""},
 		{Error{Code: "rate_limit_exceeded", RetryAfter: time.Minute, NoRetry: true}, "false", "60", "60000"},
 		{Error{Code: "insufficient_quota", RetryAfter: time.Second}, "false", "1", "1000"},

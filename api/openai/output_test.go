@@ -370,7 +370,7 @@ func TestRefusalsOfTheQueueSayWhenToRetry(t *testing.T) {
 		{inference.ErrDeadline, 408, "deadline_exceeded", "", "", "false"},
 		{&inference.LimitError{Err: inference.ErrDeadlineUnreachable, RetryAfter: 2500 * time.Millisecond}, 429, "deadline_unreachable", "3", "2500", "false"},
 		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 70 * time.Millisecond}, 503, "server_is_overloaded", "1", "70", "true"},
-		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 9 * time.Second}, 503, "server_is_overloaded", "9", "9000", "false"},
+		{&inference.LimitError{Err: inference.ErrQueueFull, RetryAfter: 61 * time.Second}, 503, "server_is_overloaded", "61", "61000", "false"},
 		{&inference.LimitError{Err: inference.ErrQueueFull}, 503, "server_is_overloaded", "1", "1000", "true"},
 	} {
 		refusal = fmt.Errorf("submit: %w", tc.err)

@@ -95,7 +95,7 @@ func TestRefusalsByQuota(t *testing.T) {
 		limits quota.Limits
 		want   string // status, code, type, Retry-After-Ms, Retry-After, X-Should-Retry
 	}{
-		{"requests", quota.Limits{RequestsPerMinute: 1}, "429 rate_limit_exceeded rate_limit_error 60000 60 false"},
+		{"requests", quota.Limits{RequestsPerMinute: 1}, "429 rate_limit_exceeded rate_limit_error 60000 60 true"},
 		{"requests, soon", quota.Limits{RequestsPerMinute: 10}, ""},
 		{"tokens", quota.Limits{TokensPerMinute: 120}, ""},
 		{"budget", quota.Limits{DailyTokens: 4}, "429 insufficient_quota insufficient_quota 86400000 86400 false"},
@@ -198,7 +198,7 @@ func TestWaitForAStream(t *testing.T) {
 		wait.Go(func() { r.post(routeCompletions, body) })
 		time.Sleep(15500 * time.Millisecond)
 		res, text := r.do("POST", routeCompletions, "", body)
-		if after := res.Header.Get("Retry-After"); res.StatusCode != 429 || after != "25" || res.Header.Get("X-Should-Retry") != "false" {
+		if after := res.Header.Get("Retry-After"); res.StatusCode != 429 || after != "25" || res.Header.Get("X-Should-Retry") != "true" {
 			t.Errorf("%d after %s: %s", res.StatusCode, after, text)
 		}
 		wait.Wait()

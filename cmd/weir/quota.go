@@ -92,7 +92,7 @@ func (s *server) openMeter() (meter.Meter, error) {
 		}
 	}
 	if c.Redis == "" {
-		return meter.NewEnds(local), nil
+		return meter.NewEnds(meter.NewTurns(local)), nil
 	}
 	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Changed: func(err error) {
 		if err == nil {
@@ -112,7 +112,7 @@ func (s *server) openMeter() (meter.Meter, error) {
 	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {
 		return nil, err
 	}
-	return meter.NewEnds(s.shared), s.metrics.AddQuota(func() telemetry.Quota {
+	return meter.NewEnds(meter.NewTurns(s.shared)), s.metrics.AddQuota(func() telemetry.Quota {
 		st := s.shared.Stats()
 		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
 	})

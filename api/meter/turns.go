@@ -1,0 +1,70 @@
+package meter
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"weir/scheduler/quota"
+)
+
+// Turns is a Meter that tells refused callers of one limit per minute consecutive times to
+// come back: the first when there is room for its request, the next when there is room for
+// one more, and so on. All told the same time, all but one would be refused again.
+//
+// Nothing is kept for who was told a time: whoever comes when there is room is let in. A
+// time that has passed is forgotten.
+type Turns struct {
+	Meter
+
+	mu   sync.Mutex
+	last map[turnKey]time.Time // that somebody was told
+}
+
+// turnKey names a limit.
+type turnKey struct {
+	tenant, model string
+	kind          quota.Kind
+}
+
+// maxTurns bounds the limits whose callers are told consecutive times at once.
+const maxTurns = 4096
+
+// NewTurns returns a meter that counts as m does.
+func NewTurns(m Meter) *Turns { return &Turns{Meter: m, last: map[turnKey]time.Time{}} }
+
+// Reserve implements Meter.
+func (t *Turns) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+	g, err := t.Meter.Reserve(who, ask)
+	if r, ok := errors.AsType[*quota.Refusal](err); ok && r.Kind <= quota.OutputTokens && r.RetryAfter > 0 {
+		r.RetryAfter = t.next(turnKey{who.Tenant, r.Model, r.Kind}, r, time.Now())
+	}
+	return g, err
+}
+
+// next is how long a refused caller has to wait for its turn: for room, and until the one
+// before it has taken its own. Beyond longestWait there are no turns, since clients wait no
+// longer by themselves.
+func (t *Turns) next(k turnKey, r *quota.Refusal, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	needs := min(r.Need, r.Limit)
+	at := now.Add(r.RetryAfter)
+	if last, told := t.last[k]; told && last.After(now) {
+		after := last.Add(time.Duration((needs*60_000+r.Limit-1)/r.Limit) * time.Millisecond)
+		if after.After(at) {
+			at = after
+		}
+	}
+	if wait := at.Sub(now); wait > longestWait {
+		return max(r.RetryAfter, longestWait)
+	}
+	if len(t.last) >= maxTurns {
+		maps.DeleteFunc(t.last, func(_ turnKey, last time.Time) bool { return !last.After(now) })
+	}
+	if len(t.last) < maxTurns {
+		t.last[k] = at
+	}
+	return at.Sub(now)
+}
