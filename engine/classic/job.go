@@ -28,12 +28,12 @@ type job struct {
 const pieceTime = 50 * time.Microsecond
 
 // plan decides which rows the turn computes, and in which pieces: as many as take all
-// workers a turn's time. Rows that depend on each other are computed at once.
-func (j *job) plan(workers int) {
+// workers the turn's time. Rows that depend on each other are computed at once.
+func (j *job) plan(workers int, turn time.Duration) {
 	left := j.rows - j.at
 	j.piece, j.end = left, j.rows
 	if j.v.separable {
-		j.piece = min(max((left+workers-1)/workers, j.v.rowsWithin(pieceTime)), j.v.rowsWithin(turnTime), left)
+		j.piece = min(max((left+workers-1)/workers, j.v.rowsWithin(pieceTime)), j.v.rowsWithin(turn), left)
 		j.end = min(j.at+j.piece*workers, j.rows)
 	}
 	n := (j.end - j.at + j.piece - 1) / j.piece

@@ -16,6 +16,10 @@ const (
 	// turnTime is how long a turn at the pool takes, by the estimate: short beside a
 	// language model's step, so that token follows token.
 	turnTime = 2 * time.Millisecond
+	// briefTurn is how long it takes where small batches have come beside a large one within crowdedFor: each of them waits for
+	// the end of a turn. Shorter turns cost more of the time between them.
+	briefTurn  = 250 * time.Microsecond
+	crowdedFor = 100 * time.Millisecond
 	// batchTime is how long the requests of a batch may take together, by the
 	// estimate: each of them waits for all.
 	batchTime = 4 * time.Millisecond
@@ -37,8 +41,10 @@ type turns struct {
 	closed bool
 
 	// Of step alone.
-	jobs  []*job // that were begun; the first has the next turn
-	taken []batch.Taken
+	jobs    []*job    // that were begun; the first has the next turn
+	crowded time.Time // a small batch came beside others
+	jumper  *job      // that batch, until another one has had a turn after it; nil: none
+	taken   []batch.Taken
 }
 
 func (s *turns) init(l *Lane) {
@@ -153,15 +159,45 @@ func (s *turns) step() (more bool) {
 	}()
 	if len(s.jobs) < maxJobs {
 		if j := s.open(); j != nil {
-			s.jobs = append(s.jobs, j)
+			s.begin(j)
 		}
 	}
 	if len(s.jobs) > 0 {
-		j := s.jobs[0]
-		s.jobs = append(s.jobs[:0], s.jobs[1:]...)
+		j := s.take()
 		s.jobs = append(s.jobs, s.turn(j)...)
 	}
 	return len(s.jobs) > 0 || s.waits()
+}
+
+// begin puts a batch among those that take turns. A small one does not wait for the turns of those that are there, unless one has just gone before them.
+func (s *turns) begin(j *job) {
+	small := j.rows <= j.v.rowsWithin(briefTurn*time.Duration(s.member.Workers()))
+	if small && len(s.jobs) > 0 {
+		s.crowded = time.Now()
+		if s.jumper == nil {
+			s.jobs, s.jumper = slices.Insert(s.jobs, 0, j), j
+			return
+		}
+	}
+	s.jobs = append(s.jobs, j)
+}
+
+// take is the batch whose turn it is.
+func (s *turns) take() *job {
+	j := s.jobs[0]
+	if j != s.jumper {
+		s.jumper = nil
+	}
+	s.jobs = append(s.jobs[:0], s.jobs[1:]...)
+	return j
+}
+
+// length is how long a turn may take.
+func (s *turns) length() time.Duration {
+	if time.Since(s.crowded) < crowdedFor {
+		return briefTurn
+	}
+	return turnTime
 }
 
 // waits reports whether a batch may begin now; where one may later, the timer asks for
@@ -222,7 +258,7 @@ func (s *turns) turn(j *job) (left []*job) {
 		s.release(j)
 		return nil
 	}
-	j.plan(s.member.Workers())
+	j.plan(s.member.Workers(), s.length())
 	s.member.Run(j, len(j.errs), 1)
 	j.collect()
 	switch {

@@ -1,0 +1,88 @@
+package classic
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkSinglesBesideLargeRequests measures what requests of one row wait beside requests of 16,384: milliseconds at the caller,
+// alone and beside, for rows that are computed inline (20 µs) and at the pool (200 µs).
+func BenchmarkSinglesBesideLargeRequests(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		perRow time.Duration
+	}{{"inline", 20 * time.Microsecond}, {"pool", 200 * time.Microsecond}} {
+		b.Run(c.name, func(b *testing.B) {
+			l, err := NewLane(LaneOptions{MaxWait: time.Minute})
+			if err != nil {
+				b.Fatal(err)
+			}
+			single := fakeVersion(&doubler{perRow: c.perRow}, Options{})
+			large := fakeVersion(&doubler{perRow: 20 * time.Microsecond}, Options{Version: "2"})
+			n := max(b.N, 400)
+			alone := singles(b, l, single, n)
+			ctx, stop := context.WithCancel(b.Context())
+			var ended sync.WaitGroup
+			ended.Go(func() {
+				for ctx.Err() == nil {
+					if err := l.Predict(ctx, large, ask("bulk", make([]float32, 16384)...)); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+						b.Error(err)
+					}
+				}
+			})
+			beside := singles(b, l, single, n)
+			stop()
+			ended.Wait()
+			for name, list := range map[string][]time.Duration{"alone": alone, "beside": beside} {
+				b.ReportMetric(1000*list[len(list)/2].Seconds(), name+"-p50-ms")
+				b.ReportMetric(1000*list[len(list)*99/100].Seconds(), name+"-p99-ms")
+			}
+			if err := l.Close(b.Context()); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}
+
+// singles are the times of requests of one row, one after another with pauses, sorted.
+func singles(b *testing.B, l *Lane, v *Version, n int) []time.Duration {
+	b.Helper()
+	times := make([]time.Duration, n)
+	for i := range times {
+		time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
+		begin := time.Now()
+		if err := l.Predict(b.Context(), v, ask("one", 1)); err != nil {
+			b.Fatal(err)
+		}
+		times[i] = time.Since(begin)
+	}
+	slices.Sort(times)
+	return times
+}
+
+// A small batch has its turn before the rest of a large one, and the next one behind: turns are short then.
+func TestSmallBatchesGoBeforeTheRestOfLargeOnes(t *testing.T) {
+	l := newTestLane(t, LaneOptions{})
+	v := fakeVersion(&doubler{perRow: 100 * time.Microsecond}, Options{})
+	s := &turns{l: l, member: l.turns.member}
+	if s.length() != turnTime {
+		t.Errorf("a turn of a batch alone takes %v", s.length())
+	}
+	large, small, next, last := &job{v: v, rows: 16384}, &job{v: v, rows: 1}, &job{v: v, rows: 1}, &job{v: v, rows: 1}
+	for _, j := range []*job{large, small, next} {
+		s.begin(j)
+	}
+	if !slices.Equal(s.jobs, []*job{small, large, next}) || s.length() != briefTurn {
+		t.Errorf("%v take turns of %v", s.jobs, s.length())
+	}
+	first := s.take()
+	second := s.take()
+	s.begin(last)
+	if first != small || second != large || !slices.Equal(s.jobs, []*job{last, next}) {
+		t.Errorf("after two turns %v are left", s.jobs)
+	}
+}
