@@ -24,7 +24,7 @@ func newBench() *cobra.Command {
 		newBenchServe(), newBenchPredict(),
 		newBenchCompare(),
 		newBenchEngine(), newBenchBatched(), newBenchMicro(), newBenchGBDT(), newBenchEmbed(), newBenchQuality(),
-		newBenchSoak(), newBenchCluster(), newBenchRelay(),
+		newBenchSoak(), newBenchCluster(), newBenchRelay(), newBenchNeighbours(),
 		newBenchSim(),
 	)
 	return cmd

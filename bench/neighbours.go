@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// NeighboursOptions say how one tenant's first tokens are measured while another tenant sends
+// what costs a server most.
+type NeighboursOptions struct {
+	Weir    string   // the executable
+	Model   string   // GGUF file; empty is the built-in model
+	Flags   []string // further flags of weir serve
+	Attacks []string // names of Attacks; nil: all
+
+	Requests int           // of the measured tenant beside each attack
+	Pause    time.Duration // between two of them
+	Words    int           // of the attacks' prompts
+	Log      io.Writer     // what the server logs; nil: nowhere
+
+	Progress func(attack string, done, total int)
+}
+
+// Neighbour is how one tenant fared beside an attack of another.
+type Neighbour struct {
+	Attack  string // "" is none
+	About   string
+	First   []float64      // milliseconds to the first token, sorted; of requests that were answered
+	Failed  map[string]int // requests of the measured tenant by kind of failure
+	Sent    int            // answers to the attack
+	Refused int            // of these, with a status of 400 or above
+	Peak    int64          // bytes of the server's resident memory after the attack; 0: unknown
+}
+
+// P50 and Worst are milliseconds to the first token; 0 where nothing was answered.
+func (n *Neighbour) P50() float64 {
+	if len(n.First) == 0 {
+		return 0
+	}
+	return Percentile(n.First, 50)
+}
+
+// Worst is the longest.
+func (n *Neighbour) Worst() float64 {
+	if len(n.First) == 0 {
+		return 0
+	}
+	return n.First[len(n.First)-1]
+}
+
+// The keys of the two tenants; a key that a flag names is a tenant of its own.
+const (
+	victimKey   = "sk-neighbour-measured"
+	attackerKey = "sk-neighbour-attacking"
+)
+
+// neighboursRun is a measurement in progress.
+type neighboursRun struct {
+	o      *NeighboursOptions
+	server *process
+	target *Target // as the measured tenant
+	client *http.Client
+	asked  int // requests of the measured tenant so far
+}
+
+// RunNeighbours measures the tenant alone and beside each attack.
+func RunNeighbours(ctx context.Context, o NeighboursOptions) (rows []*Neighbour, err error) {
+	attacks, err := attacksNamed(o.Attacks)
+	if err != nil {
+		return nil, err
+	}
+	r := &neighboursRun{o: &o, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	args := []string{"serve"}
+	if o.Model != "" {
+		args = append(args, o.Model)
+	}
+	args = append(args, "--port", "0", "--admin-address", "off", "--served-model-name", clusterModel, "--api-key", victimKey, "--api-key", attackerKey)
+	if r.server, err = startWeir(ctx, o.Weir, o.Log, append(args, o.Flags...)); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.server.kill()) }()
+	r.target = &Target{BaseURL: r.server.url, Endpoint: EndpointChat, Served: clusterModel, APIKey: victimKey, Timeout: time.Minute}
+	if err := r.target.Check(); err != nil {
+		return nil, err
+	}
+	defer r.target.Close()
+	for i, a := range append([]Attack{{}}, attacks...) {
+		if o.Progress != nil {
+			o.Progress(a.Name, i, len(attacks)+1)
+		}
+		n, err := r.beside(ctx, &a)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Name, err)
+		}
+		rows = append(rows, n)
+	}
+	return rows, nil
+}
+
+// settleTime is what a server gets after an attack, whose requests are cancelled, before the next one.
+const settleTime = time.Second
+
+// beside measures the tenant while an attack goes on.
+func (r *neighboursRun) beside(ctx context.Context, a *Attack) (*Neighbour, error) {
+	n := &Neighbour{Attack: a.Name, About: a.About, Failed: map[string]int{}}
+	attacking, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for client := range a.Clients {
+		all.Go(func() {
+			for turn := 0; attacking.Err() == nil; turn++ {
+				status, err := r.attack(attacking, a, client, turn)
+				if err != nil {
+					continue // it was cut off with the attack, or by the server
+				}
+				mu.Lock()
+				n.Sent++
+				if status >= http.StatusBadRequest {
+					n.Refused++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	if a.Clients > 0 && !sleep(ctx, settleTime) { // until the attack is under way
+		stop()
+		return nil, ctx.Err()
+	}
+	for range r.o.Requests {
+		r.asked++
+		out := r.target.exchange(ctx, &Request{Prompt: fmt.Sprintf("Say the number %d.", r.asked), OutputTokens: 4}, time.Now(), false)
+		if out.ok() {
+			n.First = append(n.First, 1000*out.TTFT)
+		} else {
+			n.Failed[out.Kind]++
+		}
+		if !sleep(ctx, r.o.Pause) {
+			break
+		}
+	}
+	n.Peak = residentBytes(r.server.cmd.Process.Pid)
+	stop()
+	all.Wait()
+	slices.Sort(n.First)
+	sleep(ctx, settleTime)
+	return n, ctx.Err()
+}
+
+// attack sends one request of the other tenant and reads its answer.
+func (r *neighboursRun) attack(ctx context.Context, a *Attack, client, turn int) (status int, err error) {
+	path, body := a.request(r.o.Words, client, turn)
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server.url+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Authorization", "Bearer "+attackerKey)
+	res, err := r.client.Do(q)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, err
+}

@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// WriteNeighbours writes the table.
+func WriteNeighbours(w io.Writer, rows []*Neighbour) error {
+	var b strings.Builder
+	b.WriteString("| another tenant sends | first token p50, ms | worst, ms | of alone | failed | answered (refused) | server's memory, MB |\n|---|---|---|---|---|---|---|\n")
+	alone := 0.0
+	for _, n := range rows {
+		name := n.About
+		if n.Attack == "" {
+			name, alone = "nothing", n.P50()
+		}
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1fx | %s | %d (%d) | %d |\n", name, n.P50(), n.Worst(), n.P50()/max(alone, 1e-9),
+			failures(n.Failed), n.Sent, n.Refused, n.Peak>>20)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func failures(kinds map[string]int) string {
+	if len(kinds) == 0 {
+		return "0"
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, fmt.Sprintf("%d %s", kinds[kind], kind))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// PlotNeighbours draws a line for each attack, from the median to the worst, on a logarithmic scale.
+func PlotNeighbours(w io.Writer, rows []*Neighbour) error {
+	const left, right, top, row = 330.0, 40.0, 50.0, 34.0
+	width, height := 900.0, top+row*float64(len(rows))+50
+	low, high := 1e9, 0.0
+	for _, n := range rows {
+		if len(n.First) > 0 {
+			low, high = min(low, n.P50()), max(high, n.Worst())
+		}
+	}
+	if high == 0 {
+		return fmt.Errorf("nothing was answered")
+	}
+	x := newLogScale(low/1.5, high*1.5, left, width-right)
+	d := newDrawing(width, height, "First tokens of one tenant beside another's requests")
+	d.text(left, 28, start, "title", "Time to the first token of one tenant while another sends …, ms: median and worst")
+	for _, tick := range x.ticks() {
+		d.line(x.at(tick), top, x.at(tick), height-40, "grid")
+		d.text(x.at(tick), height-20, middle, "label", short(tick))
+	}
+	for i, n := range rows {
+		y := top + row*(float64(i)+0.5)
+		name := n.About
+		if n.Attack == "" {
+			name = "nothing"
+		}
+		d.text(left-14, y+4, end, "label", name)
+		if len(n.First) == 0 {
+			d.text(left+8, y+4, start, "label", "no answer")
+			continue
+		}
+		d.curve([]float64{x.at(n.P50()), y, x.at(n.Worst()), y}, "s0")
+		d.dot(x.at(n.P50()), y, "s0")
+		d.dot(x.at(n.Worst()), y, "s1")
+	}
+	return d.writeTo(w)
+}
+
+// residentBytes is a process's resident memory; 0 where the system does not tell.
+func residentBytes(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	var total, resident int64
+	if _, err := fmt.Sscan(string(text), &total, &resident); err != nil {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
+}

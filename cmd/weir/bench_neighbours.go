@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/bench"
+)
+
+func newBenchNeighbours() *cobra.Command {
+	o := bench.NeighboursOptions{}
+	var log, plot string
+	cmd := &cobra.Command{
+		Use:   "neighbours [MODEL.gguf]",
+		Short: "Measure one tenant's first tokens beside another tenant's attacks",
+		Long: "Start a server with two tenants on loopback. One sends short chats, one after the other; the other sends what costs\n" +
+			"a server most: long prompts, many choices, log-probabilities, streams, texts to tokenise, schemas, regular expressions.\n" +
+			"The table has the first tenant's time to the first token alone and beside each.",
+		Example: "  weir bench neighbours\n" +
+			"  weir bench neighbours smollm2.gguf --attacks prompts,regex --plot neighbours.svg\n" +
+			"  weir bench neighbours smollm2.gguf --words 7000 --server-flag=--max-model-len=16384",
+		Args: atMost(1),
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringSliceVar(&o.Attacks, "attacks", nil, "some of "+strings.Join(bench.AttackNames(), ", ")+" (default: all)")
+	f.IntVar(&o.Requests, "requests", 20, "requests of the measured tenant beside each attack")
+	f.DurationVar(&o.Pause, "pause", 100*time.Millisecond, "time between two of them")
+	f.IntVar(&o.Words, "words", 400, "words of the attacks' long prompts")
+	f.StringArrayVar(&o.Flags, "server-flag", nil, "flag of weir serve; may be repeated")
+	f.StringVar(&plot, "plot", "", "draw the table into this SVG file")
+	f.StringVar(&log, "log", "", "file for what the server logs")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.Requests < 1 || o.Words < 1 || o.Pause < 0 {
+			return &usageError{errors.New("--requests and --words take 1 or more, and --pause no negative time"), ""}
+		}
+		if len(args) > 0 {
+			o.Model = args[0]
+		}
+		ctx, stop := interruptible(cmd)
+		defer stop()
+		if o.Weir, err = exec.LookPath(os.Args[0]); err != nil {
+			return err
+		}
+		if log != "" {
+			file, err := os.Create(log)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			o.Log = file
+		}
+		shown := newSteps(cmd.ErrOrStderr())
+		defer shown.end()
+		o.Progress = func(_ string, done, total int) { shown.update("attacks", done, total) }
+		rows, err := bench.RunNeighbours(ctx, o)
+		shown.end()
+		if err != nil {
+			return err
+		}
+		if plot != "" {
+			file, err := os.Create(plot)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(bench.PlotNeighbours(file, rows), file.Close()); err != nil {
+				return err
+			}
+		}
+		return bench.WriteNeighbours(cmd.OutOrStdout(), rows)
+	}
+	return cmd
+}
