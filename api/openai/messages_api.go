@@ -20,6 +20,9 @@ func (c *call) countTokens() *api.Error {
 		return fault
 	}
 	m, fault := c.resolve(o)
+	if fault == nil {
+		fault = c.countRequest(m)
+	}
 	switch {
 	case fault != nil:
 		return fault

@@ -37,6 +37,17 @@ func (c *call) holder(m *Model) quota.Holder {
 	return h
 }
 
+// countRequest takes one request from the tenant's limits, for what is computed beside generations: tokens, templates.
+// m is nil where no model of this server is asked.
+func (c *call) countRequest(m *Model) *api.Error {
+	if m == nil {
+		m = &Model{}
+	}
+	paid, fault := c.reserve(c.holder(m), quota.Ask{}, 0)
+	paid.settle(quota.Use{Ran: true})
+	return fault
+}
+
 // limitAnswer cuts the job's limit of output tokens to what the tenant's limits of
 // one request allow, and refuses a prompt that leaves no room for an answer. A
 // strict server refuses a limit that would be cut.

@@ -139,6 +139,32 @@ func TestRefusalsByQuota(t *testing.T) {
 	}
 }
 
+// What is computed beside generations counts in requests per minute, too, and is refused beyond them.
+func TestTokenisingCountsAsRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, m := limited(quota.Limits{RequestsPerMinute: 6, TokensPerMinute: 5})
+		r := newRig(t, c, &fakeBackend{})
+		defer r.closeInBubble()
+		chat := `{"messages":[{"role":"user","content":"Hello"}]`
+		for i, ask := range []struct{ path, body string }{
+			{routeTokenize, `{"prompt":"Hello world, this is a text of more than five tokens"}`}, {routeTokenize, chat + `}`},
+			{routeTemplate, chat + `}`}, {routeDetokenize, `{"tokens":[1]}`}, {routeCount, chat + `,"max_tokens":1}`}, {routeTokenize, `{"prompt":"x"}`},
+		} {
+			if res, body := r.do("POST", ask.path, "", ask.body); res.StatusCode != 200 {
+				t.Fatalf("request %d, %s: %d %s", i, ask.path, res.StatusCode, body)
+			}
+		}
+		if got := left(t, m, quota.Limits{RequestsPerMinute: 6, TokensPerMinute: 5}); got.Requests.Left != 0 || got.Tokens.Left != 5 {
+			t.Errorf("left are %+v", got)
+		}
+		for _, path := range []string{routeTokenize, routeTemplate, routeDetokenize, routeCount} {
+			if res, body := r.do("POST", path, "", chat+`,"max_tokens":1,"tokens":[1]}`); res.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("beyond the limit %s: %d %s", path, res.StatusCode, body)
+			}
+		}
+	})
+}
+
 // What did not run is not counted, and what was cancelled counts as far as it ran.
 func TestQuotasOfRequestsWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,9 +26,15 @@ func (c *call) tokenize() *api.Error {
 		return fault
 	}
 	if e, ok := c.foreignEncoding(o); ok {
+		if fault := c.countRequest(nil); fault != nil {
+			return fault
+		}
 		return c.tokenizeForeign(o, e)
 	}
 	m, fault := c.model(o)
+	if fault == nil {
+		fault = c.countRequest(m)
+	}
 	if fault != nil {
 		return fault
 	}
@@ -176,6 +182,9 @@ func (c *call) detokenize() *api.Error {
 		return fault
 	}
 	m, fault := c.model(o)
+	if fault == nil {
+		fault = c.countRequest(m)
+	}
 	if fault != nil {
 		return fault
 	}
@@ -206,6 +215,9 @@ func (c *call) applyTemplate() *api.Error {
 		return fault
 	}
 	m, fault := c.model(o)
+	if fault == nil {
+		fault = c.countRequest(m)
+	}
 	if fault != nil {
 		return fault
 	}
