@@ -135,6 +135,13 @@ func TestTemplatesAreKnownByWhatTheyWrite(t *testing.T) {
 		{"G5 markers from a macro", `{% macro tag(how, name) %}<|{{ how }}|>{{ name }}<|sep|>{% endmacro %}{% for m in messages %}{{ m.content }}{% if m.reasoning_content %}` +
 			`{{ tag('open', 'think') }}{{ m.reasoning_content }}{{ tag('close', 'think') }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ tag('open', 'think') }}{% endif %}`,
 			"generic", "<|close|>think<|sep|>", true},
+		{"G17 Hy3", history(`<tool_calls>{{ '\n' }}`, `<tool_call>{{ c.function.name }}<tool_sep>{{ '\n' }}{% for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>{{ '\n' }}<arg_value>{{ v }}</arg_value>{{ '\n' }}{% endfor %}</tool_call>{{ '\n' }}`,
+			`</tool_calls>`), "hy3", "</think>", false},
+		{"G17 Solar Open2", history("", `<|tool_call:start|>{{ c.function.name + '\n' }}{% for k, v in c.function.arguments.items() %}<|tool_arg:start|>{{ k }}<|tool_arg:value|>{{ v }}<|tool_arg:end|>{{ '\n' }}{% endfor %}<|tool_call:end|>`,
+			"") + `{% if add_generation_prompt %}<|think:start|>{% else %}<|think:end|>{% endif %}`, "solar-open2", "<|think:end|>", true},
+		{"G17 Solar Open", history("<|tool_calls|>", `<|tool_call:begin|>{{ c.id }}<|tool_call:name|>{{ c.function.name }}<|tool_call:args|>{{ c.function.arguments | tojson }}<|tool_call:end|>`,
+			"<|calls|>") + `{% if add_generation_prompt %}<|think|>{% else %}<|end|>{% endif %}`, "solar-open", "<|end|>", true},
+		{"G17 Granite 20B FC", history("", `<function_call> {{ {"name": c.function.name, "arguments": c.function.arguments} | tojson }}{{ '\n' }}`, ""), "granite-20b-fc", "</think>", false},
 	} {
 		template, err := chat.Parse(c.source, chat.Options{})
 		if err != nil {
@@ -152,4 +159,10 @@ func TestTemplatesAreKnownByWhatTheyWrite(t *testing.T) {
 			t.Errorf("%s: the prompt ends inside of a thought: %v", c.name, got)
 		}
 	}
+}
+
+// history is a template that lists tools and writes calls between two texts.
+func history(begin, call, end string) string {
+	return `{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}{{ '\n' }}{% if m.tool_calls %}` + begin +
+		`{% for c in m.tool_calls %}` + call + `{% endfor %}` + end + `{% else %}{{ m.content }}{% endif %}<|im_end|>{% endfor %}`
 }
