@@ -54,6 +54,8 @@ var Refusals = map[string]Refusal{
 	"batch_ended":                 {http.StatusConflict, TypeInvalidRequest, 0},
 	"file_in_use":                 {http.StatusConflict, TypeInvalidRequest, 0},
 	"idempotency_in_flight":       {http.StatusConflict, TypeInvalidRequest, time.Second},
+	"idempotency_answer_not_kept": {http.StatusConflict, TypeInvalidRequest, 0},
+	"retention_none":              {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"idempotency_key_reused":      {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},
 	"request_too_large":           {http.StatusRequestEntityTooLarge, TypeInvalidRequest, 0},
 	"expectation_failed":          {http.StatusExpectationFailed, TypeInvalidRequest, 0},

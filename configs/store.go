@@ -16,6 +16,7 @@ type Store struct {
 	// MasterPepper. The first encrypts, all decrypt; empty is the pepper's.
 	MasterKeys []string
 	DataKeys   string // URL of the database of data keys; empty: a file beside the SQLite file, or the PostgreSQL database itself
+	Verify     bool   // the whole store is checked at the start
 	AuditHead  string // file apart from the store; empty: beside the SQLite file, or in the state directory
 	// PromptRetention is how long prompts and answers of tenants with log_prompts are kept.
 	PromptRetention time.Duration
@@ -41,6 +42,9 @@ func storeSettings(c *Config) []Setting {
 			Usage: "where the tenants' data keys are kept, apart from the store, so that copies of it are unreadable once a tenant is " +
 				"forgotten: sqlite:PATH or postgres://…; empty is a file beside the SQLite file, or the PostgreSQL database itself",
 			binding: bindText(&c.Store.DataKeys, "sqlite:PATH, postgres://…, or nothing", isStoreURL)},
+		{Key: "store.verify", Flag: "store-verify",
+			Usage:   "check the whole store for damage before serving, as weir store verify does; it takes as long as reading it",
+			binding: bindBool(&c.Store.Verify)},
 		{Key: "store.audit_head", Flag: "audit-head",
 			Usage: "file, apart from the database, that notes the head of the audit log, so that an end that was cut off shows; " +
 				"empty is beside the SQLite file, or in $XDG_STATE_HOME/weir for PostgreSQL",

@@ -75,6 +75,7 @@ func tenantFields(t *tenant.Tenant) []field {
 		{key: "queue_timeout", binding: bindDuration(&t.QueueTimeout, 0, 24*time.Hour)},
 		{key: "cache_group", binding: bindText(&t.CacheGroup, tenant.NameForm, tenant.IsName)},
 		{key: "log_prompts", binding: bindBool(&t.LogPrompts)},
+		{key: "retention", binding: bindChoice(&t.Retention, []string{tenant.RetentionDefault, tenant.RetentionNone})},
 		{key: "certificates", binding: bindList(&t.Certificates, "a certificate's name as uri:…, dns:…, email:… or cn:…")},
 		{key: "claims", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			return d.records(n, path, func(n *yaml.Node, path string) error {
@@ -217,6 +218,7 @@ const sample = `
 #     queue_timeout: 30s # how long requests may wait; at most --queue-timeout-ms
 #     cache_group: acme-family # tenants of one group share prefixes of prompts
 #     log_prompts: false # true: the store keeps prompts and answers, scrubbed
+#     retention: default # none: no texts of the tenant are kept: no responses, replayed or cached answers, files and batches
 #     certificates: ["uri:spiffe://acme.example/chat"] # of clients (tls_client_ca): uri:, dns:, email: or cn:
 #     claims: # tokens
 #       - {issuer: login, claim: groups, value: acme-users}

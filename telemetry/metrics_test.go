@@ -88,6 +88,9 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := m.AddConnections(func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.AddUnkept(func() uint64 { return 3 }); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.AddResponseCache(func() ResponseCache { return ResponseCache{Hits: 8, Misses: 9, Evictions: 2, Bytes: 512} }); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,13 @@ func newKeyMetrics() *prometheus.CounterVec {
 // CountKey counts one.
 func (m *Metrics) CountKey(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
 
+// AddUnkept publishes what read returns at each scrape.
+func (m *Metrics) AddUnkept(read func() uint64) error {
+	return registerAll(m.registry, []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "weir_responses_unkept_total", Help: "Responses that clients wanted to be kept and that the store did not take.",
+	}, func() float64 { return float64(read()) })})
+}
+
 // ResponseCache is what became of requests that the response cache could answer, and
 // its state.
 type ResponseCache struct {

@@ -206,10 +206,13 @@ func (c *call) createBatch() *api.Error {
 	if c.config.Keys == nil {
 		return c.makeBatch()
 	}
-	return c.config.Keys.Once(c.ctx, c.caller.Tenant.Name, routeBatches, func(e *api.Error) []byte { return e.AppendJSON(nil) }, c.makeBatch)
+	return c.config.Keys.Once(c.ctx, c.caller.Tenant, routeBatches, func(e *api.Error) []byte { return e.AppendJSON(nil) }, c.makeBatch)
 }
 
 func (c *call) makeBatch() *api.Error {
+	if fault := c.keepable(); fault != nil {
+		return fault
+	}
 	b, fault := c.readOrder(time.Now())
 	if fault != nil {
 		return fault

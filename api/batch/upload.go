@@ -39,6 +39,9 @@ func (c *call) createFile() *api.Error {
 	if body == nil {
 		return invalid("missing_required_parameter", "file", "the request has no body; send multipart/form-data with the parts file and purpose")
 	}
+	if fault := c.keepable(); fault != nil {
+		return fault
+	}
 	who := c.caller.Tenant.Name
 	if fault := c.uploads.enter(who); fault != nil {
 		return fault
@@ -66,6 +69,14 @@ func (c *call) createFile() *api.Error {
 		return fault
 	}
 	api.WriteJSON(c.ctx, 200, objectOf(file))
+	return nil
+}
+
+// keepable refuses what would keep texts of a tenant of which nothing is kept.
+func (c *call) keepable() *api.Error {
+	if c.caller.Tenant.KeepsNothing() {
+		return api.Refuse("retention_none", "nothing of this tenant is kept (retention: none), and files and batches are; send the requests one by one")
+	}
 	return nil
 }
 

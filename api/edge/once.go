@@ -12,6 +12,7 @@ import (
 
 	"weir/api"
 	"weir/api/replay"
+	"weir/api/tenant"
 )
 
 // How requests with an idempotency key end, as Hooks.OnKey is told.
@@ -77,11 +78,14 @@ type Execution struct {
 
 	Claimed bool // the key is held, and nobody has given it up or finished with it
 	Over    bool // the request is answered without an execution
+	Lost    bool // the store did not take the answer
+
+	withheld bool // of a tenant of which nothing is kept: the key is, its answer not
 }
 
 // Execution is that of a tenant's request to a route.
-func (k *Keys) Execution(tenant, key, route string, body []byte) *Execution {
-	return &Execution{keys: k, request: replay.Request{Tenant: tenant, Key: key, Fingerprint: replay.Fingerprint(route, body), TTL: k.TTL}}
+func (k *Keys) Execution(t *tenant.Tenant, key, route string, body []byte) *Execution {
+	return &Execution{keys: k, withheld: t.KeepsNothing(), request: replay.Request{Tenant: t.Name, Key: key, Fingerprint: replay.Fingerprint(route, body), TTL: k.TTL}}
 }
 
 // Look asks where the key stands. The answer is that of an earlier execution, or nil. Where the key is not free, Over is set.
@@ -121,6 +125,10 @@ func (x *Execution) ask(how func(context.Context, replay.Request) (replay.Outcom
 		return nil, api.Refuse("internal_error", "the answer that is stored for this "+KeyHeader+" cannot be read; send a new key")
 	}
 	x.keys.ended(KeyReplayed, nil)
+	if a.Withheld {
+		return nil, api.Refuse("idempotency_answer_not_kept", "the request with this "+KeyHeader+" was executed, and its answer is not kept: "+
+			"nothing of this tenant is (retention: none); send a new key to execute it again")
+	}
 	return a, nil
 }
 
@@ -133,6 +141,9 @@ func IsFinal(status int) bool {
 func (x *Execution) Conclude(a *replay.Answer) (kept bool) {
 	if !x.Claimed {
 		return false
+	}
+	if x.withheld && IsFinal(a.Status) { // the key stays taken, so that nothing runs twice
+		a = &replay.Answer{Status: a.Status, Withheld: true}
 	}
 	if !IsFinal(a.Status) || len(a.Body) > x.keys.MaxAnswerBytes {
 		x.Free()
@@ -149,6 +160,7 @@ func (x *Execution) Conclude(a *replay.Answer) (kept bool) {
 		}
 	}
 	x.keys.ended(KeyFailed, err) // the client gets the answer all the same
+	x.Lost = true
 	x.abandon()
 	return false
 }
@@ -179,7 +191,7 @@ var keptHeaders = []string{"Inference-Header-Content-Length", "X-Weir-Version", 
 
 // Once executes a request to an endpoint whose answers are whole, or answers it with what its key stands for. errorBody is an error
 // in the endpoint's form.
-func (k *Keys) Once(ctx *fasthttp.RequestCtx, tenant, route string, errorBody func(*api.Error) []byte, execute func() *api.Error) *api.Error {
+func (k *Keys) Once(ctx *fasthttp.RequestCtx, t *tenant.Tenant, route string, errorBody func(*api.Error) []byte, execute func() *api.Error) *api.Error {
 	key, fault := k.Read(&ctx.Request.Header)
 	if fault != nil {
 		return fault
@@ -187,7 +199,7 @@ func (k *Keys) Once(ctx *fasthttp.RequestCtx, tenant, route string, errorBody fu
 	if key == "" {
 		return execute()
 	}
-	x := k.Execution(tenant, key, route, ctx.Request.Body())
+	x := k.Execution(t, key, route, ctx.Request.Body())
 	stored, fault := x.Begin()
 	if x.Over {
 		if stored != nil {
@@ -210,7 +222,19 @@ func (k *Keys) Once(ctx *fasthttp.RequestCtx, tenant, route string, errorBody fu
 		}
 	}
 	x.Conclude(a)
+	if x.Lost {
+		WarnLost(ctx)
+	}
 	return nil
+}
+
+// WarnLost tells the client that a repetition will not get the answer.
+func WarnLost(ctx *fasthttp.RequestCtx) {
+	text := "the answer is not kept for its " + KeyHeader + ": the store failed, and a repetition executes again"
+	if own := ctx.Response.Header.Peek("X-Weir-Warnings"); len(own) > 0 {
+		text = string(own) + ", " + text
+	}
+	ctx.Response.Header.Set("X-Weir-Warnings", text)
 }
 
 // WriteReplay answers with what is stored, but for the bytes of a stream.

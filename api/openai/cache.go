@@ -77,7 +77,7 @@ func (s *Server) Forget(tenant string) (answers int) {
 // recall looks a job up in the response cache, and tells the client.
 func (c *call) recall(j *job) *recollection {
 	cache := c.server.cache
-	if cache == nil || !j.repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
+	if cache == nil || c.caller.Tenant.KeepsNothing() || !j.repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
 		return nil
 	}
 	r := &recollection{cache: cache, tenant: j.tenant.Name, key: j.contentHash()}

@@ -39,6 +39,8 @@ func (s *Server) Ready() (ready bool, why string) {
 		return false, "loading"
 	case !set.ready():
 		return false, notReady
+	case s.unkept.now.Load():
+		return true, "ready, but the store does not take responses"
 	}
 	return true, "ready"
 }

@@ -47,7 +47,7 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	if !c.server.running.Enter() { // until the answer is stored
 		return edge.ShuttingDown()
 	}
-	x := &execution{Execution: c.server.keys.Execution(c.caller.Tenant.Name, key, s.route, c.ctx.PostBody()), call: c, server: c.server}
+	x := &execution{Execution: c.server.keys.Execution(c.caller.Tenant, key, s.route, c.ctx.PostBody()), call: c, server: c.server}
 	defer x.end()
 	if fault = x.answered(x.Look()); x.Over {
 		return fault
@@ -132,7 +132,11 @@ func (x *execution) conclude(a *replay.Answer) (kept bool) {
 	if x.Claimed && !a.Stream {
 		a.Warnings = string(x.call.ctx.Response.Header.Peek(warningsHeader))
 	}
-	return x.Conclude(a)
+	kept = x.Conclude(a)
+	if x.Lost && !a.Stream { // the head of a stream is sent
+		edge.WarnLost(x.call.ctx)
+	}
+	return kept
 }
 
 // end leaves the server's running requests, unless a recording does. A claim that is

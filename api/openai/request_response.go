@@ -107,14 +107,14 @@ func (r *responseRequest) readStore(o *object, fault **api.Error) {
 	asked, said := o.boolean("store", fault)
 	r.store = o.keepsResponses && (asked || !said)
 	if asked && !o.keepsResponses {
-		o.ignored("store", unsupported("store", "send false: this server keeps no responses (--responses-ttl 0)"), fault)
+		o.ignored("store", unsupported("store", "send false: responses of this tenant, or of all, are not kept here"), fault)
 	}
 	r.background = o.flag("background", false, fault)
 	switch {
 	case !r.background:
 	case !r.store:
 		keep(fault, badRequest("invalid_value", "background", "background is true and the response is not kept, so nobody could read it; send store: true, "+
-			"to a server that keeps responses"))
+			"to a server that keeps this tenant's responses"))
 	}
 }
 

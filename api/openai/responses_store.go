@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"weir/api"
@@ -24,6 +25,19 @@ type Responses struct {
 
 func (s *Server) keepsResponses() bool { return s.config.Responses.TTL > 0 }
 
+// keepsResponses reports whether those of the caller are kept.
+func (c *call) keepsResponses() bool {
+	return c.server.keepsResponses() && !c.caller.Tenant.KeepsNothing()
+}
+
+// keepsNothing says why responses are not kept.
+func (c *call) keepsNothing() string {
+	if c.caller.Tenant.KeepsNothing() {
+		return "nothing of this tenant is kept (retention: none)"
+	}
+	return "this server keeps no responses (--responses-ttl 0)"
+}
+
 func (r *Responses) failed(err error) {
 	if r.Failed != nil {
 		r.Failed(err)
@@ -39,14 +53,14 @@ func historyContext() (context.Context, context.CancelFunc) {
 
 // recallConversation finds the items that a request goes on from.
 func (c *call) recallConversation(o *object) *api.Error {
-	o.keepsResponses = c.server.keepsResponses()
+	o.keepsResponses = c.keepsResponses()
 	var fault *api.Error
 	id, ok := o.text("previous_response_id", &fault)
 	if !ok || id == "" {
 		return fault
 	}
 	if !o.keepsResponses {
-		return unsupported("previous_response_id", "send the whole conversation as input: this server keeps no responses (--responses-ttl 0)")
+		return unsupported("previous_response_id", "send the whole conversation as input: "+c.keepsNothing())
 	}
 	ctx, cancel := historyContext()
 	defer cancel()
@@ -122,10 +136,40 @@ func (k *keeper) keep(status string, object []byte) bool {
 	c := &k.server.config.Responses
 	err := c.Store.KeepResponse(ctx, &r, c.TTL)
 	if err != nil && !errors.Is(err, conversation.ErrFinished) {
+		k.server.unkept.add()
 		c.failed(err)
 		return false
 	}
+	k.server.unkept.over()
 	return true
+}
+
+// unkept counts responses that their request wanted to be kept and that the store did not take.
+type unkept struct {
+	count atomic.Uint64
+	now   atomic.Bool // the last one was not kept
+}
+
+func (u *unkept) add() {
+	u.count.Add(1)
+	u.now.Store(true)
+}
+
+func (u *unkept) over() {
+	if u.now.Load() {
+		u.now.Store(false)
+	}
+}
+
+// Unkept counts the responses that their request wanted to be kept and that the store did not take.
+func (s *Server) Unkept() uint64 { return s.unkept.count.Load() }
+
+// warnUnkept tells the client of a whole answer that it cannot come back to it.
+func (c *call) warnUnkept(j *job) {
+	if r := j.response; r != nil && r.keeper != nil && !r.store {
+		j.params.notes.add("the response is not kept: the store of responses failed")
+		warn(c.ctx, j.params.notes)
+	}
 }
 
 // keepResponse prepares a job's response for being kept.

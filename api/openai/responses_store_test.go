@@ -184,8 +184,18 @@ func TestAStoreThatFails(t *testing.T) {
 	c.Responses.Store, c.Responses.Failed = brokenStore{}, func(err error) { failed <- err }
 	r := newRig(t, c, &fakeBackend{})
 	defer r.close()
-	if status, body := r.post(routeResponses, `{"input":"hi"}`); status != 200 || readStored(t, body).Store || !errors.Is(<-failed, errDiskFull) {
-		t.Errorf("%d %s", status, body)
+	res, body := r.do("POST", routeResponses, "", `{"input":"hi"}`)
+	if res.StatusCode != 200 || readStored(t, body).Store || !errors.Is(<-failed, errDiskFull) {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	if warning := res.Header.Get("X-Weir-Warnings"); !strings.Contains(warning, "the response is not kept") {
+		t.Errorf("the warnings are %q", warning)
+	}
+	if res, body := r.do("GET", "/ready", "", ""); res.StatusCode != 200 || !strings.Contains(body, "the store does not take responses") {
+		t.Errorf("/ready: %d %s", res.StatusCode, body)
+	}
+	if n := r.openai.Unkept(); n != 1 {
+		t.Errorf("%d responses count as not kept", n)
 	}
 	for _, body := range []string{`{"input":"hi","previous_response_id":"resp_1"}`, `{"input":"hi","background":true}`} {
 		if status, answer := r.post(routeResponses, body); status != 503 || !strings.Contains(answer, "responses_unavailable") {

@@ -45,6 +45,7 @@ type Server struct {
 	ids       edge.IDs
 
 	background backgroundRuns
+	unkept     unkept
 }
 
 // New returns a server without models.
@@ -540,6 +541,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		}
 		c.ctx.SetContentType("application/json")
 		c.ctx.SetBody(g.answer())
+		c.warnUnkept(j)
 	}
 	returned = true
 	return fault

@@ -49,7 +49,7 @@ func (c *call) once(execute func() *api.Error) *api.Error {
 	if c.config.Keys == nil || !c.route.infers {
 		return execute()
 	}
-	return c.config.Keys.Once(c.ctx, c.caller.Tenant.Name, string(c.ctx.Path()), errorBody, execute)
+	return c.config.Keys.Once(c.ctx, c.caller.Tenant, string(c.ctx.Path()), errorBody, execute)
 }
 
 // errorBody is an error in the form that all predict protocols share.

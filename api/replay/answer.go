@@ -16,6 +16,7 @@ type Answer struct {
 	ContentType string
 	Warnings    string   // x-weir-warnings; "" is none
 	Stream      bool     // Body is the bytes of an event stream
+	Withheld    bool     // the answer was given once and is not kept: there is no body
 	Headers     []string // further header fields, "Name: value"
 	Body        []byte
 }
@@ -29,6 +30,7 @@ const (
 	flagStream     = 1 << 0
 	flagCompressed = 1 << 1
 	flagHeaders    = 1 << 2
+	flagWithheld   = 1 << 3
 
 	headBytes = 4
 )
@@ -50,6 +52,9 @@ func (a *Answer) Encode() ([]byte, error) {
 	var flags byte
 	if a.Stream {
 		flags |= flagStream
+	}
+	if a.Withheld {
+		flags |= flagWithheld
 	}
 	body := a.Body
 	if c := coder(); len(body) >= compressFrom && c != nil {
@@ -78,10 +83,11 @@ func appendText(dst []byte, text string) []byte {
 
 // Decode reads the stored form. The body has at most MaxAnswerBytes.
 func Decode(stored []byte) (*Answer, error) {
-	if len(stored) < headBytes || stored[0] != formOne || stored[3]&^(flagStream|flagCompressed|flagHeaders) != 0 {
+	if len(stored) < headBytes || stored[0] != formOne || stored[3]&^(flagStream|flagCompressed|flagHeaders|flagWithheld) != 0 {
 		return nil, errStored
 	}
-	a := &Answer{Status: int(binary.LittleEndian.Uint16(stored[1:])), Stream: stored[3]&flagStream != 0}
+	a := &Answer{Status: int(binary.LittleEndian.Uint16(stored[1:])), Stream: stored[3]&flagStream != 0,
+		Withheld: stored[3]&flagWithheld != 0}
 	rest := stored[headBytes:]
 	var okType, okWarnings bool
 	a.ContentType, rest, okType = takeText(rest)

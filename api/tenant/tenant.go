@@ -32,10 +32,20 @@ type Tenant struct {
 
 	CacheGroup string // tenants of one group share prefixes of prompts; "": shared with nobody
 	LogPrompts bool   // prompts and answers are kept in the store, scrubbed
+	Retention  string // RetentionDefault, or RetentionNone; "" is the default
 
 	Certificates []string // subjects of client certificates that stand for the tenant; see CertificateNames
 	Claims       []Claim  // tokens that stand for the tenant
 }
+
+// How long texts of a tenant are kept.
+const (
+	RetentionDefault = "default" // as the settings say
+	RetentionNone    = "none"    // not at all: no responses, answers of idempotency keys, cached answers, files or batches
+)
+
+// KeepsNothing reports whether no text of the tenant may be kept.
+func (t *Tenant) KeepsNothing() bool { return t.Retention == RetentionNone }
 
 // Claim is a statement in the tokens of an issuer: the claim is Value, or a list
 // that has it.
@@ -50,7 +60,7 @@ const MaxWeight = 4096
 
 // New is a tenant without limits.
 func New(name string) Tenant {
-	return Tenant{Name: name, Weight: 1, Class: inference.Default, HighestClass: inference.Default}
+	return Tenant{Name: name, Weight: 1, Retention: RetentionDefault, Class: inference.Default, HighestClass: inference.Default}
 }
 
 // Rest is the name of the tenant whose settings all tenants have that are not
@@ -131,6 +141,9 @@ func (t *Tenant) Validate() error {
 	}
 	if t.TotalTimeout > 0 && t.FirstTokenTimeout > t.TotalTimeout {
 		wrong("first_token_timeout is %v, above total_timeout %v; the first token comes before the last", t.FirstTokenTimeout, t.TotalTimeout)
+	}
+	if t.KeepsNothing() && t.LogPrompts {
+		wrong("log_prompts is true and retention is none; keep prompts, or nothing")
 	}
 	if t.CacheGroup != "" && !IsName(t.CacheGroup) {
 		wrong("cache_group is %.80q; it must be %s", t.CacheGroup, NameForm)

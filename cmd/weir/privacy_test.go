@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/tenant"
 	"weir/configs"
 )
 
@@ -144,5 +147,62 @@ func TestStoresInClearAreEncrypted(t *testing.T) {
 	}
 	if err := s.end(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Of a tenant with retention none no text is kept, encrypted or not, and its clients are told.
+func TestRetentionNone(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "weir.db")
+	url := "sqlite:" + path
+	key := makeKey(t, url, "shut")
+	s := start(t, func(c *configs.Config) {
+		withTenants(c, url)
+		c.Tenants[1].Retention = tenant.RetentionNone
+		c.API.ResponseCache.Bytes = 1 << 20
+	})
+	chat := `{"messages":[{"role":"user","content":"` + canary + `"}],"max_tokens":4,"temperature":0}`
+	for _, stream := range []string{"", `"stream":true,`} {
+		body := strings.Replace(chat, `{"mess`, `{`+stream+`"mess`, 1)
+		if answer := s.keyed(key, "k"+stream[:min(len(stream), 1)], body); !strings.Contains(answer, "choices") {
+			t.Errorf("%.300s", answer)
+		}
+		if again := s.keyed(key, "k"+stream[:min(len(stream), 1)], body); !strings.Contains(again, `"code":"idempotency_answer_not_kept"`) {
+			t.Errorf("a repetition: %.300s", again)
+		}
+	}
+	for range 2 {
+		if _, h, answer := s.as(key, http.MethodPost, s.api+"/v1/chat/completions", chat); h.Get("X-Weir-Cache") != "" {
+			t.Errorf("the answer is cached: %s %s", h.Get("X-Weir-Cache"), answer)
+		}
+	}
+	responses := s.api + "/v1/responses"
+	status, h, answer := s.as(key, http.MethodPost, responses, `{"input":"`+canary+`","max_output_tokens":4,"store":true}`)
+	if status != 200 || !strings.Contains(answer, `"store":false`) || !strings.Contains(h.Get("X-Weir-Warnings"), "store") {
+		t.Errorf("%d %v %s", status, h, answer)
+	}
+	for _, refused := range []string{`"background":true`, `"previous_response_id":"resp_1"`} {
+		if status, _, answer := s.as(key, http.MethodPost, responses, `{"input":"x",`+refused+`}`); status != 400 {
+			t.Errorf("%s: %d %s", refused, status, answer)
+		}
+	}
+	if status, answer := s.upload(key, chatLines(1, 4), "purpose", "batch"); status != 400 || !strings.Contains(fmt.Sprint(answer), "retention_none") {
+		t.Errorf("a file: %d %v", status, answer)
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	if found := foundIn(t, folder, canary); found != nil {
+		t.Errorf("in clear in %v", found)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var kept int
+	if err := db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM weir_responses) + (SELECT count(*) FROM weir_files) +
+		(SELECT count(*) FROM weir_replay WHERE length(answer) > 60)`).Scan(&kept); err != nil || kept != 0 {
+		t.Errorf("%d rows hold texts, %v", kept, err)
 	}
 }

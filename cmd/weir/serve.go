@@ -337,7 +337,7 @@ func (s *server) build(b telemetry.Build) error {
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)
 	}
-	if err := s.addResponseCache(); err != nil {
+	if err := errors.Join(s.addResponseCache(), s.metrics.AddUnkept(s.edge.Unkept)); err != nil {
 		return err
 	}
 	return s.metrics.AddConnections(func() telemetry.Connections {

@@ -171,6 +171,11 @@ func (s *server) openStore() error {
 		s.log.Warn("the data keys of tenants lie in the store's own database: a copy of it from before a tenant is forgotten stays readable; " +
 			"--data-keys names another database")
 	}
+	if s.config.Store.Verify {
+		if err := verifyStore(context.Background(), s.store); err != nil {
+			return errors.Join(err, s.closeStore())
+		}
+	}
 	return s.checkAudit()
 }
 

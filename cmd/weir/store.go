@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,13 +16,13 @@ import (
 func newStore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "Encrypt the store, and rotate its keys",
+		Short: "Encrypt and check the store, and rotate its keys",
 		Long: "Encrypt what the store keeps of tenants' prompts and answers, and rotate the keys that encrypt it. Servers\n" +
 			"may use the store meanwhile.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newStoreEncrypt(), newStoreRotate())
+	cmd.AddCommand(newStoreEncrypt(), newStoreRotate(), newStoreVerify())
 	return cmd
 }
 
@@ -50,6 +51,36 @@ func newStoreEncrypt() *cobra.Command {
 		return err
 	})
 	return cmd
+}
+
+func newStoreVerify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Look for damage: pages of SQLite, encrypted rows, data keys, the audit log",
+		Long: "Look for damage: SQLite's own check of pages and indexes, the data keys, the audit log, and every encrypted\n" +
+			"row, which carries its own checksum. It reads the whole store. weir serve does it at its start with --store-verify.",
+		Args: cobra.NoArgs,
+	}
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+		if err := verifyStore(ctx, s); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the store is whole")
+		return err
+	})
+	return cmd
+}
+
+// verifyStore names what is damaged in a store.
+func verifyStore(ctx context.Context, s *store.Store) error {
+	findings, err := s.Verify(ctx)
+	if err != nil {
+		return fmt.Errorf("the store cannot be read, and may be damaged: %w", err)
+	}
+	if len(findings) > 0 {
+		return fmt.Errorf("the store is damaged; go back to a copy of it: %s", strings.Join(findings, "; "))
+	}
+	return nil
 }
 
 func newStoreRotate() *cobra.Command {

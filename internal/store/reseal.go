@@ -120,10 +120,7 @@ const resealRows = 20
 
 // reseal encrypts a tenant's rows that are in clear or have another key. Those that cannot be decrypted stay.
 func (s *Store) reseal(ctx context.Context, table *sealedTable, tenant string, key *envelope.DataKey) (count int64, err error) {
-	var after any = ""
-	if table.id == "key" {
-		after = []byte{}
-	}
+	after := table.first()
 	for {
 		rows, err := s.sealedRows(ctx, table, tenant, key.ID, after)
 		if err != nil || len(rows) == 0 {
@@ -143,6 +140,14 @@ func (s *Store) reseal(ctx context.Context, table *sealedTable, tenant string, k
 		}
 		after = rows[len(rows)-1].id
 	}
+}
+
+// first is before all ids.
+func (t *sealedTable) first() any {
+	if t.id == "key" {
+		return []byte{}
+	}
+	return ""
 }
 
 func (t *sealedTable) columns() (names []string) {
