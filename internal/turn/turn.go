@@ -1,6 +1,6 @@
 // Package turn shares few processors among many pieces of work that requests ask for beside the engine's steps. A piece
-// of work gets a turn, works for a slice of time and then lets others work that have had less: first the tenant with
-// the least time, then its piece with the least, so that small pieces are done soon whatever large ones there are.
+// of work gets a turn, works for a slice of time and then lets others work: first those of the tenant that has had the
+// least time, and of these first the small ones, so that they are done soon whatever large ones there are.
 package turn
 
 import (
@@ -19,6 +19,7 @@ var (
 
 const (
 	slice   = 2 * time.Millisecond
+	small   = 10 * time.Millisecond // what has had less comes first; what has had more, in the order of coming
 	maxRest = 20 * time.Millisecond
 )
 
@@ -36,7 +37,8 @@ type Queue struct {
 
 	mu      sync.Mutex
 	free    int
-	waiting []*Turn // in the order of coming
+	waiting []*Turn
+	came    uint64 // pieces so far
 	tenants map[string]*tenant
 	clock   time.Duration // what the tenant has had that got the last turn
 }
@@ -52,6 +54,7 @@ type Turn struct {
 	queue  *Queue
 	name   string
 	tenant *tenant
+	number uint64 // of coming
 	done   <-chan struct{}
 	wake   chan struct{}
 	since  time.Time     // of this slice
@@ -79,6 +82,8 @@ func (q *Queue) Take(done <-chan struct{}, name string) (*Turn, error) {
 		return nil, ErrFull
 	}
 	t.tenant.pieces++
+	q.came++
+	t.number = q.came
 	q.mu.Unlock()
 	if err := t.wait(); err != nil {
 		t.End()
@@ -135,12 +140,16 @@ func (q *Queue) give() {
 	}
 }
 
-// before reports whether it is a piece's turn before that of another one, which came earlier.
+// before reports whether it is a piece's turn before that of another one. Of large pieces of a tenant the oldest goes on
+// to its end: if they took turns, all of them would end late and keep what they have made until then.
 func (t *Turn) before(other *Turn) bool {
 	if t.tenant.had != other.tenant.had {
 		return t.tenant.had < other.tenant.had
 	}
-	return t.used < other.used
+	if x, y := min(t.used, small), min(other.used, small); x != y {
+		return x < y
+	}
+	return t.number < other.number
 }
 
 // charge counts the time since the slice began, with mu held.

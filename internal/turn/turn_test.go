@@ -61,6 +61,27 @@ func TestG11SmallPiecesOfOthersComeFirst(t *testing.T) {
 	}
 }
 
+// TestLargePiecesEndOneAfterTheOther: of equal pieces of a tenant the first ends when its own time is over, and not with the last.
+func TestLargePiecesEndOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue(Config{Turns: 1})
+		var all sync.WaitGroup
+		var took [10]time.Duration
+		for i := range took {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Microsecond)
+				took[i] = do(t, q, "a", time.Second)
+			})
+		}
+		all.Wait()
+		for i, d := range took {
+			if most := time.Duration(i+1)*time.Second + 150*time.Millisecond; d > most {
+				t.Errorf("piece %d ended after %v, want %v at most", i, d, most)
+			}
+		}
+	})
+}
+
 // TestTenantsShare: two tenants that want all get half each, however many pieces they have.
 func TestTenantsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
