@@ -51,6 +51,7 @@ type symbol struct {
 	name         string       // of a rule
 	alternatives [][]Symbol   // of a rule
 	regex        *regex.Regex // of a lexeme
+	item         itemKind     // of a lexeme
 	token        controlToken // of a control token
 	child        Symbol       // of a repetition
 	least, most  int32        // of a repetition; most is negative where unbounded

@@ -42,6 +42,7 @@ type Grammar struct {
 	code     []step
 	rules    []rule
 	regexes  []*regex.Regex // terminals 0 to len(regexes)-1
+	items    []itemKind     // by terminal that is an expression; nil where no list's items have to differ
 	tokens   []controlToken // the terminals after those
 	nullable []bool         // by terminal
 	start    int32          // place before the start symbol
@@ -206,6 +207,10 @@ func (c *compiler) flatten(start Symbol) {
 		case kindRegex:
 			c.steps[s] = step{opTerm, int32(len(g.regexes))}
 			g.regexes = append(g.regexes, c.b.symbols[s].regex)
+			if kind := c.b.symbols[s].item; kind != noItem {
+				g.items = append(g.items, make([]itemKind, len(g.regexes)-len(g.items))...)
+				g.items[len(g.regexes)-1] = kind
+			}
 			g.nullable = append(g.nullable, c.empty[s])
 		case kindToken:
 			tokens = append(tokens, s)

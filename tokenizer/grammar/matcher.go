@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"weir/internal/work"
@@ -13,7 +14,9 @@ type Matcher struct {
 	e    *engine
 	path []*place // where the answer stood after each of its tokens, the start first
 	ids  []int32  // the tokens
-	walk scratch
+	// lists are where the answer stood in a list whose items differ, as path; nil where the grammar has none.
+	lists []list
+	walk  scratch
 
 	caller        *work.Meter   // counts the calls, too
 	taken         *atomic.Int64 // units that all matchers forked from one have taken
@@ -33,6 +36,9 @@ func (g *Grammar) MatcherUnder(v *Vocabulary, meter *work.Meter) (*Matcher, erro
 	}
 	m := &Matcher{e: e, path: append(make([]*place, 0, 64), e.start), ids: make([]int32, 0, 64), taken: &atomic.Int64{}}
 	m.walk.meter.Limit, m.walk.meter.Ask = int64(g.limits.Work), m.ask
+	if g.items != nil {
+		m.lists = make([]list, 1, 64)
+	}
 	return m, nil
 }
 
@@ -129,7 +135,11 @@ func (m *Matcher) Mask(dst []uint64) (end bool, err error) {
 	p := m.place()
 	m.begin()
 	clear(dst[m.e.v.words:])
-	if err := m.end(m.e.fill(p, dst[:m.e.v.words], &m.walk)); err != nil {
+	err = m.e.fill(p, dst[:m.e.v.words], &m.walk)
+	if err == nil && m.lists != nil {
+		err = m.differ(dst)
+	}
+	if err := m.end(err); err != nil {
 		return false, err
 	}
 	return p.end, nil
@@ -140,8 +150,22 @@ func (m *Matcher) Allows(id int32) bool {
 	if m.err != nil || id < 0 || int(id) >= m.e.v.size {
 		return false
 	}
-	p, err := m.e.token(m.place(), id, m.begin())
+	p, _, err := m.after(id)
 	return m.end(err) == nil && p != m.e.dead
+}
+
+// after is where a token leads, dead where it may not come.
+func (m *Matcher) after(id int32) (*place, list, error) {
+	meter := m.begin()
+	p, err := m.e.token(m.place(), id, meter)
+	if err != nil || p == m.e.dead || m.lists == nil {
+		return p, list{}, err
+	}
+	l, ok, err := m.e.followToken(m.lists[len(m.lists)-1], m.place(), id, meter)
+	if !ok {
+		p = m.e.dead
+	}
+	return p, l, err
 }
 
 // Accept takes in a token; one that may not come next is an ErrRefused and changes nothing.
@@ -152,7 +176,7 @@ func (m *Matcher) Accept(id int32) error {
 	if id < 0 || int(id) >= m.e.v.size {
 		return fmt.Errorf("%w: id %d, the vocabulary has %d", ErrRefused, id, m.e.v.size)
 	}
-	p, err := m.e.token(m.place(), id, m.begin())
+	p, l, err := m.after(id)
 	if err := m.end(err); err != nil {
 		return err
 	}
@@ -160,6 +184,9 @@ func (m *Matcher) Accept(id int32) error {
 		return fmt.Errorf("%w: id %d %q after %d tokens", ErrRefused, id, m.e.v.pieces[id], len(m.path)-1)
 	}
 	m.path, m.ids = append(m.path, p), append(m.ids, id)
+	if m.lists != nil {
+		m.lists = append(m.lists, l)
+	}
 	return nil
 }
 
@@ -170,6 +197,9 @@ func (m *Matcher) Rollback(tokens int) {
 	}
 	kept := max(len(m.ids)-tokens, 0)
 	m.path, m.ids = m.path[:kept+1], m.ids[:kept]
+	if m.lists != nil {
+		m.lists = m.lists[:kept+1]
+	}
 	m.err = nil
 }
 
@@ -177,7 +207,7 @@ func (m *Matcher) Rollback(tokens int) {
 func (m *Matcher) Fork() *Matcher {
 	f := &Matcher{
 		e: m.e, path: append(make([]*place, 0, cap(m.path)), m.path...), ids: append(make([]int32, 0, cap(m.ids)), m.ids...), err: m.err,
-		taken: m.taken,
+		taken: m.taken, lists: slices.Clone(m.lists),
 	}
 	f.walk.meter.Limit, f.walk.meter.Ask = m.walk.meter.Limit, f.ask
 	return f

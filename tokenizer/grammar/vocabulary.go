@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Vocabulary is the trie of a tokenizer's tokens. Build it once per tokenizer; it is safe for concurrent use.
@@ -18,6 +19,9 @@ type Vocabulary struct {
 	slices  []*slice
 	encode  func(dst []int32, text string) []int32
 	cache   cache
+
+	pairsOnce  sync.Once
+	pairTokens tokenPairs
 }
 
 // node is a prefix of tokens. Nodes lie in depth-first order, so that a subtree is size nodes in a row.

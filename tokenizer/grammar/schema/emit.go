@@ -140,7 +140,10 @@ func (e *emitter) constant(v *value) grammar.Symbol {
 }
 
 func (f *arrayForm) emit(e *emitter) (grammar.Symbol, error) {
-	if f.unique != nil {
+	switch {
+	case f.differ != nil:
+		return f.emitDiffer(e), nil
+	case f.unique != nil:
 		return f.emitUnique(e, f.values()), nil
 	}
 	room := f.room()

@@ -139,6 +139,23 @@ func TestTexts(t *testing.T) {
 				"https://example.com/b.json#":{"$defs":{"h":{"$anchor":"here","items":{"$ref":"a/main.json"},"type":"array"}}}}`)},
 			good: []string{`{"p":{"x":1}}`, `{"p":{"x":1},"q":2}`, `{"p":{"x":1},"r":[{"p":{"x":3}}]}`},
 			bad:  []string{`{"p":1}`, `{"p":{"x":10}}`, `{"p":{"x":1},"q":"a"}`, `{"p":{"x":1},"r":[1]}`}},
+		{name: "texts that differ", schema: `{"type":"array","items":{"type":"string"},"uniqueItems":true,"maxItems":3}`,
+			good: []string{`[]`, `["a"]`, `["a","b"]`, `["a", "ab", "b"]`, `["", "\\\\"]`, "[\n  \"a\",\n  \"b\"]", `["a","]","a]"]`, `["a,","a"]`},
+			bad:  []string{`["a","a"]`, `["a", "b", "a"]`, `["", ""]`, `["a","b","c","d"]`, `["a","\u0061"]`, `["a",]`, `["ab","a","ab"]`}},
+		{name: "whole numbers that differ", schema: `{"type":"array","items":{"type":"integer","minimum":-1,"maximum":12},"uniqueItems":true}`,
+			good: []string{`[1,12]`, `[1, 10, 2]`, `[0,-1]`, `[12,1]`, `[-1,0,1,2,3,4,5,6,7,8,9,10,11,12]`}, bad: []string{`[1,1]`, `[12, 1, 12]`, `[0,0]`, `[1,2,1 ]`}},
+		{name: "numbers that differ have one spelling", schema: `{"type":"array","items":{"type":"number"},"uniqueItems":true}`,
+			good: []string{`[1,1.5]`, `[10, 1]`, `[0.1,0.01]`}, bad: []string{`[1,1.0]`, `[1.5,1.5]`, `[0,-0]`, `[1e1]`}},
+		{name: "scalars of all kinds that differ, in two lists", options: schema.Served(true),
+			schema: `{"type":"object","properties":{"a":{"$ref":"#/$defs/l"},"b":{"$ref":"#/$defs/l"}},
+				"$defs":{"l":{"type":"array","items":{"type":["string","boolean","null","integer"]},"uniqueItems":true}}}`,
+			good: []string{`{"a":["x",true,null,1],"b":["x",1]}`, `{"a":[true,false,"true"]}`},
+			bad:  []string{`{"a":[true,true]}`, `{"a":["x"],"b":["x","x"]}`, `{"a":[null,1,null]}`}},
+		{name: "ten constants that differ", schema: `{"type":"array","items":{"enum":["a","b","c","d","e","f","g","h","aa","ab"]},"uniqueItems":true,"minItems":9}`,
+			good: []string{`["a","b","c","d","e","f","g","h","aa","ab"]`, `["ab","aa","a","b","c","d","e","f","g"]`},
+			bad:  []string{`["a","b","c","d","e","f","g","h","aa","a"]`, `["a"]`, `["aa","aa","b","c","d","e","f","g","h"]`}},
+		{name: "lists of lists whose items differ", schema: `{"type":"array","items":{"type":"array","items":{"type":"string","maxLength":1},"uniqueItems":true}}`,
+			good: []string{`[["a","b"],["a"]]`, `[[],["a"],["a"]]`}, bad: []string{`[["a","a"]]`, `[["b"],["a","a"]]`}},
 		{name: "names by pattern", schema: `{"type":"object","patternProperties":{"^n":{"type":"integer"},"x$":{"minimum":5}},
 			"additionalProperties":{"type":"boolean"}}`,
 			good: []string{`{"n":1}`, `{"nx":5}`, `{"x":5,"a":true}`, `{"x":"s"}`}, bad: []string{`{"n":"a"}`, `{"nx":4}`, `{"a":1}`}},
@@ -170,6 +187,8 @@ func TestRefusals(t *testing.T) {
 		name, schema, pointer, keyword, reason string
 		options                                schema.Options
 	}{
+		{name: "more texts that differ than are kept", schema: `{"type":"array","items":{"type":"string"},"uniqueItems":true,"minItems":1001}`,
+			pointer: "/uniqueItems", keyword: "uniqueItems", reason: "1000 at most"},
 		{name: "unique items", schema: `{"properties":{"a":{"type":"array","uniqueItems":true}}}`, pointer: "/properties/a/uniqueItems", keyword: "uniqueItems"},
 		{name: "contains", schema: `{"contains":{"type":"string"}}`, pointer: "/contains", keyword: "contains"},
 		{name: "a format that is not enforced", schema: `{"type":"string","format":"idn-email"}`, pointer: "/format", keyword: "format",
@@ -212,7 +231,7 @@ func TestRefusals(t *testing.T) {
 
 // TestLenient reports what it does not enforce.
 func TestLenient(t *testing.T) {
-	g, report, err := compile(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":"integer"}},
+	g, report, err := compile(`{"type":"object","properties":{"a":{"type":"array","uniqueItems":true,"items":{"type":["integer","array"]}},
 		"b":{"type":"string","format":"color"}},"additionalProperties":false}`, schema.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -169,24 +169,26 @@ func (c *compiler) formsOf(cl *closure, members []*value, closed bool) ([]form, 
 	}
 	var forms []form
 	if cl.types&isNull != 0 && !c.excludes(members, func(v *value) bool { return v.kind == null }) {
-		forms = append(forms, &lexeme{regex.Literal("null")})
+		forms = appendLexeme(forms, regex.Literal("null"), nil)
 	}
 	if cl.types&isBoolean != 0 {
-		forms = appendLexeme(forms, c.booleans(members))
+		forms = appendLexeme(forms, c.booleans(members), nil)
 	}
 	if cl.types&isNumber != 0 {
 		r, err := c.number(members, cl.types&isNumber)
 		if err != nil {
 			return nil, err
 		}
-		forms = appendLexeme(forms, r)
+		forms = appendLexeme(forms, r, plainNumber)
 	}
 	if cl.types&isText != 0 {
-		r, err := c.text(members)
+		r, once, err := c.text(members)
 		if err != nil {
 			return nil, err
 		}
-		forms = appendLexeme(forms, r)
+		if r != nil {
+			forms = append(forms, &lexeme{r, once})
+		}
 	}
 	if cl.types&isArray != 0 {
 		f, err := c.array(members, cl.under)
@@ -284,17 +286,24 @@ func (c *compiler) excludes(members []*value, is func(*value) bool) bool {
 }
 
 // lexeme is a form of one terminal.
-type lexeme struct{ regex *regex.Regex }
+type lexeme struct {
+	regex *regex.Regex
+	once  *regex.Regex // the same values, each in one spelling
+}
 
 func (l *lexeme) possible() bool { return true }
 
 func (l *lexeme) emit(e *emitter) (grammar.Symbol, error) { return e.terminal(l.regex), nil }
 
-func appendLexeme(forms []form, r *regex.Regex) []form {
-	if r == nil {
+// appendLexeme adds a form, none for nil. Those that not only spelled matches have several spellings of a value, nil says that none has.
+func appendLexeme(forms []form, r, spelled *regex.Regex) []form {
+	switch {
+	case r == nil:
 		return forms
+	case spelled == nil:
+		return append(forms, &lexeme{r, r})
 	}
-	return append(forms, &lexeme{r})
+	return append(forms, &lexeme{r, regex.And(r, spelled)})
 }
 
 // constants is a form of given values.
@@ -305,9 +314,10 @@ func (f *constants) possible() bool { return true }
 // arrayForm is lists: the first items have shapes of their own.
 type arrayForm struct {
 	items       []*shape
-	rest        *shape // of the items behind those; nil where there can be none
-	least, most int    // most < 0 is no bound
-	unique      *value // the schema that asks that items differ, nil where none does or they cannot help it
+	rest        *shape       // of the items behind those; nil where there can be none
+	least, most int          // most < 0 is no bound
+	unique      *value       // the schema that asks that items differ, nil where none does or they cannot help it
+	differ      *regex.Regex // the items where they are scalars that have to differ, each in one spelling; else nil
 }
 
 // room is how many items there can be: most, less where a place has no value; < 0 is no bound.

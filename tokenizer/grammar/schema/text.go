@@ -122,17 +122,20 @@ func (c *compiler) unlessLoose(err error) error {
 	return c.orIgnore(err)
 }
 
-// text is the regular expression of the strings that all members hold for; nil where there is none.
-func (c *compiler) text(members []*value) (*regex.Regex, error) {
+// text is the regular expression of the strings that all members hold for, and of the same in one spelling; nil where there is none.
+func (c *compiler) text(members []*value) (r, once *regex.Regex, err error) {
 	t, err := c.textOf(members)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r := t.regex()
-	if len(t.patterns)+len(t.not) < 2 && t.least == 0 && t.most < 0 {
-		return r, nil
+	r = t.regex()
+	if len(t.patterns)+len(t.not) > 1 || t.least > 0 || t.most >= 0 {
+		r, err = c.unlessNothing(members, r)
 	}
-	return c.unlessNothing(members, r)
+	if r == nil || err != nil || len(t.patterns)+len(t.not) > 0 {
+		return r, r, err
+	}
+	return r, regex.Concat(quotation, regex.Repeat(oneSpelling, t.least, t.most), quotation), nil
 }
 
 // unlessNothing gives nil for an expression that no text matches.

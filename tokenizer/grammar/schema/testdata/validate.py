@@ -27,8 +27,11 @@ for line in sys.stdin:
     case = json.loads(line)
     schema = read(case["schema"])
     kind = {"draft7": jsonschema.Draft7Validator, "draft2020-12": jsonschema.Draft202012Validator}.get(case["draft"])
-    if kind is None:  # what $schema says
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    if kind is None:  # what $schema says, whatever host and scheme it names
+        named = str(schema.get("$schema", "")) if isinstance(schema, dict) else ""
+        kinds = {"draft-04": jsonschema.Draft4Validator, "draft-06": jsonschema.Draft6Validator, "draft-07": jsonschema.Draft7Validator,
+                 "2019-09": jsonschema.Draft201909Validator}
+        kind = next((k for name, k in kinds.items() if name in named), jsonschema.Draft202012Validator)
     validator = kind(schema, format_checker=checker(kind))
     for text in case["instances"]:
         try:
