@@ -84,6 +84,7 @@ func (s *State) spentOf(k Kind) int64 {
 		return s.MonthSpent.Tokens
 	case DailyCost:
 		return int64(s.DaySpent.Money)
+	default: // MonthlyCost
+		return int64(s.MonthSpent.Money)
 	}
-	return int64(s.MonthSpent.Money)
 }
