@@ -220,7 +220,7 @@ func (c *call) inferV2() *api.Error {
 		return fault
 	}
 	if c.id != r.name && !c.named {
-		c.job.name(r.name)
+		c.name(r.name)
 		c.ctx.Response.Header.Set("X-Request-Id", c.id)
 	}
 	if _, fault := c.settled(); fault != nil {

@@ -49,7 +49,7 @@ func TestCategoriesByName(t *testing.T) {
 			t.Errorf("%s: inputs by name are %v", m.Name, got)
 		}
 		x, city, size := append([]float64{}, file.X...), append([]*string{}, file.City...), append([]*string{}, file.Size...)
-		for i := len(x) - 1; i >= 0; i-- {
+		for i := range slices.Backward(file.X) {
 			if m.Outputs[i] != nil {
 				continue
 			}
@@ -70,7 +70,7 @@ func TestCategoriesByName(t *testing.T) {
 			t.Fatalf("%s: %v", m.Name, err)
 		}
 		for i, want := range m.Outputs {
-			got := 0.0
+			var got float64
 			if out[0].Type == tensor.Float64 {
 				got = tensor.Values[float64](&out[0])[i]
 			} else {

@@ -46,7 +46,7 @@ func numberCategories(names [][]string) []map[string]int {
 func (r *xgboostReader) readCategoryNames(model object) error {
 	cats, err := model.object("cats")
 	if err != nil {
-		return nil // an older file
+		return nil //nolint:nilerr // an older file names none
 	}
 	enc, err := cats.list("enc")
 	if err != nil || len(enc) == 0 {
