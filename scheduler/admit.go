@@ -60,8 +60,8 @@ func (s *Scheduler) admissions() {
 }
 
 // displaceable reports whether a class waits that is higher than the lowest
-// one running, or a tenant that others keep from its share, so that a full batch
-// is no reason not to look at the queue.
+// one running or lacks the slots that it is guaranteed, or a tenant that others keep from
+// its share, so that a full batch is no reason not to look at the queue.
 func (s *Scheduler) displaceable() bool {
 	if len(s.running) == 0 {
 		return false
@@ -76,7 +76,7 @@ func (s *Scheduler) displaceable() bool {
 		}
 	}
 	for c := range inference.Class(inference.NumClasses) {
-		if s.entitledHead(c) != nil {
+		if s.owed(c) || s.entitledHead(c) != nil {
 			return true
 		}
 	}
@@ -84,11 +84,12 @@ func (s *Scheduler) displaceable() bool {
 }
 
 // admitOne starts the first candidate that fits, class by class, or reports
-// false. A barrier in one class bars the classes below it as well.
+// false. A barrier in one class bars the classes below it as well, but for slots that
+// they are guaranteed.
 func (s *Scheduler) admitOne() bool {
 	barrier := inference.Class(inference.NumClasses)
 	for _, c := range s.waiting.Order() {
-		if c >= barrier {
+		if c >= barrier && !s.owed(c) {
 			continue
 		}
 		if s.claim(c) {

@@ -114,9 +114,19 @@ func (s *Scheduler) entitledHead(c inference.Class) *request {
 	return nil
 }
 
-// guaranteedSlots are those that a class keeps whatever higher classes want.
+// guaranteedSlots are those that a class gets and keeps whatever higher classes want: its
+// share, and where there are several slots for each class at least one.
 func (s *Scheduler) guaranteedSlots(c inference.Class) int {
-	return s.cfg.MaxSeqs * s.cfg.SharePercent[c] / 100
+	percent, least := s.cfg.SharePercent[c], 0
+	if percent > 0 && s.cfg.MaxSeqs > 2*inference.NumClasses {
+		least = 1
+	}
+	return max(s.cfg.MaxSeqs*percent/100, least)
+}
+
+// owed reports whether a class waits with fewer slots than it is guaranteed.
+func (s *Scheduler) owed(c inference.Class) bool {
+	return s.waiting.Waiting(c) > 0 && s.parties.slots[c] < s.guaranteedSlots(c)
 }
 
 // keepsShare reports whether a class with one slot less still has the slots

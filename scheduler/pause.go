@@ -7,9 +7,10 @@ import "weir/internal/inference"
 // this way, since others wait for a slot for as long as an answer takes; a
 // sequence is preempted only for its blocks.
 //
-// Nobody plays ping-pong: a slot goes from a lower class to a higher one, or
-// within a class from a tenant above its share to one that stays within its own
-// share, so that with the same tenants it never comes back the same way.
+// Nobody plays ping-pong: a slot goes from a lower class to a higher one, down to the
+// slots that the lower one is guaranteed; to a class that has fewer than those from a
+// higher one; or within a class from a tenant above its share to one that stays within
+// its own share. So with the same tenants it never comes back the same way.
 
 // makeSeat frees a slot for a request by a pause, or reports false.
 func (s *Scheduler) makeSeat(r *request) bool {
@@ -18,10 +19,29 @@ func (s *Scheduler) makeSeat(r *request) bool {
 		v = s.surplusSeat(r)
 	}
 	if v == nil {
+		v = s.owedSeat(r)
+	}
+	if v == nil {
 		return false
 	}
 	s.pause(v)
 	return true
+}
+
+// owedSeat is the youngest running sequence above the class of a request that has fewer
+// slots than its class is guaranteed: of the lowest class that has more than its own
+// guaranteed ones. Where the request is known to lack blocks, too, a slot is of no use.
+func (s *Scheduler) owedSeat(r *request) *sequence {
+	if s.parties.slots[r.Class] >= s.guaranteedSlots(r.Class) || s.pool.FreeNow() < r.blocked {
+		return nil
+	}
+	for i := len(s.running) - 1; i >= 1; i-- {
+		v := s.running[i]
+		if v.req.Class < r.Class && v.since != s.plans && s.keepsShare(v.req.Class) && !s.isFirst(v) {
+			return v
+		}
+	}
+	return nil
 }
 
 // lowerSeat is the youngest running sequence of the lowest class below that of
@@ -127,9 +147,14 @@ func (s *Scheduler) nextPaused(before bool) *sequence {
 }
 
 // yields reports whether a free slot is for somebody who waits rather than for
-// a paused sequence: for a higher class, if this one has its guaranteed slots,
-// or for another tenant, if this one has its share.
+// a paused sequence: for a higher class, if this one has its guaranteed slots, for a lower
+// one that lacks its own, or for another tenant, if this one has its share.
 func (s *Scheduler) yields(q *sequence) bool {
+	for c := q.req.Class + 1; c < inference.NumClasses; c++ {
+		if s.owed(c) {
+			return true
+		}
+	}
 	for c := range q.req.Class {
 		if s.waiting.Waiting(c) > 0 && s.parties.slots[q.req.Class] >= s.guaranteedSlots(q.req.Class) {
 			return true

@@ -237,6 +237,55 @@ func TestS7LowerClassesGetTheirShare(t *testing.T) {
 	}
 }
 
+// A flood of a higher class takes all slots; those that wait in lower classes get the slots
+// that their class is guaranteed within a few steps, and keep them, and no more.
+func TestS7LowerClassesGetTheirShareOfSlots(t *testing.T) {
+	for _, seqs := range []int{8, 20, 64} {
+		w := newWorld(t, Config{MaxSeqs: seqs, MaxBatchTokens: 128, MaxModelLen: 600}, kvcache.Config{Blocks: 20_000, BlockTokens: 4})
+		submit := func(tenant string, c inference.Class, tokens int) *job {
+			t.Helper()
+			r := Request{Prompt: make([]int32, 8), MaxTokens: tokens, NoCache: true, Class: c, Tenant: tenant, Domain: w.pool.Domain(tenant)}
+			j, err := w.submit("r"+strconv.Itoa(len(w.order)), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		flood := func() {
+			for w.sched.waiting.Waiting(inference.Interactive) < 20 {
+				submit("abuser", inference.Interactive, 500)
+			}
+		}
+		flood()
+		for range 10 {
+			w.step()
+		}
+		for c := inference.Default; c < inference.NumClasses; c++ {
+			for range 2 * seqs {
+				submit("caller", c, 30)
+			}
+		}
+		var lacks [inference.NumClasses]int // steps in a row
+		for step := range 100 {
+			flood()
+			w.step()
+			for c := inference.Default; c < inference.NumClasses; c++ {
+				want := w.sched.guaranteedSlots(c)
+				got := w.sched.parties.slots[c]
+				if lacks[c]++; got == want || w.sched.waiting.Waiting(c) == 0 {
+					lacks[c] = 0
+				}
+				if want < 1 || got > want || lacks[c] > 10 {
+					t.Fatalf("%d slots, step %d: class %v has %d of the %d that it is guaranteed", seqs, step, c, got, want)
+				}
+			}
+		}
+		if first := w.jobs[w.order[0]]; len(first.outputs[0]) < 100 {
+			t.Errorf("%d slots: the first request of the flood got %d tokens in 110 steps", seqs, len(first.outputs[0]))
+		}
+	}
+}
+
 // costModel is the time of a step: fixed, per prompt row, per output row, and
 // per row of KV read.
 func costModel(w *world) float64 {
