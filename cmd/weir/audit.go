@@ -147,10 +147,10 @@ func newAuditAccept() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case found == nil:
+		case found == "":
 			return errors.New("the audit log is whole; there is nothing to accept")
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted: %v\n", found)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s\n", found)
 		return err
 	})
 	return cmd

@@ -99,12 +99,13 @@ func (s *Store) hasEntry(ctx context.Context, head audit.Head) bool {
 }
 
 // AcceptAudit says that what is wrong with the audit log was seen: it puts the guards of its table back, and adds an
-// entry with the reason, with which the log begins to be whole again. It returns what was wrong.
-func (s *Store) AcceptAudit(ctx context.Context, by, reason string) (found error, err error) { //nolint:revive,staticcheck // the second is whether it worked
-	_, found = s.VerifyAudit(ctx)
-	if !errors.Is(found, audit.ErrBroken) {
-		return nil, found
+// entry with the reason, with which the log begins to be whole again. It returns what was wrong; "" is nothing.
+func (s *Store) AcceptAudit(ctx context.Context, by, reason string) (found string, err error) {
+	_, broken := s.VerifyAudit(ctx)
+	if !errors.Is(broken, audit.ErrBroken) {
+		return "", broken
 	}
+	found = broken.Error()
 	if err := s.restoreGuards(ctx); err != nil {
 		return found, err
 	}
@@ -112,7 +113,7 @@ func (s *Store) AcceptAudit(ctx context.Context, by, reason string) (found error
 	if err != nil {
 		return found, err
 	}
-	details, err := json.Marshal(audit.Acceptance{Found: found.Error(), Reason: reason, Before: digest.String()})
+	details, err := json.Marshal(audit.Acceptance{Found: found, Reason: reason, Before: digest.String()})
 	if err != nil {
 		return found, err
 	}

@@ -206,11 +206,12 @@ func (s *Store) resealRow(ctx context.Context, table *sealedTable, tenant string
 
 // writeResealed writes rows that nobody has changed meanwhile.
 func (s *Store) writeResealed(ctx context.Context, table *sealedTable, tenant, key string, rows []sealedRow) (count int64, err error) {
-	statement := `UPDATE ` + table.name + ` SET data_key = $1`
-	for i, column := range table.columns() {
-		statement += fmt.Sprintf(`, %s = $%d`, column, 5+i)
+	columns := table.columns()
+	for i, column := range columns {
+		columns[i] = fmt.Sprintf(`%s = $%d`, column, 5+i)
 	}
-	statement += ` WHERE tenant = $2 AND ` + table.id + ` = $3 AND data_key = $4 AND ` + table.done
+	statement := `UPDATE ` + table.name + ` SET data_key = $1, ` + strings.Join(columns, ", ") +
+		` WHERE tenant = $2 AND ` + table.id + ` = $3 AND data_key = $4 AND ` + table.done
 	err = s.transact(ctx, func(tx *sql.Tx) error {
 		count = 0
 		for i := range rows {
@@ -285,10 +286,10 @@ func (s *Store) retireKeys(ctx context.Context) error {
 
 // needsKey reports whether a row has a key, or a batch is under way whose answers may have it.
 func (s *Store) needsKey(ctx context.Context, tenant, id string) (needed bool, err error) {
-	query := `SELECT EXISTS (SELECT 1 FROM weir_batches WHERE tenant = $1 AND ended = 0)`
+	uses := []string{`EXISTS (SELECT 1 FROM weir_batches WHERE tenant = $1 AND ended = 0)`}
 	for i := range sealedTables {
-		query += ` OR EXISTS (SELECT 1 FROM ` + sealedTables[i].name + ` WHERE tenant = $1 AND data_key = $2)`
+		uses = append(uses, `EXISTS (SELECT 1 FROM `+sealedTables[i].name+` WHERE tenant = $1 AND data_key = $2)`)
 	}
-	err = s.read.QueryRowContext(ctx, query, tenant, id).Scan(&needed)
+	err = s.read.QueryRowContext(ctx, `SELECT `+strings.Join(uses, " OR "), tenant, id).Scan(&needed)
 	return needed, err
 }

@@ -484,8 +484,8 @@ func TestBrokenOffEncryptionsLeaveReadableRows(t *testing.T) {
 
 // dying is a context that ends when it is asked for the nth time.
 type dying struct {
-	context.Context
-	left int
+	context.Context //nolint:containedctx // it is one
+	left            int
 }
 
 func (d *dying) Err() error {
