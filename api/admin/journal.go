@@ -22,7 +22,7 @@ type Journal struct {
 type Entry struct {
 	ID       string // as OpenAI's answers name it, or the x-request-id of a refused one
 	Route    string
-	Model    string // as the server calls it, or the client where the server has none
+	Model    string // as the server calls it; "" where it has none
 	Version  string
 	Arm      string // of the rollout that chose the version
 	Tenant   string // "" where it is not known who called

@@ -5,7 +5,6 @@
 package edge
 
 import (
-	"strings"
 	"time"
 
 	"weir/api/moderation"
@@ -128,8 +127,7 @@ type Refusal struct {
 	Code       string // of the error object
 	Tenant     string // of the caller; "" is also that of all callers where nobody is asked
 	Known      bool   // it is known who called
-	Model      string // id of the served model; "" where it is none, or not known yet
-	Asked      string // what the client called the model, see Asked
+	Model      string // id of the served model; "" where it is none or not known yet: never what a client wrote
 	Version    string // of the model, where one was chosen
 	Arm        router.Arm
 	Prediction bool // of a classical model
@@ -146,14 +144,6 @@ func (r *Refusal) By(c *tenant.Caller) {
 	if c.Tenant != nil {
 		r.Tenant, r.Known = c.Tenant.Name, true
 	}
-}
-
-// maxAskedBytes is what is kept of a model's name as a client wrote it.
-const maxAskedBytes = 128
-
-// Asked is a model's name as a client wrote it, in a form that logs and records may hold.
-func Asked(name string) string {
-	return strings.ToValidUTF8(name[:min(len(name), maxAskedBytes)], "")
 }
 
 // Moderation says which policy refused a request.

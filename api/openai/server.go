@@ -155,7 +155,7 @@ func (c *call) refused(rt *route, fault *api.Error) {
 		r := edge.Refusal{Moderation: c.refusedBy(fault),
 			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
 			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
-			Asked: edge.Asked(c.asked), Arm: c.arm(),
+			Arm:   c.arm(),
 			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Started: c.started, Early: rt.asks && !c.started,
 		}
 		r.By(&c.caller)
@@ -210,8 +210,7 @@ type call struct {
 	turn    *turn // to read a long body; nil for a short one
 	started bool  // OnRequestStart was called, or would have been
 
-	asked string // the client's name of the model; "" is the only one, or not read yet
-	found *Model // what it stands for; nil: nothing that the caller may use
+	found *Model // that the request names; nil: none, or not read yet
 
 	moderated *moderation.Report // what policies have found; nil: none was asked
 	policyOf  string             // the model whose policy refused the request
@@ -321,7 +320,6 @@ func (c *call) models() (*modelSet, *api.Error) {
 
 // named looks a name up in the model table; "" is the only model.
 func (c *call) named(name string) (*Model, *api.Error) {
-	c.asked = name
 	set, fault := c.models()
 	if fault != nil {
 		return nil, fault
@@ -335,10 +333,12 @@ func (c *call) named(name string) (*Model, *api.Error) {
 		}
 		return c.priced(m), nil
 	case len(set.list) == 0:
+		c.found, _ = c.server.models.Load().find(name)
 		return nil, badRequest("model_not_found", "model", "no language model or text encoder is served here, or none to this caller")
 	case name == "":
 		return nil, missing("model", "one of: "+set.ids())
 	}
+	c.found, _ = c.server.models.Load().find(name) // one that the caller may not use is named to operators
 	return nil, modelNotFound(name, set.ids())
 }
 

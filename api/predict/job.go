@@ -42,7 +42,7 @@ type job struct {
 // refusal is what hooks are told of a job that was answered with an error.
 func (j *job) refusal(id, route string, fault *api.Error) edge.Refusal {
 	r := edge.Refusal{
-		ID: id, Route: route, Status: fault.Status, Code: fault.Code, Asked: edge.Asked(j.asked),
+		ID: id, Route: route, Status: fault.Status, Code: fault.Code,
 		Arm: j.arm, Prediction: true, Started: j.started, Trace: j.trace, Arrived: j.arrived,
 	}
 	r.By(&j.caller)

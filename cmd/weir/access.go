@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 	"sync"
@@ -117,7 +116,7 @@ func (a *accessLog) finished(f *edge.RequestFinish) {
 // refused writes the line of a request that came to no model.
 func (a *accessLog) refused(r *edge.Refusal, now time.Time) {
 	a.write(now, &access{
-		id: r.ID, method: r.Method, path: r.Route, status: r.Status, code: r.Code, tenant: r.Tenant, model: cmp.Or(r.Model, r.Asked),
+		id: r.ID, method: r.Method, path: r.Route, status: r.Status, code: r.Code, tenant: r.Tenant, model: r.Model,
 		version: r.Version, arm: r.Arm.Name, duration: now.Sub(r.Arrived), remote: r.Remote, reason: r.Reason, traceID: r.Trace.ID,
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -29,7 +28,7 @@ func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 	h.OnRefused = func(r edge.Refusal) {
 		if r.Early {
 			e := admin.Entry{
-				ID: r.ID, Route: r.Route, Model: cmp.Or(r.Model, r.Asked), Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant,
+				ID: r.ID, Route: r.Route, Model: r.Model, Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant,
 				Arrived: r.Arrived, Finished: time.Now(), Status: r.Status, Code: r.Code, Refused: true,
 			}
 			if r.Moderation != nil {

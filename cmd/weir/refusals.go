@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"sync"
 	"time"
 
@@ -30,7 +29,7 @@ func newRefusals(log *zap.Logger) *refusals { return &refusals{log: log, codes: 
 
 func (r *refusals) add(f edge.Refusal) {
 	r.log.Debug("request refused", zap.String("id", f.ID), zap.String("route", f.Route), zap.String("method", f.Method),
-		zap.Int("status", f.Status), zap.String("code", f.Code), zap.String("tenant", f.Tenant), zap.String("model", cmp.Or(f.Model, f.Asked)),
+		zap.Int("status", f.Status), zap.String("code", f.Code), zap.String("tenant", f.Tenant), zap.String("model", f.Model),
 		zap.String("version", f.Version), zap.String("reason", f.Reason), zap.String("remote", f.Remote), zap.String("trace_id", f.Trace.ID))
 	r.mu.Lock()
 	defer r.mu.Unlock()

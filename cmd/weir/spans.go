@@ -26,7 +26,7 @@ type told struct {
 	prediction            bool
 	status                int
 	code                  string
-	tenant, model, limit  string // the model as the server calls it, or the client where the server has none
+	tenant, model, limit  string // the model as the server calls it
 	version, arm, replica string
 }
 
@@ -58,7 +58,7 @@ func (s *told) span(c *trace.Context, start, end time.Time) *trace.Request {
 func refusedSpan(c *trace.Context, r *edge.Refusal, end time.Time) *trace.Request {
 	s := told{
 		endpoint: r.Route, prediction: r.Prediction, status: r.Status, code: r.Code,
-		tenant: r.Tenant, model: cmp.Or(r.Model, r.Asked), version: r.Version, arm: r.Arm.Name,
+		tenant: r.Tenant, model: r.Model, version: r.Version, arm: r.Arm.Name,
 	}
 	return s.span(c, r.Arrived, end)
 }
