@@ -134,8 +134,7 @@ func (c *compiler) format(s *value) (*pattern, error) {
 // unknownFormat notes a format that JSON Schema does not define. It asserts nothing, so a strict schema may have it, too; but its author means
 // something by it.
 func (c *compiler) unknownFormat(s *value, name string) {
-	var e *Error
-	if errors.As(c.wrong(s, "format", "the format %.80q is none of JSON Schema and says nothing; use pattern", name), &e) {
+	if e, ok := errors.AsType[*Error](c.wrong(s, "format", "the format %.80q is none of JSON Schema and says nothing; use pattern", name)); ok {
 		c.ignore(e)
 	}
 }
