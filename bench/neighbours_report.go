@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,7 +50,7 @@ func PlotNeighbours(w io.Writer, rows []*Neighbour) error {
 		}
 	}
 	if high == 0 {
-		return fmt.Errorf("nothing was answered")
+		return errors.New("nothing was answered")
 	}
 	x := newLogScale(low/1.5, high*1.5, left, width-right)
 	d := newDrawing(width, height, "First tokens of one tenant beside another's requests")
