@@ -393,7 +393,7 @@ func engineSettings(e *Engine) []Setting {
 		{Key: "engine.block_size", Flag: "block-size", Usage: "tokens per block of the KV cache",
 			binding: bindMultiple(&e.BlockTokens, 16, 256)},
 		{Key: "engine.kv_cache_dtype", Flag: "kv-cache-dtype",
-			Usage:   "type of the KV cache; auto is q8_0 where the model's heads allow it, else f16, which takes twice the memory; q4_0 takes half of q8_0's and costs answers, f32 is for reference runs",
+			Usage:   "type of the KV cache; auto is q8_0 where the model's heads allow it and answers stay near those with f16, else f16, which takes twice the memory; q4_0 takes half of q8_0's and costs answers, f32 is for reference runs",
 			binding: bindChoice(&e.KVType, KVTypes)},
 		{Key: "engine.kv_cache_memory_bytes", Flag: "kv-cache-memory-bytes",
 			Usage:   "memory of the KV cache; 0 derives it from the memory that is free",

@@ -77,6 +77,7 @@ func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.Sample = sampleOf(f)
 	if opts.KVBytes == 0 {
 		opts.KVBlocks = blocks
 	}

@@ -272,7 +272,7 @@ func (q *qualityFlags) open(path string, o llm.Options, exact func(string) bool)
 		return nil, llm.Info{}, err
 	}
 	defer f.Close()
-	o.MaxModelLen, o.KVBytes = q.context, 0
+	o.MaxModelLen, o.KVBytes, o.Sample = q.context, 0, sampleOf(f)
 	info, err := llm.Describe(f, o)
 	if err != nil {
 		return nil, info, loadError(configs.Model{Path: path}, err)
@@ -281,6 +281,7 @@ func (q *qualityFlags) open(path string, o llm.Options, exact func(string) bool)
 	if err != nil {
 		return nil, info, loadError(configs.Model{Path: path}, err)
 	}
+	info.KVType = s.KVType()
 	return s, info, nil
 }
 

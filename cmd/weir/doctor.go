@@ -13,6 +13,7 @@ import (
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/gguf"
+	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
@@ -336,6 +337,9 @@ func (m *modelHealth) print(row func(...string)) {
 	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", showSize(e.WeightBytes), m.BytesPerToken/1e9))
 	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%d B per token): %s", e.KVType, e.KVBlocks, e.BlockTokens,
 		showSize(e.KVBytes), e.KVBytesPerToken, sequences(e.Sequences, e.MaxModelLen)))
+	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
+		row("kv cost", showCacheCost(e.KVCost))
+	}
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 	for _, f := range m.Forecasts {
 		row(f.Name, fmt.Sprintf("about %.3g tokens/s; %.3g at most, by %s", f.Expected, f.Limit, f.Bound))

@@ -89,7 +89,7 @@ func (d *diagnosis) checkFit(i llm.Info) {
 		return // no KV cache limits it
 	}
 	smaller := ""
-	if small := attend.KVAuto.For(i.HeadDim).String(); i.KVType != small {
+	if small := attend.KVAuto.For(i.HeadDim).String(); i.KVType != small && (i.KVCost == nil || *i.KVCost <= llm.MostCacheCost) {
 		smaller = ", or take --kv-cache-dtype " + small
 	}
 	if i.MaxModelLen < i.ContextLength {

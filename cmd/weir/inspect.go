@@ -18,6 +18,7 @@ import (
 
 	"weir/configs"
 	"weir/engine/gguf"
+	"weir/engine/kernel/attend"
 	"weir/engine/llm"
 	"weir/tokenizer"
 )
@@ -97,26 +98,27 @@ type report struct {
 
 // engineReport is how the model would run, in bytes and tokens.
 type engineReport struct {
-	Architecture    string `json:"architecture"`
-	Layers          int    `json:"layers"`
-	Width           int    `json:"width"`
-	Heads           int    `json:"heads"`
-	KVHeads         int    `json:"kv_heads"`
-	HeadDim         int    `json:"head_dim"`
-	FeedForward     int    `json:"feed_forward"`
-	VocabSize       int    `json:"vocab_size"`
-	ContextLength   int    `json:"context_length"`
-	MaxModelLen     int    `json:"max_model_len"`
-	WeightBytes     int64  `json:"weight_bytes"`
-	KVType          string `json:"kv_cache_dtype"`
-	KVBytes         int64  `json:"kv_cache_bytes"`
-	KVTokens        int    `json:"kv_cache_tokens"`
-	KVBlocks        int    `json:"kv_cache_blocks"`
-	BlockTokens     int    `json:"block_size"`
-	KVBytesPerToken int    `json:"kv_cache_bytes_per_token"`
-	Sequences       int    `json:"sequences_of_full_length"`
-	Threads         int    `json:"threads"`
-	Digest          string `json:"digest"`
+	Architecture    string   `json:"architecture"`
+	Layers          int      `json:"layers"`
+	Width           int      `json:"width"`
+	Heads           int      `json:"heads"`
+	KVHeads         int      `json:"kv_heads"`
+	HeadDim         int      `json:"head_dim"`
+	FeedForward     int      `json:"feed_forward"`
+	VocabSize       int      `json:"vocab_size"`
+	ContextLength   int      `json:"context_length"`
+	MaxModelLen     int      `json:"max_model_len"`
+	WeightBytes     int64    `json:"weight_bytes"`
+	KVType          string   `json:"kv_cache_dtype"`
+	KVCost          *float64 `json:"kv_cache_cost_nats,omitempty"` // of q8_0; absent: not measured
+	KVBytes         int64    `json:"kv_cache_bytes"`
+	KVTokens        int      `json:"kv_cache_tokens"`
+	KVBlocks        int      `json:"kv_cache_blocks"`
+	BlockTokens     int      `json:"block_size"`
+	KVBytesPerToken int      `json:"kv_cache_bytes_per_token"`
+	Sequences       int      `json:"sequences_of_full_length"`
+	Threads         int      `json:"threads"`
+	Digest          string   `json:"digest"`
 
 	// Of text encoders, which have no KV cache.
 	Embeds     bool     `json:"embeds"`
@@ -131,7 +133,7 @@ func newEngineReport(i llm.Info) *engineReport {
 		Architecture: i.Architecture, Layers: i.Layers, Width: i.Width, Heads: i.Heads, KVHeads: i.KVHeads,
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
 		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes,
-		KVType: i.KVType, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
+		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
 		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: fullSequences(i),
 		Threads: i.Threads, Digest: i.Digest,
 		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels,
@@ -363,6 +365,9 @@ func (r *report) printEngine(row func(...string)) {
 	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", showSize(e.WeightBytes), showSize(e.KVBytes)))
 	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", e.KVTokens, e.KVType, e.KVBytesPerToken,
 		sequences(e.Sequences, e.MaxModelLen)))
+	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
+		row("kv cost", showCacheCost(e.KVCost))
+	}
 	row("digest", e.Digest)
 }
 

@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
 		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
 	}
+	costsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
 	testscript.Main(m, map[string]func(){"weir": main})
 }
 

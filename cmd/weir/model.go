@@ -189,6 +189,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		return m, m.openLlamaCpp(c, f)
 	}
 	opts.EndTokens = m.tokenizer.EOG()
+	opts.Sample = cacheSample(m.tokenizer)
 	opts.Secret = prefixSecret(c.Engine)
 	opts.BlockEvents = c.Engine.PrefixCacheKey != "" // without it nobody else can make use of the hashes
 	if hooks.options != nil {
@@ -249,6 +250,7 @@ func engineOptions(c configs.Config) (llm.Options, error) {
 	return llm.Options{
 		DType:   llm.DType(max(slices.Index(llm.DTypes, c.Engine.EncoderDType), 0)), //nolint:gosec // an index of three
 		Threads: c.Engine.Threads, Level: level, Fine: c.Engine.Fine, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
+		CacheCosts:  cacheCosts{costsFolder()},
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
 		Speculate: c.Engine.Speculate,

@@ -75,9 +75,7 @@ func (e *Encoder) build(f *gguf.File, progress func(done, total int64)) error {
 	if err := o.checkEncoder(); err != nil {
 		return err
 	}
-	if e.info, err = o.describe(f, e.opts.threads()); err != nil {
-		return err
-	}
+	e.info = o.describe(f, e.opts.threads())
 	if e.kv, err = attend.NewKV(o.budget.shape); err != nil {
 		return fmt.Errorf("%w; lower --max-model-len", err)
 	}

@@ -101,23 +101,24 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if o.embeds() {
 		return fmt.Errorf("%w: it is a text encoder (%s, pooling %v), which embeds texts and generates nothing", ErrModel, o.arch.name, o.pooling)
 	}
-	if e.info, err = o.describe(f, e.opts.threads()); err != nil {
-		return err
-	}
-	b := &o.budget
-	if e.kv, err = attend.NewKV(b.shape); err != nil {
-		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
-	}
 	if e.model, err = o.load(progress); err != nil {
 		return err
 	}
 	e.cpu = e.opts.compute()
-	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if e.opts.CheckTensors {
 		if err := e.model.check(e.cpu); err != nil {
 			return err
 		}
 	}
+	if err := o.chooseCache(e.model, &e.opts); err != nil {
+		return err
+	}
+	b := &o.budget
+	e.info = o.describe(f, e.opts.threads())
+	if e.kv, err = attend.NewKV(b.shape); err != nil {
+		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
+	}
+	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
 	if err := e.model.try(e.cpu, e.kv, b.shape.BlockTokens); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/attend"
 	"weir/engine/kernel/weight"
 )
 
@@ -11,6 +12,8 @@ import (
 type model struct {
 	hparams
 	*weights
+	cacheShape attend.KVShape // without its type and size
+	params     uint64
 }
 
 // outline is what a file's header and the options make of a model, before any
@@ -22,6 +25,8 @@ type outline struct {
 	weights     *weights // without memory
 	weightBytes int64
 	budget      budget
+	digest      string   // gguf.File.Digest in hexadecimal
+	cacheCost   *float64 // nats that a q8_0 cache costs; nil: not measured
 }
 
 // readOutline checks the header and the options against each other and against
@@ -43,10 +48,13 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	if o.weightBytes, err = o.loader.arenaBytes(); err != nil {
 		return nil, err
 	}
+	if err := o.recall(f, opts); err != nil {
+		return nil, err
+	}
 	if h.embeds() {
 		o.budget, err = opts.sizeTexts(o.plan.kvShape(), h.context)
 	} else {
-		o.budget, err = opts.size(o.plan.kvShape(), h.context, o.weightBytes)
+		o.budget, err = opts.size(o.plan.kvShape(), o.kvType(opts), h.context, o.weightBytes)
 	}
 	if err != nil {
 		return nil, err
@@ -63,7 +71,7 @@ func (o *outline) load(progress func(done, total int64)) (*model, error) {
 		o.weights.ropes[i].prepare(o.weights.divisors)
 	}
 	o.weights.fine = o.arch.encoder && o.weights.eightBits()
-	return &model{hparams: o.hparams, weights: o.weights}, nil
+	return &model{hparams: o.hparams, weights: o.weights, cacheShape: o.plan.kvShape(), params: o.loader.f.ParamCount()}, nil
 }
 
 // eightBits reports whether every matrix that multiplies hidden states is q8_0: with

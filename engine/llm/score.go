@@ -45,20 +45,28 @@ func OpenScorer(f *gguf.File, opts Options, exact func(tensor string) bool, prog
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	s := &Scorer{shape: o.budget.shape}
-	if s.kv, err = attend.NewKV(s.shape); err != nil {
+	s := &Scorer{}
+	if s.model, err = o.load(progress); err != nil {
 		return nil, err
 	}
-	if s.model, err = o.load(progress); err != nil {
-		return nil, errors.Join(err, s.kv.Close())
-	}
 	s.cpu = opts.compute()
+	if err = o.chooseCache(s.model, &opts); err == nil {
+		s.shape = o.budget.shape
+		s.kv, err = attend.NewKV(s.shape)
+	}
+	if err != nil {
+		s.cpu.Close()
+		return nil, errors.Join(err, s.model.release())
+	}
 	s.model.formKeys(s.cpu, s.kv, s.MaxTokens())
 	return s, nil
 }
 
 // MaxTokens is the length of the longest text.
 func (s *Scorer) MaxTokens() int { return (s.shape.Blocks - 1) * s.shape.BlockTokens }
+
+// KVType is the type of the cache.
+func (s *Scorer) KVType() string { return s.shape.Type.String() }
 
 // Vocabulary is the number of logits of a position.
 func (s *Scorer) Vocabulary() int { return s.model.vocab }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"weir/engine/gguf"
@@ -27,6 +28,9 @@ type tiny struct {
 
 	context int // 0 is tinyContext
 	layers  int // 0 is tinyLayers
+	headDim int // 0 is tinyHeadDim
+
+	loud float32 // by which queries and keys are larger; 0 is 1
 }
 
 const (
@@ -38,7 +42,7 @@ const (
 func (m tiny) build(t testing.TB) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(m.seed, 99))
-	b := &gguf.Builder{}
+	b, headDim := &gguf.Builder{}, cmp.Or(m.headDim, tinyHeadDim)
 	set := func(key string, v any) { b.Set(m.arch+"."+key, v) }
 	b.Set("general.architecture", m.arch)
 	b.Set("general.name", "tiny "+m.arch)
@@ -47,8 +51,8 @@ func (m tiny) build(t testing.TB) []byte {
 	set("embedding_length", uint32(tinyWidth))
 	set("attention.head_count", uint32(tinyHeads))
 	set("attention.head_count_kv", uint32(tinyKVHeads))
-	set("attention.key_length", uint32(tinyHeadDim))
-	set("attention.value_length", uint32(tinyHeadDim))
+	set("attention.key_length", uint32(headDim))
+	set("attention.value_length", uint32(headDim))
 	set("feed_forward_length", uint32(tinyFFN))
 	set("context_length", uint32(cmp.Or(m.context, tinyContext)))
 	set("attention.layer_norm_rms_epsilon", float32(1e-5))
@@ -56,6 +60,9 @@ func (m tiny) build(t testing.TB) []byte {
 		v := make([]float32, rows*cols)
 		for i := range v {
 			v[i] = float32(r.NormFloat64() / math.Sqrt(float64(cols)) * 1.5)
+			if strings.Contains(name, "attn_q.") || strings.Contains(name, "attn_k.") {
+				v[i] *= cmp.Or(m.loud, 1)
+			}
 		}
 		b.Tensor(name, []uint64{uint64(cols), uint64(rows)}, m.typ, encodeAs(t, m.typ, v))
 	}
@@ -71,7 +78,7 @@ func (m tiny) build(t testing.TB) []byte {
 	if !m.tied {
 		matrix("output.weight", tinyVocab, tinyWidth)
 	}
-	q, kv := tinyHeads*tinyHeadDim, tinyKVHeads*tinyHeadDim
+	q, kv := tinyHeads*headDim, tinyKVHeads*headDim
 	for i := range layers {
 		at := fmt.Sprintf("blk.%d.", i)
 		vector(at+"attn_norm.weight", tinyWidth, 1, 0.2)
@@ -89,8 +96,8 @@ func (m tiny) build(t testing.TB) []byte {
 			vector(at+"attn_v.bias", kv, 0, 0.3)
 		}
 		if m.norms {
-			vector(at+"attn_q_norm.weight", tinyHeadDim, 1, 0.2)
-			vector(at+"attn_k_norm.weight", tinyHeadDim, 1, 0.2)
+			vector(at+"attn_q_norm.weight", headDim, 1, 0.2)
+			vector(at+"attn_k_norm.weight", headDim, 1, 0.2)
 		}
 	}
 	if m.edit != nil {
