@@ -73,6 +73,7 @@ var Refusals = map[string]Refusal{
 	"insufficient_scope":   {http.StatusForbidden, TypeInvalidRequest, 0},
 	"deployment_conflict":  {http.StatusConflict, TypeInvalidRequest, 0},
 	"origin_not_allowed":   {http.StatusForbidden, TypeInvalidRequest, 0},
+	"store_unavailable":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"identity_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 
 	// the caller's share, and the time that the caller has

@@ -68,7 +68,8 @@ func TestFaultsAndHeaders(t *testing.T) {
 		want    string
 	}{
 		{quota.Refusal{Kind: quota.Tokens, RetryAfter: 2 * time.Second}, "429 rate_limit_error rate_limit_exceeded 2000 true"},
-		{quota.Refusal{Kind: quota.Requests, RetryAfter: 9 * time.Second}, "429 rate_limit_error rate_limit_exceeded 9000 false"},
+		{quota.Refusal{Kind: quota.Requests, RetryAfter: 9 * time.Second}, "429 rate_limit_error rate_limit_exceeded 9000 true"},
+		{quota.Refusal{Kind: quota.Requests, RetryAfter: 90 * time.Second}, "429 rate_limit_error rate_limit_exceeded 90000 false"},
 		{quota.Refusal{Kind: quota.Tokens}, "429 rate_limit_error rate_limit_exceeded  false"},
 		{quota.Refusal{Kind: quota.DailyCost, RetryAfter: time.Second}, "429 insufficient_quota insufficient_quota 1000 false"},
 		{quota.Refusal{Kind: quota.ContextTokens}, "400 invalid_request_error context_length_exceeded  false"},

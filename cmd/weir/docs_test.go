@@ -42,7 +42,7 @@ func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	flag := regexp.MustCompile(`(?:^|[\s` + "`" + `(])(--[a-z][a-z0-9-]*)`)
-	verb := regexp.MustCompile("(?:^|`|\\./)weir ((?:[a-z]+ ?)+)")
+	verb := regexp.MustCompile("(?:^|`|\\./)weir ((?:[a-z]+(?:-[a-z]+)* ?)+)")
 	code := regexp.MustCompile("`[^`]*`")
 	for _, file := range append(files, "../../README.md", "../../bench/README.md") {
 		text, err := os.ReadFile(file)
