@@ -275,6 +275,7 @@ func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 	if err != nil {
 		return m.goesOn()
 	}
+	g.Ask.Output, g.Money = reply[1], quota.Money(reply[2]) // less than before where it was opened again
 	if reply[0] == 0 {
 		parts := g.Holder.Parts()
 		states, err := reply.states(len(parts))
@@ -286,7 +287,6 @@ func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 		}
 		return errors.New("store: the script cuts what the meter of package quota lets go on")
 	}
-	g.Ask.Output, g.Money = reply[1], quota.Money(reply[2])
 	return nil
 }
 

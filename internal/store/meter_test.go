@@ -124,13 +124,13 @@ func (w *twins) topUp(o *twin) {
 	if (r[0] == 1) != (err == nil) {
 		w.t.Fatalf("top-up: Redis %v, package quota %v", r, err)
 	}
+	o.shared.Ask.Output, o.shared.Money = r[1], quota.Money(r[2])
 	if err != nil {
 		w.counts["cut"]++
 		w.check("cut", *quota.ExplainCut(o.shared.Holder.Parts(), states, &o.shared, generated), *asRefusal(err))
 		return
 	}
 	o.output = generated
-	o.shared.Ask.Output, o.shared.Money = r[1], quota.Money(r[2])
 	w.check("top-up", []any{o.shared.Ask.Output, o.shared.Money}, []any{o.pure.Ask.Output, o.pure.Money})
 }
 

@@ -151,8 +151,9 @@ func (u Use) clamped() Use {
 	return u
 }
 
+// clamped fills in Most, too: a grant keeps it when its Output is shortened.
 func (a Ask) clamped() Ask {
-	return Ask{clampTokens(a.Input), clampTokens(a.Output), clampTokens(a.Most), a.Price}
+	return Ask{clampTokens(a.Input), clampTokens(a.Output), clampTokens(a.most()), a.Price}
 }
 
 func clampTokens(n int64) int64 { return min(max(n, 0), maxTokens) }

@@ -101,7 +101,7 @@ func (m *Meter) opened(g *Grant) (*open, error) {
 		return nil, err
 	}
 	o.at, o.input, o.output, o.charged = m.now.UnixMilli(), g.Ask.Input, 0, 0
-	o.most, o.money, o.price = g.Ask.most(), 0, g.Ask.Price
+	o.most, o.money, o.price = g.Ask.Most, 0, g.Ask.Price
 	of := o.accounts()
 	for _, a := range of.all() {
 		a.state.Streams++
