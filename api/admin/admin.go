@@ -39,7 +39,7 @@ type Config struct {
 	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
 	Access      api.Access                      // names to answer under, and pages that may call
 	Callers     *tenant.Authenticator           // says who calls; nil: nobody is asked
-	Denied      func(reason, remote string)     // hears of callers who are nobody; nil: nobody hears
+	Denied      func(reason, remote string)     // is told of callers whose key stands for no tenant; nil: not told
 	Version     string
 }
 

@@ -76,7 +76,7 @@ type Execution struct {
 	request replay.Request
 	claim   replay.Claim
 
-	Claimed bool // the key is held, and nobody has given it up or finished with it
+	Claimed bool // this execution holds the key, and has neither finished nor freed it
 	Over    bool // the request is answered without an execution
 	Lost    bool // the store did not take the answer
 
@@ -237,7 +237,7 @@ func WarnLost(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set("X-Weir-Warnings", text)
 }
 
-// WriteReplay answers with what is stored, but for the bytes of a stream.
+// WriteReplay answers with what is stored. The caller writes the bytes of a stream.
 func WriteReplay(ctx *fasthttp.RequestCtx, a *replay.Answer) {
 	h := &ctx.Response.Header
 	h.Set("X-Weir-Replayed", "true")

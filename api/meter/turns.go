@@ -13,7 +13,7 @@ import (
 // come back: the first when there is room for its request, the next when there is room for
 // one more, and so on. All told the same time, all but one would be refused again.
 //
-// Nothing is kept for who was told a time: whoever comes when there is room is let in. A
+// Nothing is kept for who was told a time: a caller that comes when there is room is let in. A
 // time that has passed is forgotten.
 type Turns struct {
 	Meter

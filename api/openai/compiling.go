@@ -122,7 +122,7 @@ func (p *compiling) end() (took time.Duration) {
 	return took
 }
 
-// account is that of a tenant's grammars. What nobody uses any more is given back when the
+// account is that of a tenant's grammars. What no grammar uses any more is given back when the
 // garbage collector finds it, so that it is asked to where an account is nearly full.
 func (g *grammars) account(tenant string) *work.Account {
 	g.mu.Lock()

@@ -117,7 +117,7 @@ func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
 }
 
 // quotaUnavailable stands in place of a limit's name where a meter that cannot be reached
-// ended an answer: nobody knows what its strict limits have left.
+// ended an answer: the meter cannot tell what its strict limits have left.
 const quotaUnavailable = "quota_unavailable"
 
 // token pays for one more token. What it returns is the name of the limit that does not
@@ -140,7 +140,7 @@ func (b *bill) token() (limit string) {
 		return quotaUnavailable
 	}
 	if b.covered = b.grant.Covered(); b.covered < next {
-		b.covered = cover // nobody decides now: the answer goes on, and is settled as it ends
+		b.covered = cover // the meter cannot decide now: the answer goes on, and is settled as it ends
 	}
 	b.generated = next
 	return ""
