@@ -108,23 +108,27 @@ func (d *doubts) add(p probed, waits, heard bool) bool {
 	return d.failures >= failedProbes
 }
 
-// judge notes what the probes say of a replica. Of one that is down nothing is cached any
-// more.
+// judge notes what the probes say of a replica; its watcher alone calls it. The balancer is
+// told before the replica's state is seen and its waiting requests are let go, so that none of
+// them picks the same replica again. Of one that is down nothing is cached any more.
 func (f *Fleet) judge(r *replica, s State, why string) {
 	now := time.Now()
-	if !r.set(s, why, now) {
-		return
+	changed := !r.in(s)
+	if changed {
+		switch s {
+		case Ready:
+			f.balancer.Resume(now, r.number)
+		case Draining:
+			f.balancer.Drain(r.number)
+		case Down:
+			f.balancer.Suspend(r.number)
+			f.balancer.Forget(r.number)
+		}
 	}
-	switch s {
-	case Ready:
-		f.balancer.Resume(now, r.number)
-	case Draining:
-		f.balancer.Drain(r.number)
-	case Down:
-		f.balancer.Suspend(r.number)
-		f.balancer.Forget(r.number)
+	r.set(s, why, now)
+	if changed {
+		f.config.Changed(Change{r.id, string(s), why})
 	}
-	f.config.Changed(Change{r.id, string(s), why})
 }
 
 // pause waits about so long; false when ctx ends first.

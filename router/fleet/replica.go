@@ -78,20 +78,25 @@ func (r *replica) takes() bool {
 	return open && r.breaker.State() != gobreaker.StateOpen
 }
 
-// set notes what a probe found, and reports whether that is new. Of a replica that is down
-// the attempts whose answers have not begun end, so that other replicas get them.
-func (r *replica) set(s State, why string, now time.Time) (changed bool) {
+// in reports whether the replica is in a state.
+func (r *replica) in(s State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed = r.state != s
-	if changed {
+	return r.state == s
+}
+
+// set notes what a probe found. Of a replica that is down the attempts whose answers have not
+// begun end, so that other replicas get them.
+func (r *replica) set(s State, why string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state != s {
 		r.state, r.since = s, now
 	}
 	r.why = why
 	if s == Down {
 		r.release()
 	}
-	return changed
 }
 
 // release ends the attempts that wait for their answers. The caller holds mu.
