@@ -303,6 +303,8 @@ func FuzzPooling(f *testing.F) {
 		`"query":"a","documents":[{"text":"b"},"c d e f g h i j k l m n o p q r s t u v w x y z a b c d"],"top_n":1,"truncate":true`,
 		`"query":"a","texts":["` + strings.Repeat("b", 90) + `"],"truncate_prompt_tokens":9,"truncation_direction":"Left"`,
 		`"text_1":["a","b"],"text_2":["c","d"],"max_tokens_per_doc":1`, `"queries":"a","items":["b"],"use_activation":false`,
+		`"texts":["a b","c"],"embedding_types":["float","binary","base64"],"truncate":"START","max_tokens":3,"output_dimension":3`,
+		`"inputs":[{"content":[{"type":"text","text":"a"}]}],"input_type":"search_query"`,
 		`"inputs":"a [SEP] b","parse_special":true,"normalize":false,"add_special_tokens":false`,
 	} {
 		f.Add([]byte("{" + fields + "}"))
@@ -311,7 +313,7 @@ func FuzzPooling(f *testing.F) {
 		if len(body) > 1<<14 {
 			return
 		}
-		for _, path := range []string{routeEmbeddings, routeEmbed, routeRerank, routeScore} {
+		for _, path := range []string{routeEmbeddings, routeEmbed, routeCohereEmbed, routeRerank, routeScore} {
 			for i, s := range plain {
 				status, warnings := handled(t, s, path, body)
 				strictly, _ := handled(t, strict[i], path, body)

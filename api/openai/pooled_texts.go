@@ -28,12 +28,19 @@ type textReader struct {
 	total    int                 // tokens read
 }
 
+// newTextReader reads how texts are cut; their own field is read later.
 func newTextReader(o *object, m *Model, fault **api.Error) *textReader {
+	r := newWholeReader(o, m)
+	r.readTruncation(o, fault)
+	return r
+}
+
+// newWholeReader gives a reader that refuses texts which are too long.
+func newWholeReader(o *object, m *Model) *textReader {
 	r := &textReader{model: m, turn: o.turn, around: m.around()}
 	if m.Tokenizer.AddsBOS() {
 		r.before = min(1, len(r.around))
 	}
-	r.readTruncation(o, fault)
 	return r
 }
 
@@ -51,13 +58,18 @@ func (r *textReader) readTruncation(o *object, fault **api.Error) {
 	if fits := o.flag("truncate", false, fault); r.keep == truncateToFit || fits && r.keep == 0 {
 		r.keep = r.model.MaxModelLen
 	}
-	if least := len(r.around) + 1; r.keep > 0 && r.keep < least {
-		keep(fault, badRequest("invalid_value", "truncate_prompt_tokens",
-			"truncate_prompt_tokens is %d; %d of these are the model's own tokens around a text; send at least %d, or -1 for what fits",
-			r.keep, len(r.around), least))
-	}
+	keep(fault, r.leavesText("truncate_prompt_tokens", "; or -1 for what fits"))
 	left, alsoLeft := readKeepsEnd(o, "truncation_side", fault), readKeepsEnd(o, "truncation_direction", fault)
 	r.keepsEnd = left || alsoLeft
+}
+
+// leavesText refuses a limit, from a field, that is used up by the model's own tokens. hint says what else helps.
+func (r *textReader) leavesText(field, hint string) *api.Error {
+	if least := len(r.around) + 1; r.keep > 0 && r.keep < least {
+		return badRequest("invalid_value", field, "%s is %d; %d of these are the model's own tokens around a text; send at least %d%s",
+			field, r.keep, len(r.around), least, hint)
+	}
+	return nil
 }
 
 func readKeepsEnd(o *object, name string, fault **api.Error) bool {

@@ -59,6 +59,7 @@ func (p *Pooler) readPrompt(o *object, fault **api.Error) string {
 	model, _ := o.text("model", fault)
 	prompt := p.Prompts[model]
 	if name, ok := o.text("input_type", fault); ok {
+		name = p.task(name)
 		if text, known := p.Prompts[name]; known || len(p.Prompts) > 0 {
 			prompt = text
 			keep(fault, p.knows("input_type", name))
@@ -71,6 +72,19 @@ func (p *Pooler) readPrompt(o *object, fault **api.Error) string {
 		keep(fault, p.knows("prompt_name", name))
 	}
 	return prompt
+}
+
+// otherTasks are Cohere's names of tasks, with those that models and their libraries have for the same.
+var otherTasks = map[string][]string{"search_query": {"query"}, "search_document": {"document", "passage"}}
+
+// task is the name under which the model has the prompt of a task; as it is where it has none.
+func (p *Pooler) task(name string) string {
+	for _, n := range append([]string{name}, otherTasks[name]...) {
+		if _, known := p.Prompts[n]; known {
+			return n
+		}
+	}
+	return name
 }
 
 // knows refuses the name of a task that the model has no prompt for.

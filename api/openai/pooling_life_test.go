@@ -429,7 +429,7 @@ func TestPoolingIsRelayed(t *testing.T) {
 	if got := left(t, paid, limits); got.Tokens.Left != 1000-used {
 		t.Errorf("%+v is left after %d tokens", got, used)
 	}
-	for path, want := range map[string]string{routeEmbed: "model_is_relayed", routeTokenize: "model_is_relayed"} {
+	for path, want := range map[string]string{routeEmbed: "model_is_relayed", routeCohereEmbed: "model_is_relayed", routeTokenize: "model_is_relayed"} {
 		if status, body := r.post(path, `{"model":"front","inputs":"a","prompt":"a"}`); status != 400 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}

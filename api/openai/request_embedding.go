@@ -28,6 +28,7 @@ type vectorForm struct {
 	dimensions int // of those that stay
 	raw        bool
 	base64     bool
+	types      int // in how many types the answer has each vector; 0 is 1
 }
 
 // readEmbedding reads a request of the OpenAI API for embeddings.
@@ -88,6 +89,7 @@ const maxAnswerBytes = 64 << 20
 
 // bytes bounds the answer of n vectors.
 func (f *vectorForm) bytes(n int) int {
+	n *= max(f.types, 1)
 	if f.base64 {
 		return n * (f.dimensions*16/3 + frameBytes) // the 4 bytes of a number are 16/3 characters
 	}
@@ -101,7 +103,7 @@ func (f *vectorForm) fits(n int) *api.Error {
 		return nil
 	}
 	return badRequest("invalid_value", "input", "the answer of %d vectors of %d dimensions may have %d bytes; %d are allowed; "+
-		"send fewer texts at once, or ask for encoding_format base64 or fewer dimensions", n, f.dimensions, bytes, maxAnswerBytes)
+		"send fewer texts at once, or ask for base64 or fewer dimensions", n, f.dimensions, bytes, maxAnswerBytes)
 }
 
 // apply shortens a vector and scales it to length 1.

@@ -28,6 +28,7 @@ const (
 	routeScore       = "/v1/score"
 	routeModerations = "/v1/moderations"
 	routeEmbed       = "/embed"
+	routeCohereEmbed = "/v2/embed"
 	routeModels      = "/v1/models"
 	routeModel       = "/v1/models/{id}"
 	routeUsage       = "/v1/usage"
@@ -66,6 +67,7 @@ func (s *Server) routeTable() []route {
 		{routeEmbeddings, http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
 		{"/embeddings", http.MethodPost, tenant.ScopeInference, (*call).embeddings, true},
 		{routeEmbed, http.MethodPost, tenant.ScopeInference, (*call).embedTexts, true},
+		{routeCohereEmbed, http.MethodPost, tenant.ScopeInference, (*call).cohereEmbed, true},
 		{routeRerank, http.MethodPost, tenant.ScopeInference, (*call).rerank, true},
 		{"/v2/rerank", http.MethodPost, tenant.ScopeInference, (*call).rerank, true},
 		{"/rerank", http.MethodPost, tenant.ScopeInference, (*call).rerank, true},

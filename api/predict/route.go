@@ -99,7 +99,7 @@ func (s *Server) find(h *fasthttp.RequestHeader) (route, bool) {
 	if rest, ok := strings.CutPrefix(path, prefixV1); ok {
 		return s.findV1(rest)
 	}
-	if rest, ok := strings.CutPrefix(path, "/v2"); ok && (rest == "" || rest[0] == '/') && rest != rerankV2 {
+	if rest, ok := strings.CutPrefix(path, "/v2"); ok && (rest == "" || rest[0] == '/') && !cohereV2[rest] {
 		if rt, known := findV2(rest); known {
 			return rt, true
 		}
@@ -108,8 +108,8 @@ func (s *Server) find(h *fasthttp.RequestHeader) (route, bool) {
 	return route{}, false
 }
 
-// rerankV2 is Cohere's path below /v2, which is of api/openai.
-const rerankV2 = "/rerank"
+// cohereV2 are Cohere's paths below /v2, which are of api/openai.
+var cohereV2 = map[string]bool{"/rerank": true, "/embed": true}
 
 func (s *Server) findV1(rest string) (route, bool) {
 	if name, verb, ok := cutLast(rest, ':'); ok && verbsV1[verb] != nil {

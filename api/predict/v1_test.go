@@ -103,7 +103,7 @@ func TestPredictV1Refusals(t *testing.T) {
 // their path is that of V1's status.
 func TestOthersPass(t *testing.T) {
 	r := standard(t)
-	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1/models/llama", "/v1/models/org/llama:8b", "/v2/rerank",
+	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1/models/llama", "/v1/models/org/llama:8b", "/v2/rerank", "/v2/embed",
 		"/health", "/v1/models/sums/../x:predict", "/v2x"} {
 		if res, got := r.do("GET", path, ""); res.StatusCode != 418 {
 			t.Errorf("%s: %d %s", path, res.StatusCode, got)

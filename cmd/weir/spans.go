@@ -15,7 +15,7 @@ import (
 // what the endpoints do.
 var operations = map[string]string{
 	"/v1/chat/completions": "chat", "/v1/responses": "chat", "/v1/messages": "chat", "/v1/completions": "text_completion",
-	"/v1/embeddings": "embeddings", "/embeddings": "embeddings", "/embed": "embeddings", // refusals name the path that was asked
+	"/v1/embeddings": "embeddings", "/embeddings": "embeddings", "/embed": "embeddings", "/v2/embed": "embeddings", // refusals name the path that was asked
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/score": "score", "/score": "score",
 	"/v1/moderations": "moderation",
 }

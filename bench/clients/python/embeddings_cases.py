@@ -124,6 +124,16 @@ def cohere_v2():
     return ranked(answer.results)
 
 
+def cohere_embed():
+    answer = cohere.ClientV2(api_key=KEY, base_url=ROOT).embed(
+        model=MODEL, texts=[QUERY, *DOCUMENTS], input_type="search_document", embedding_types=["float", "ubinary", "base64"])
+    same(answer.embeddings.float_, reference())
+    signs = [[int("".join("01"[x > 0] for x in v[i:i + 8]).ljust(8, "0"), 2) for i in range(0, len(v), 8)] for v in reference()]
+    expect("signs", answer.embeddings.ubinary == signs)
+    expect("base64", len(answer.embeddings.base64) == len(signs))
+    return answer.meta.billed_units.input_tokens
+
+
 def http_rerank():
     body = {"model": MODEL, "query": QUERY, "documents": [{"text": d} for d in DOCUMENTS], "top_n": 1, "return_documents": False}
     answer = plain("/v1/rerank", body)
@@ -149,4 +159,4 @@ def http_embed():
 
 run("openai", {"formats": formats, "meaning": meaning, "forms": forms, "dimensions": dimensions, "refusals": refusals,
                "a chat is refused": chat_is_refused, "langchain": langchain, "llama_index": llama_index, "cohere v1": cohere_v1,
-               "cohere v2": cohere_v2, "rerank": http_rerank, "score": http_score, "embed": http_embed})
+               "cohere v2": cohere_v2, "cohere embed": cohere_embed, "rerank": http_rerank, "score": http_score, "embed": http_embed})

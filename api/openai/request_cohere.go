@@ -1,0 +1,190 @@
+package openai
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/api"
+)
+
+// cohereEndpoint is Cohere's: the same vectors in one or several types. vLLM has it, too.
+var cohereEndpoint = poolingEndpoint{
+	service: service{route: routeCohereEmbed, prefix: "embd-"},
+	takes:   func(k kind) bool { return k == kindEmbedding },
+	read:    (*Server).readCohereEmbed,
+}
+
+func (c *call) cohereEmbed() *api.Error { return c.pooled(&cohereEndpoint) }
+
+// vectorTypes are the types that a vector can be given in. binary and ubinary have a bit for each value, set where
+// the value is above zero, eight to a number with the first in its highest bit, as numpy's packbits.
+var vectorTypes = map[string]func(dst []byte, v []float32) []byte{
+	"float":   appendFloats,
+	"base64":  appendBase64,
+	"binary":  func(dst []byte, v []float32) []byte { return appendBits(dst, v, -128) },
+	"ubinary": func(dst []byte, v []float32) []byte { return appendBits(dst, v, 0) },
+}
+
+const vectorTypeNames = "float, base64, binary or ubinary"
+
+// typedVectors is the answer: the vectors, once for each type.
+type typedVectors struct {
+	vectorForm
+	types []string // of vectorTypes, each once
+	texts []string // as they came
+}
+
+func (s *Server) readCohereEmbed(o *object, m *Model) (*pooling, *api.Error) {
+	var fault *api.Error
+	r := newWholeReader(o, m)
+	r.readCohereTruncation(o, &fault)
+	a := &typedVectors{types: readVectorTypes(o, &fault)}
+	a.vectorForm = vectorForm{types: len(a.types), dimensions: o.count("output_dimension", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, &fault)}
+	field := "texts"
+	raw, ok := o.take(field)
+	var err *api.Error
+	switch inputs, given := o.take("inputs"); {
+	case ok && given:
+		err = badRequest("invalid_value", field, "texts and inputs are both there; send one of them")
+	case !ok && !given:
+		err = missing(field, "an array of strings")
+	case ok:
+		a.texts, err = cohereTexts(raw)
+	default:
+		field = "inputs"
+		a.texts, err = o.cohereInputs(inputs)
+	}
+	if keep(&fault, err); fault != nil {
+		return nil, fault
+	}
+	raw = []byte{'['}
+	for i, text := range a.texts {
+		raw = api.AppendString(comma(raw, i), text)
+	}
+	return s.readTexts(&pooling{answer: a}, r, o, field, append(raw, ']'), a.vectorForm, &fault)
+}
+
+// readCohereTruncation reads which end of a longer text goes: its end, unless asked otherwise.
+func (r *textReader) readCohereTruncation(o *object, fault **api.Error) {
+	most := o.count("max_tokens", 1, maxInt32, 0, fault)
+	side, ok := o.text("truncate", fault)
+	if !ok {
+		side = "END"
+	}
+	switch side = strings.ToUpper(side); side {
+	case "END", "START":
+		r.keep, r.keepsEnd = r.model.MaxModelLen, side == "START"
+		if most > 0 {
+			r.keep = min(r.keep, most)
+		}
+		keep(fault, r.leavesText("max_tokens", ""))
+	case "NONE":
+		if most > 0 {
+			keep(fault, badRequest("invalid_value", "max_tokens", "max_tokens is %d and truncate is NONE; send truncate END or START, or leave max_tokens out", most))
+		}
+	default:
+		keep(fault, badRequest("invalid_value", "truncate", "truncate is %s; it must be END, START or NONE", headerQuote(side)))
+	}
+}
+
+// readVectorTypes reads the types that are asked for: float where the field is missing.
+func readVectorTypes(o *object, fault **api.Error) []string {
+	const field = "embedding_types"
+	raw, ok := o.take(field)
+	if !ok {
+		return []string{"float"}
+	}
+	list, err := parseArray(field, raw, len(vectorTypes)+2) // those of eight bits get an error of their own
+	if err != nil || len(list) == 0 {
+		keep(fault, badRequest("invalid_value", field, "%s must be an array of one or more of %s, each once", field, vectorTypeNames))
+		return nil
+	}
+	var types []string
+	for i, item := range list {
+		name, err := parseString(at(field, i), item)
+		switch {
+		case err != nil:
+			keep(fault, err)
+		case name == "int8" || name == "uint8":
+			keep(fault, badRequest("invalid_value", at(field, i), "%s is %q, which needs a calibration that models here lack; send %s", at(field, i), name, vectorTypeNames))
+		case vectorTypes[name] == nil:
+			keep(fault, badRequest("invalid_value", at(field, i), "%s is %s; it must be %s", at(field, i), headerQuote(name), vectorTypeNames))
+		case !slices.Contains(types, name):
+			types = append(types, name)
+		}
+	}
+	return types
+}
+
+// cohereTexts reads the field texts.
+func cohereTexts(raw []byte) ([]string, *api.Error) {
+	if raw[0] != '[' {
+		return nil, wrongType("texts", "an array of strings", raw)
+	}
+	texts, _, err := parseTexts("texts", raw)
+	return texts, err
+}
+
+// cohereInputs reads the field inputs: the parts of text of each make one.
+func (o *object) cohereInputs(raw []byte) ([]string, *api.Error) {
+	if raw[0] != '[' {
+		return nil, wrongType("inputs", "an array of objects with content", raw)
+	}
+	list, err := pooledArray("inputs", raw)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		path := at("inputs", i)
+		input, err := o.parse(path, item, maxFields)
+		if err != nil {
+			return nil, err
+		}
+		content, ok := input.take("content")
+		if !ok {
+			return nil, missing(path+".content", "an array of parts with type text")
+		}
+		if _, texts[i], err = o.textContent(path+".content", content, "text"); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+func (a *typedVectors) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
+	dst = append(slices.Grow(dst, a.bytes(len(vectors))), `{"id":`...)
+	dst = append(api.AppendString(dst, p.name), `,"embeddings":{`...)
+	for i := range vectors {
+		vectors[i] = a.apply(vectors[i])
+	}
+	for i, name := range a.types {
+		dst = append(append(append(comma(dst, i), '"'), name...), `":[`...)
+		for n, v := range vectors {
+			dst = vectorTypes[name](comma(dst, n), v)
+		}
+		dst = append(dst, ']')
+	}
+	dst = append(dst, `},"texts":[`...)
+	for i, text := range a.texts {
+		dst = api.AppendString(comma(dst, i), text)
+	}
+	dst = append(dst, `],"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":`...)
+	return append(strconv.AppendInt(dst, int64(p.tokens()), 10), `}},"response_type":"embeddings_by_type"}`...)
+}
+
+// appendBits appends a vector's signs, eight to a number, to each of which offset is added.
+func appendBits(dst []byte, v []float32, offset int64) []byte {
+	dst = append(dst, '[')
+	for i := 0; i < len(v); i += 8 {
+		var bits int64
+		for j, f := range v[i:min(i+8, len(v))] {
+			if f > 0 {
+				bits |= 0x80 >> j
+			}
+		}
+		dst = strconv.AppendInt(comma(dst, i), bits+offset, 10)
+	}
+	return append(dst, ']')
+}
