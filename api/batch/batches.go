@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -186,9 +185,6 @@ func (c *call) cancelBatch() *api.Error {
 	return nil
 }
 
-// endpoints are the paths that lines may be for, as far as the edge serves them.
-var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"}
-
 // order is what a client asks for.
 type order struct {
 	Input    string            `json:"input_file_id"`
@@ -313,22 +309,6 @@ func checkMetadata(m map[string]string) *api.Error {
 		}
 	}
 	return nil
-}
-
-// served are the endpoints that the edge has.
-func (s *Server) served() []string {
-	var list []string
-	for _, e := range endpoints {
-		if s.serves(e) {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// serves reports whether lines may be for an endpoint: one of the list that the edge has.
-func (s *Server) serves(endpoint string) bool {
-	return slices.Contains(endpoints, endpoint) && s.config.Edge.Serves(fasthttp.MethodPost, endpoint)
 }
 
 // newErrand is a request without a connection.

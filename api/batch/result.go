@@ -118,36 +118,14 @@ func faultMessage(body []byte) string {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &e) != nil || e.Error.Message == "" {
-		return "the request's time was over"
+	if json.Unmarshal(body, &e) == nil && e.Error.Message != "" {
+		return e.Error.Message
 	}
-	return e.Error.Message
-}
-
-// usageOf reads what a line of the output file has used: in the words of chat, completions and embeddings, or in
-// those of responses.
-func usageOf(text []byte) Usage {
-	var l struct {
-		Response struct {
-			Body struct {
-				Usage struct {
-					Prompt     int64 `json:"prompt_tokens"`
-					Completion int64 `json:"completion_tokens"`
-					Input      int64 `json:"input_tokens"`
-					Output     int64 `json:"output_tokens"`
-
-					PromptDetails     cachedTokens    `json:"prompt_tokens_details"`
-					InputDetails      cachedTokens    `json:"input_tokens_details"`
-					CompletionDetails reasoningTokens `json:"completion_tokens_details"`
-					OutputDetails     reasoningTokens `json:"output_tokens_details"`
-				} `json:"usage"`
-			} `json:"body"`
-		} `json:"response"`
+	var p struct {
+		Error string `json:"error"` // of a prediction
 	}
-	if json.Unmarshal(text, &l) != nil {
-		return Usage{}
+	if json.Unmarshal(body, &p) == nil && p.Error != "" {
+		return p.Error
 	}
-	u := &l.Response.Body.Usage
-	return Usage{u.Prompt + u.Input, u.PromptDetails.Cached + u.InputDetails.Cached, u.Completion + u.Output,
-		u.CompletionDetails.Reasoning + u.OutputDetails.Reasoning}
+	return "the request's time was over"
 }

@@ -65,6 +65,9 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 	if v.lines == 0 && len(v.errors) == 0 {
 		v.errors = []LineError{{Code: linesNone, Message: "the file has no requests"}}
 	}
+	if model, predicts := predictedModel(b.Endpoint); predicts {
+		v.model = model
+	}
 	return v, nil
 }
 

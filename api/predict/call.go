@@ -117,7 +117,7 @@ func (c *call) score() *api.Error {
 	if len(c.warnings) > 0 {
 		answer.Set("X-Weir-Warnings", strings.Join(c.warnings, ", "))
 	}
-	w := &watched{http: c.ctx, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
+	w := &watched{call: c, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
 	defer w.stop()
 	fault := c.predict(w, &c.job, func(left quota.Remaining, degraded bool) {
 		meter.WriteRemaining(answer.Set, left)

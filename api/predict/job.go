@@ -23,6 +23,7 @@ type job struct {
 	named     bool   // id is the client's
 	endpoint  string // for hooks
 	caller    tenant.Caller
+	errand    *edge.Errand // nil: the request has a connection
 	arrived   time.Time
 	trace     edge.Trace
 	asked     string // the client's name of the model
@@ -101,8 +102,8 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	if grant != nil {
 		s.config.Meter.Settle(grant, quota.Use{Ran: err == nil, Input: rows})
 	}
-	if err == nil && s.config.Price != nil {
-		finish.Cost = s.config.Price(j.about.Name).OfClass(j.p.Class).Cost(rows, 0, 0)
+	if err == nil {
+		finish.Cost = s.priceOf(j).Cost(rows, 0, 0)
 	}
 	finish.Finished = j.computed
 	if hooks.OnRequestFinish != nil {
@@ -220,11 +221,7 @@ func (s *Server) reserve(j *job, rows int64, remaining func(quota.Remaining, boo
 	if who.Unlimited() {
 		return nil, nil
 	}
-	ask := quota.Ask{Input: rows}
-	if s.config.Price != nil {
-		ask.Price = s.config.Price(j.about.Name).OfClass(j.p.Class)
-	}
-	grant, err := s.config.Meter.Reserve(who, ask)
+	grant, err := s.config.Meter.Reserve(who, quota.Ask{Input: rows, Price: s.priceOf(j)})
 	if err != nil {
 		if r, ok := errors.AsType[*quota.Refusal](err); ok {
 			remaining(r.Remaining, false)

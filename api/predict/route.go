@@ -89,7 +89,10 @@ const (
 // GET /v1/models/{model} is both OpenAI's and TensorFlow Serving's: it is of this
 // package where a classical model has the name.
 func (s *Server) find(h *fasthttp.RequestHeader) (route, bool) {
-	path := edge.RequestPath(h.RequestURI())
+	return s.findPath(edge.RequestPath(h.RequestURI()))
+}
+
+func (s *Server) findPath(path string) (route, bool) {
 	if path == "/" {
 		return route{endpoint: alive}, true
 	}

@@ -110,7 +110,14 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	c := &call{Server: s, ctx: ctx, route: &rt, job: job{arrived: arrived}}
 	c.identify()
 	var fault *api.Error
-	if c.caller, fault, c.why = s.admitHead(&rt, head, api.Peer(ctx), false); fault == nil {
+	c.caller, fault, c.why = s.admitHead(&rt, head, api.Peer(ctx), false)
+	c.answer(fault)
+}
+
+// answer answers a request whose head was read, and refused where there is a fault.
+func (c *call) answer(fault *api.Error) {
+	s, ctx, rt := c.Server, c.ctx, c.route
+	if fault == nil {
 		fault = c.once(func() *api.Error { return rt.serve(c) })
 	}
 	if fault != nil {
@@ -122,7 +129,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	edge.Compress(ctx, s.config.CompressMinBytes)
 	if h := s.config.Hooks.OnResponse; h != nil {
-		h(rt.pattern, edge.MethodName(head), ctx.Response.StatusCode(), time.Since(arrived))
+		h(rt.pattern, edge.MethodName(&ctx.Request.Header), ctx.Response.StatusCode(), time.Since(c.arrived))
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/tenant"
@@ -81,7 +79,7 @@ var (
 // goroutine, so it begins only when somebody waits for the context's end: models that
 // are computed in place do not.
 type watched struct {
-	http     *fasthttp.RequestCtx
+	call     *call
 	aborted  <-chan struct{} // the server ends what runs
 	deadline time.Time       // zero: none
 
@@ -103,7 +101,7 @@ func (w *watched) Value(any) any { return nil }
 func (w *watched) Done() <-chan struct{} {
 	w.begin.Do(func() {
 		w.over, w.done = make(chan struct{}), make(chan struct{})
-		go w.watch(api.Watch(w.http))
+		go w.watch(w.call.gone())
 	})
 	return w.done
 }

@@ -219,6 +219,9 @@ func (c *call) inferV2() *api.Error {
 	if fault := r.split(body, c.ctx.Request.Header.Peek(headerLength)); fault != nil {
 		return fault
 	}
+	if c.errand != nil && r.wantsBinary() {
+		return api.Refuse("invalid_value", "the answer stands in a line of JSON, which has no place for binary data; leave out binary_data and binary_data_output")
+	}
 	if c.id != r.name && !c.named {
 		c.name(r.name)
 		c.ctx.Response.Header.Set("X-Request-Id", c.id)

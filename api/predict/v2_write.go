@@ -39,6 +39,14 @@ func (r *readerV2) answer(d *router.Description) (text, data []byte, fault *api.
 	return append(dst, "]}"...), data, nil
 }
 
+// wantsBinary reports whether an output goes behind the JSON.
+func (r *readerV2) wantsBinary() bool {
+	if len(r.outputs) == 0 {
+		return r.allRaw
+	}
+	return slices.ContainsFunc(r.outputs, func(w wanted) bool { return w.raw })
+}
+
 func (r *readerV2) appendOutput(dst, data []byte, d *router.Description, i int) (text, binary []byte, fault *api.Error) {
 	o, raw := &r.p.Outputs[i], r.allRaw
 	if i < len(r.outputs) {

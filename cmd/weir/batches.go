@@ -52,7 +52,7 @@ func (s *server) newBatches(about openai.Config) error {
 	trouble := &quietly{every: troubleEvery}
 	c := batch.Config{
 		Callers: s.callers.authenticator, Hooks: edge.Hooks{OnResponse: all.OnResponse, OnRefused: all.OnRefused, OnPanic: all.OnPanic},
-		Keys: s.edge.Keys(), Edge: s.edge, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.others.running,
+		Keys: s.edge.Keys(), Edge: batch.Edges{s.predict, s.edge}, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.others.running,
 		Audit: func(ctx context.Context, by, action, object string, more map[string]any) error {
 			return s.audit(ctx, by, action, object, more)
 		},

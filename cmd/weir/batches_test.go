@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +199,56 @@ func TestBatchesOfTenants(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(folder, "weir.db.files", "files")); err != nil || len(left) != 0 {
 		t.Errorf("a forgotten tenant's files are left: %v, %v", left, err)
+	}
+}
+
+// Lines of predictions are computed as direct calls are: same answers, rows in the tenant's usage and budget, a wrong line alone.
+func TestBatchOfPredictions(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
+	key := makeKey(t, url, "open")
+	s := start(t, func(c *configs.Config) {
+		withTenants(c, url)
+	})
+	const path = "/v1/models/weir-iris:predict"
+	bodies := []string{`{"instances":[[5.1,3.5,1.4,0.2]]}`, `{"instances":[[6.7,3.0,5.2,2.3],[5.9,3.0,4.2,1.5]]}`, `{"instances":[[1,2]]}`}
+	var lines strings.Builder
+	for i, body := range bodies {
+		fmt.Fprintf(&lines, `{"custom_id":"%d","method":"POST","url":%q,"body":%s}`+"\n", i, path, body)
+	}
+	status, file := s.upload(key, lines.String(), "purpose", "batch")
+	if status != 200 {
+		t.Fatalf("upload: %d %v", status, file)
+	}
+	status, made := s.apiCall(http.MethodPost, "/v1/batches", key, "application/json", strings.NewReader(fmt.Sprintf(
+		`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, file["id"], path)))
+	if status != 200 {
+		t.Fatalf("create: %d %v", status, made)
+	}
+	b := s.untilBatch(key, made["id"].(string), completed)
+	if lineCount(b, "completed") != 2 || lineCount(b, "failed") != 1 || b["model"] != "weir-iris" || b["usage"].(map[string]any)["input_tokens"] != 3.0 {
+		t.Errorf("%v", b)
+	}
+	_, answer := s.apiCall(http.MethodGet, fmt.Sprintf("/v1/files/%v/content", b["output_file_id"]), key, "", http.NoBody)
+	for line := range strings.Lines(answer["text"].(string)) {
+		var got struct {
+			ID       string `json:"custom_id"`
+			Response struct{ Body map[string]any }
+		}
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatal(err)
+		}
+		i, _ := strconv.Atoi(got.ID)
+		if _, want := s.apiCall(http.MethodPost, path, key, "application/json", strings.NewReader(bodies[i])); !reflect.DeepEqual(want, got.Response.Body) {
+			t.Errorf("line %d: %v, directly %v", i, got.Response.Body, want)
+		}
+	}
+	if status, usage := s.apiCall(http.MethodGet, "/v1/usage", key, "", http.NoBody); status != 200 || !strings.Contains(fmt.Sprint(usage), "weir-iris") {
+		t.Errorf("%d %v", status, usage)
+	}
+	if status, refused := s.apiCall(http.MethodPost, "/v1/batches", key, "application/json", strings.NewReader(fmt.Sprintf(
+		`{"input_file_id":%q,"endpoint":"/v1/models/weir-iris:explain","completion_window":"24h"}`, file["id"]))); status != 400 ||
+		!strings.Contains(fmt.Sprint(refused), "/v2/models/{model}/infer") {
+		t.Errorf("%d %v", status, refused)
 	}
 }
 

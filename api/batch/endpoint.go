@@ -1,0 +1,80 @@
+package batch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"weir/api"
+	"weir/api/edge"
+)
+
+// Edges answer lines of batches, each on the paths that it serves.
+type Edges []Edge
+
+// Serves implements Edge.
+func (e Edges) Serves(method, path string) bool { return e.at(method, path) != nil }
+
+// HandleFor implements Edge.
+func (e Edges) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
+	at := e.at(edge.MethodName(&ctx.Request.Header), string(ctx.Request.Header.RequestURI()))
+	if at == nil { // served when the batch was made, by a server with other settings
+		api.Refuse("unknown_url", "this server does not serve the line's url").Write(ctx)
+		return
+	}
+	at.HandleFor(ctx, errand)
+}
+
+func (e Edges) at(method, path string) Edge {
+	i := slices.IndexFunc(e, func(one Edge) bool { return one.Serves(method, path) })
+	if i < 0 {
+		return nil
+	}
+	return e[i]
+}
+
+// endpoints are the paths that lines may be for, as far as the edge serves them. Those of predictions name their model.
+var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", predictV1, inferV2}
+
+const (
+	predictV1 = "/v1/models/{model}:predict"
+	inferV2   = "/v2/models/{model}/infer"
+
+	// maxEndpointBytes bounds a path with a model in it.
+	maxEndpointBytes = 512
+)
+
+// served are the endpoints that the edge has.
+func (s *Server) served() []string {
+	var list []string
+	for _, e := range endpoints {
+		if s.config.Edge.Serves(fasthttp.MethodPost, e) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// serves reports whether lines may be for an endpoint.
+func (s *Server) serves(endpoint string) bool {
+	_, predicts := predictedModel(endpoint)
+	known := predicts && len(endpoint) <= maxEndpointBytes || slices.Contains(endpoints, endpoint)
+	return known && s.config.Edge.Serves(fasthttp.MethodPost, endpoint)
+}
+
+// predictedModel is the model that an endpoint of predictions names; false for other endpoints.
+func predictedModel(endpoint string) (model string, ok bool) {
+	for _, pattern := range []string{predictV1, inferV2} {
+		before, after, _ := strings.Cut(pattern, "{model}")
+		rest, ok := strings.CutPrefix(endpoint, before)
+		if !ok {
+			continue
+		}
+		if rest, ok = strings.CutSuffix(rest, after); ok && rest != "" {
+			model, _, _ = strings.Cut(rest, "/versions/")
+			return model, true
+		}
+	}
+	return "", false
+}
