@@ -214,6 +214,7 @@ func (g *builder) member(p *property, strict bool) ([]grammar.Symbol, error) {
 
 // tag is what stands around a tagged argument of a JSON type.
 func (g *builder) tag(name, kind string) (front, end []grammar.Symbol) {
+	name = g.f.calls.tags.written(name)
 	open := g.layout.param[0] + name + g.layout.param[1]
 	if strings.Contains(open, `string="`+typeMark) {
 		kind = strconv.FormatBool(kind == "string")

@@ -125,7 +125,7 @@ func (l *layout) appendArguments(dst []byte, m *markup, arguments []byte) []byte
 	switch l.style {
 	case styleTags:
 		for _, a := range list {
-			dst = l.appendTag(dst, a)
+			dst = l.appendTag(dst, m.tags.written(a.name), a.value)
 		}
 		return dst
 	case stylePython:
@@ -147,15 +147,14 @@ func (l *layout) appendArguments(dst []byte, m *markup, arguments []byte) []byte
 	return append(dst, bytes.TrimSpace(arguments)...)
 }
 
-func (l *layout) appendTag(dst []byte, a member) []byte {
+func (l *layout) appendTag(dst []byte, name string, value json.RawMessage) []byte {
 	var text string
-	kind := jsonTypeName(a.value)
-	value := []byte(a.value)
-	if kind == "string" && json.Unmarshal(a.value, &text) == nil {
+	kind := jsonTypeName(value)
+	if kind == "string" && json.Unmarshal(value, &text) == nil {
 		value = []byte(text)
 	}
-	dst = append(append(append(dst, plain(l.param[0], 0)...), a.name...), l.paramMid(kind)...)
-	return append(append(dst, value...), plain(strings.ReplaceAll(l.paramEnd, keyMark, a.name), 0)...)
+	dst = append(append(append(dst, plain(l.param[0], 0)...), name...), l.paramMid(kind)...)
+	return append(append(dst, value...), plain(strings.ReplaceAll(l.paramEnd, keyMark, name), 0)...)
 }
 
 // paramMid is what stands between a tagged argument's name and a value of a JSON type.

@@ -265,6 +265,14 @@ func (p *Parser) namesTool(rest []byte, final bool) status {
 	return bad
 }
 
+// readPhi reads a list between the template's markers, or the one behind functools that prompts for vLLM's phi4_mini_json ask for.
+func readPhi(p *Parser, opener string, rest []byte, final bool) (head, int, status) {
+	if opener == functools.openers[0] {
+		return readOpenedList(p, opener, rest, final)
+	}
+	return readObject(p, opener, rest, final)
+}
+
 // readOpenedList reads a list whose bracket belongs to the opener.
 func readOpenedList(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)

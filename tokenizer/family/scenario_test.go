@@ -10,6 +10,9 @@ import (
 // named finds a family by its name.
 func named(t testing.TB, name string) *Family {
 	t.Helper()
+	if own, ok := peerNames[name]; ok {
+		name = own
+	}
 	for _, f := range every() {
 		if f.Name == name {
 			return f
@@ -77,9 +80,9 @@ func TestScenarios(t *testing.T) {
 		{"Kimi K3's channels", "kimi-k3", "<|open|>think<|sep|>a<|close|>think<|sep|><|open|>response<|sep|>b<|close|>response<|sep|>", "R(a)T(b)"},
 		{"Command R, fenced", "command-r", "Action: ```json\n[\n  {\"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"Ulm\"}}\n]```", weather},
 		{"Command A's response", "command-r7b", "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>", "R(a)T(b)"},
-		{"DSML, string by attribute", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"sum\">\n<｜DSML｜parameter name=\"a\" string=\"true\">1" +
+		{"DSML, string by attribute", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"sum\">\n<｜DSML｜parameter name=\"a\" string=\"true\">one" +
 			"</｜DSML｜parameter>\n<｜DSML｜parameter name=\"b\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
-			`C(sum {"a": "1", "b": 2})`},
+			`C(sum {"a": "one", "b": 2})`},
 		{"Apriel, thought at once", "apriel", "so\n[BEGIN FINAL RESPONSE]\nHi[END FINAL RESPONSE]", "T(so\n[BEGIN FINAL RESPONSE]\nHi)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ var peerNames = map[string]string{
 	"deepseek_v4": "deepseek-v4", "qwen3_coder": "qwen3-coder", "qwen3_xml": "qwen3-coder", "step3p5": "qwen3-coder", "seed_oss": "seed-oss",
 	"glm45": "glm4", "glm47": "glm4", "minimax_m2": "minimax-m2", "minimax_m3": "minimax-m3", "phi4_mini_json": "phi4", "granite4": "hermes",
 	"gigachat3": "gigachat", "minicpm5xml": "minicpm5", "muse_glimmer": "muse-glimmer", "hy_v3": "hy3", "solar_open2": "solar-open2",
-	"openai": "harmony", "cohere_command": "command-r7b",
+	"openai": "harmony", "cohere_command": "command-r7b", "cohere_command3": "command-r7b", "qwen3_json": "hermes", "mimo": "qwen3-coder", "ling3": "glm4",
 }
 
 // none is the name for neither calls nor thoughts.
@@ -24,7 +24,9 @@ const none = "none"
 // thoughtNames are the names of the forms of thoughts: those of families, and vLLM's where it has another.
 var thoughtNames = map[string]*thought{
 	"think": think, "deepseek_r1": think, "qwen3": think, "glm45": think, "kimi_k2": think, "step3": think, "hy_v3": think, "minimax_m2": think,
-	"mistral": thoughts[0], "gemma4": thoughts[1], "cohere_command": thoughts[2], "apertus": thoughts[3], "kimi_k3": thoughts[4],
+	"deepseek_v3": think, "deepseek_v4": think, "glm47": think, "ling3": think, "holo2": think, "olmo3": think, "nemotron_v3": think, "step3p5": think,
+	"step5": think, "mimo": think, "granite_thinking_parser": think,
+	"mistral": thoughts[0], "gemma4": thoughts[1], "cohere_command": thoughts[2], "cohere_command3": thoughts[2], "apertus": thoughts[3], "kimi_k3": thoughts[4],
 	"minimax_m3": thoughts[5], "seed_oss": thoughts[6], "apriel": thoughts[7], "granite": thoughts[8], "solar_open2": thoughts[9],
 	"solar_open": thoughts[10],
 }

@@ -19,7 +19,10 @@ var (
 		openers: []string{"<|tool_call|>", "<tool_call>"}, closers: []string{"<|/tool_call|>", "</tool_call>"}, crumbs: "}]", read: readObject, item: readCall,
 	}
 	functools = &markup{openers: []string{"functools["}, crumbs: "}]", read: readOpenedList, item: readCall}
-	nemotron  = &markup{
+	phi       = &markup{
+		openers: []string{"<|tool_call|>", "functools["}, closers: []string{"<|/tool_call|>"}, crumbs: "}]", read: readPhi, item: readCall,
+	}
+	nemotron = &markup{
 		openers: []string{"<TOOLCALL>"}, closers: []string{"</TOOLCALL>"}, crumbs: "}]", read: readObject, item: readCall,
 	}
 	apriel = &markup{
@@ -158,7 +161,7 @@ var (
 		read:  readTagged, body: tagBody,
 		tags: &tags{
 			nameEnd: "<|sep|>", key: "<|open|>argument", keyEnd: "<|sep|>", valueEnd: "<|close|>argument<|sep|>",
-			end: "<|close|>call<|sep|>", whole: `<|open|>json type="object"<|sep|>`, attributes: true,
+			end: "<|close|>call<|sep|>", whole: `<|open|>json type="object"<|sep|>`, attributes: true, escaped: true,
 		},
 	}
 )
@@ -193,7 +196,7 @@ var candidates = []candidate{
 	{name: "hy3", calls: hunyuan, layout: hunyuanLayout, has: []string{"<tool_sep>", "<arg_key>"}},
 	{name: "glm4", calls: glm, layout: glmLayout, has: []string{"<arg_key>"}},
 	{name: "apertus", calls: apertus, layout: apertusLayout, has: []string{"<|tools_prefix|>"}},
-	{name: "phi4", calls: granite, layout: phiLayout, has: []string{"<|tool_call|>", "<|/tool_call|>"}},
+	{name: "phi4", calls: phi, layout: phiLayout, has: []string{"<|tool_call|>", "<|/tool_call|>"}},
 	{name: "granite", calls: granite, layout: graniteLayout, has: []string{"<|tool_call|>"}},
 	{name: "functools", calls: functools, layout: functoolsLayout, has: []string{"functools["}},
 	{name: "nemotron", calls: nemotron, layout: nemotronLayout, has: []string{"<TOOLCALL>"}},
@@ -202,7 +205,7 @@ var candidates = []candidate{
 	{name: "lfm2", calls: lfm, layout: lfmLayout, has: []string{"List of tools: "}},
 	{name: "llama4", calls: llama4, layout: llama4Layout, has: []string{"<|python_start|>"}},
 	{name: "llama3", calls: llama, layout: llamaLayout, any: []string{"<|python_tag|>", `{"name": "` + probeTool + nameParametersOf}},
-	{name: "llama-pythonic", calls: llama, layout: pythonLayout, has: []string{"[func_name1("}},
+	{name: "llama-pythonic", calls: llama4, layout: pythonLayout, has: []string{"[func_name1("}},
 	{name: "granite-20b-fc", calls: graniteCode, layout: graniteCodeLayout, has: []string{"<function_call>"}},
 	{name: "apriel", calls: apriel, layout: aprielLayout, has: []string{"<tool_calls>"}},
 	{name: hermesName, calls: hermes, layout: hermesLayout, has: []string{"<tool_call>"}},

@@ -21,6 +21,7 @@ type tags struct {
 	trim       bool   // one newline after the beginning of a value and one before its end are markup
 	whole      string // instead of arguments, one JSON object follows this; empty where that cannot be
 	attributes bool   // names of calls and arguments are attributes: name="k" string="true"
+	escaped    bool   // & and " in attributes are written &amp; and &quot;
 	cdata      bool   // a value may stand between <![CDATA[ and ]]>
 }
 
@@ -57,12 +58,9 @@ func readTagged(p *Parser, _ string, rest []byte, final bool) (head, int, status
 	text := string(short[:at])
 	h := head{name: trimName(text)}
 	if g.attributes {
-		h.name = attribute(text, "name")
-		if h.name == "" {
-			h.name = attribute(text, "tool")
-		}
+		h.name = p.undoubled(g.nameIn(text, "tool"))
 	}
-	if !validName(h.name) {
+	if !g.valid(h.name) {
 		return head{}, 0, bad
 	}
 	n := at + len(g.nameEnd)
@@ -109,19 +107,6 @@ func trimName(text string) string { return strings.Trim(strings.TrimSpace(text),
 // validName reports whether a text can be a tool's or an argument's name.
 func validName(name string) bool {
 	return name != "" && len(name) <= 256 && !strings.ContainsAny(name, "<>{}\"\n\r")
-}
-
-// attribute is the value of name="value" in a tag.
-func attribute(tag, name string) string {
-	_, rest, ok := strings.Cut(" "+tag, " "+name+`="`)
-	if !ok {
-		return ""
-	}
-	value, _, ok := strings.Cut(rest, `"`)
-	if !ok {
-		return ""
-	}
-	return value
 }
 
 // trailers are what may follow a value whose end is missing: the next argument, or the call's end.
@@ -218,11 +203,9 @@ func (p *Parser) keyHead(rest []byte, final bool) (tagKey, int, status) {
 	text := string(rest[:at])
 	k := tagKey{key: trimName(text)}
 	if g.attributes && !g.nameIsTag() {
-		if k.key = attribute(text, "name"); k.key == "" {
-			k.key = attribute(text, "key")
-		}
+		k.key = g.nameIn(text, "key")
 	}
-	if !validName(k.key) {
+	if !g.valid(k.key) {
 		return tagKey{}, 0, bad
 	}
 	n := at + len(g.keyEnd)
@@ -252,8 +235,6 @@ func (k *tagKey) byAttribute(tag string) {
 	}
 	if both := told & k.types; both != 0 {
 		k.types = both
-	} else if told == typeString {
-		k.types = told
 	}
 }
 

@@ -65,6 +65,16 @@ var written = []struct{ name, family, in, want string }{
 		"</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"city": "Ulm"})`},
 	{"G15 a string that the tag calls JSON", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"false\">null" +
 		"</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"city": "null"})`},
+	{"a string where the schema has a number", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"days\" string=\"true\">2" +
+		"</｜DSML｜parameter>\n<｜DSML｜parameter name=\"city\" string=\"true\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+		`C(get_weather {"days": 2, "city": "2"})`},
+	{"escapes in attributes", "kimi-k3", `<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="a&amp;b&quot;<c" type="string"<|sep|>x&amp;y` +
+		"<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", `C(get_weather {"a&b\"<c": "x&amp;y"})`},
+	{"functools of Phi-4-mini", "phi4_mini_json", "Well.\nfunctools[{\"name\": \"noop\", \"arguments\": {}},\n {\"name\": \"sum\", \"arguments\": {\"a\": 1}}]",
+		`T(Well.)C(noop {})C(sum {"a": 1})`},
+	{"the markers of Phi-4-mini", "phi4_mini_json", `<|tool_call|>[{"name": "noop", "arguments": {}}]<|/tool_call|>`, "C(noop {})"},
+	{"Python between Llama 4's markers", "llama4_pythonic", "<|python_start|>[get_weather(city='LA', days=2), noop()]<|python_end|>", `C(get_weather {"city": "LA", "days": 2})C(noop {})`},
+	{"a name twice", "muse-glimmer", " to=noop.noop<|message|><atem:function_calls>\n<atem:invoke name=\"noop.noop\">\n</atem:invoke>\n</atem:function_calls><|eot|>", "C(noop {})"},
 
 	{"G17 MiniCPM5, CDATA", "minicpm5", `<function name="get_weather"><param name="city"><![CDATA[a </param> <b>]]></param><param name="days">2</param></function>`,
 		`C(get_weather {"city": "a </param> <b>", "days": 2})`},
