@@ -24,19 +24,29 @@ func ofType[F any](single, double any) F {
 	return double.(F)
 }
 
+// checkRank panics where a rank function, which knows no lengths, would read or write beyond what it is given.
+func checkRank[X float](dst []byte, stride int, row []X, plain []uint64, thresholds []X) {
+	_, _ = dst[(len(plain)-1)*stride], thresholds[len(plain)*columnSize-1]
+	_ = row[uint32(plain[len(plain)-1])] // the largest: columns are sorted by feature
+}
+
 func rank32AVX512Of(dst []byte, stride int, row []float32, plain []uint64, thresholds []float32) {
+	checkRank(dst, stride, row, plain, thresholds)
 	rank32AVX512(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
 }
 
 func rank64AVX512Of(dst []byte, stride int, row []float64, plain []uint64, thresholds []float64) {
+	checkRank(dst, stride, row, plain, thresholds)
 	rank64AVX512(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
 }
 
 func rank32AVX2Of(dst []byte, stride int, row []float32, plain []uint64, thresholds []float32) {
+	checkRank(dst, stride, row, plain, thresholds)
 	rank32AVX2(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
 }
 
 func rank64AVX2Of(dst []byte, stride int, row []float64, plain []uint64, thresholds []float64) {
+	checkRank(dst, stride, row, plain, thresholds)
 	rank64AVX2(&dst[0], stride, &row[0], &plain[0], &thresholds[0], len(plain))
 }
 

@@ -206,6 +206,7 @@ func (m *masks[S]) lanes() int { return 1 }
 func (m *masks[S]) bytes() int { return len(m.nodes) + len(m.leaves)*sizeOf[S]() }
 
 func (m *masks[S]) add(sums []S, ranks []byte, part int) {
-	lo, hi := m.starts[part], m.starts[part+1]
-	m.kernel(&sums[0], &ranks[0], &m.nodes[lo*m.step], &m.leaves[lo*m.layout.trees*m.layout.leaves], hi-lo)
+	lo, hi, leaves := m.starts[part], m.starts[part+1], m.layout.trees*m.layout.leaves
+	_ = ranks[rankPad-1]
+	m.kernel(&sums[0], &ranks[0], &m.nodes[lo*m.step : hi*m.step][0], &m.leaves[lo*leaves : hi*leaves][0], hi-lo)
 }

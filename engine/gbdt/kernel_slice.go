@@ -9,6 +9,7 @@ type sliced[S float] struct {
 	depth  int
 	size   int // nodes of a tree
 	rows   int
+	ranks  int // bytes of them that nodes read
 	kernel sliceFunc[S]
 	starts []int // by part: its first tree
 	nodes  []byte
@@ -64,6 +65,7 @@ func (s *sliced[S]) below(nodes []nodeTest, at int) {
 }
 
 func (s *sliced[S]) put(n nodeTest) {
+	s.ranks = max(s.ranks, (int(n.column)+1)*s.rows)
 	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(n.column)*uint32(s.rows))
 	s.nodes = binary.LittleEndian.AppendUint32(s.nodes, uint32(n.rank)*0x01010101)
 }
@@ -87,5 +89,7 @@ func (s *sliced[S]) bytes() int { return len(s.nodes) + len(s.leaves)*sizeOf[S](
 
 func (s *sliced[S]) add(sums []S, ranks []byte, part int) {
 	lo, hi := s.starts[part], s.starts[part+1]
-	s.kernel(&sums[0], &ranks[0], &s.nodes[lo*sliceNode*s.size], &s.leaves[lo<<s.depth], hi-lo)
+	_, _ = sums[s.rows-1], ranks[s.ranks-1]
+	size := sliceNode * s.size
+	s.kernel(&sums[0], &ranks[0], &s.nodes[lo*size : hi*size][0], &s.leaves[lo<<s.depth : hi<<s.depth][0], hi-lo)
 }

@@ -15,7 +15,7 @@ type slicedLeaves[S float] struct {
 	used    int // leaves of the largest tree
 	kernel  sliceFunc[S]
 	starts  []int // by part: its first tree
-	offsets []int // by part: its first byte of nodes
+	offsets []int // by part: its first byte of nodes; and the end
 	nodes   []byte
 	leaves  []S
 }
@@ -37,7 +37,7 @@ func newSlicedLeaves[S float](f *forest[S], lanes, leaves int, kernel sliceFunc[
 			s.tree(f, t)
 		}
 	}
-	s.starts = append(s.starts, trees)
+	s.starts, s.offsets = append(s.starts, trees), append(s.offsets, len(s.nodes))
 	return s
 }
 
@@ -139,5 +139,7 @@ func (s *slicedLeaves[S]) prepare(behind []byte) {
 
 func (s *slicedLeaves[S]) add(sums []S, ranks []byte, part int) {
 	lo, hi := s.starts[part], s.starts[part+1]
-	s.kernel(&sums[0], &ranks[0], &s.nodes[s.offsets[part]], &s.leaves[lo*s.size], hi-lo)
+	_, _ = sums[s.rows-1], ranks[s.behind()+s.room()-1]
+	nodes, leaves := s.nodes[s.offsets[part]:s.offsets[part+1]], s.leaves[lo*s.size:hi*s.size]
+	s.kernel(&sums[0], &ranks[0], &nodes[0], &leaves[0], hi-lo)
 }

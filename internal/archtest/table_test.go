@@ -94,6 +94,7 @@ var table = []folder{
 	{path: "internal/pii"},
 	{path: "internal/envelope", third: []string{age, xcrypto}},
 	{path: "internal/arena", third: []string{xsys}},
+	{path: "internal/guard", third: []string{xsys}},
 	{path: "internal/cpu", third: []string{xsys}},
 	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
 	{path: "internal/defaultmodel"},

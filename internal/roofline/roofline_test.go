@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"weir/internal/guard"
 )
 
 func TestSecondsTakesTheTighterBound(t *testing.T) {
@@ -165,5 +167,16 @@ func BenchmarkMeasure(b *testing.B) {
 				b.ReportMetric(got.All.FloatOps/1e9, "Gflop/s")
 			}
 		})
+	}
+}
+
+// Assembly knows no lengths: it reads what it is given, and refuses less than it reads at a time.
+func TestReadingStaysWithinItsMemory(t *testing.T) {
+	for level := Portable; level <= Best(); level++ {
+		guard.Check(t, level.String(), func(m *guard.Margins) { loopsOf(level).read(guard.Whole[byte](m, 1024)) })
+		if level == Portable {
+			continue
+		}
+		guard.Check(t, level.String(), func(m *guard.Margins) { loopsOf(level).read(guard.Sized[byte](m, "bytes", 256)) })
 	}
 }

@@ -17,11 +17,31 @@ import (
 type stretch struct {
 	data  []byte // of the store
 	tiles []int  // offsets of the tiles, an even number of them, and a multiple of four for mixQ8
+	last  uint   // the largest of them
 	at    int    // offset in a tile of the values or scales that are read
 
 	ahead  []int // tiles whose keys the assembly prefetches meanwhile, as many; nil of none
 	keys   int   // offset of what it prefetches in them
 	scales int   // offset of the scales beside, of q8_0
+}
+
+// stretchOf is a stretch of tiles, of which nothing is ahead.
+func stretchOf(data []byte, tiles []int) stretch {
+	s := stretch{data: data, tiles: tiles}
+	for _, t := range tiles {
+		s.last = max(s.last, uint(t))
+	}
+	return s
+}
+
+// check panics unless the stretch is a multiple of together tiles, one or more, with n bytes each from at on.
+func (s *stretch) check(together, n int) {
+	count := len(s.tiles)
+	_ = s.tiles[(count+together-1)/together*together-1]
+	_ = s.data[s.last:][s.at+n-1]
+	if s.ahead != nil {
+		_ = s.ahead[count-1]
+	}
 }
 
 // weightCodes are the weights of four lanes over a segment for a block of values: each weight times the scale of its

@@ -9,6 +9,8 @@ import (
 	"weir/engine/kernel/vector"
 )
 
+// Assembly knows no lengths: each function here panics where it would read or write beyond what it is given.
+
 func quantizeBy(level isa.Level, codes *blockCodes, x *[blockValues]float32, inverse float32) {
 	switch level {
 	case isa.AVX512:
@@ -25,11 +27,15 @@ func halveEights(level isa.Level, dst []byte, x []float32) {
 		halvePortable(dst, x)
 		return
 	}
+	_, _ = dst[2*len(x)-1], x[(len(x)+7)/8*8-1]
 	halveAVX2((*uint16)(unsafe.Pointer(&dst[0])), &x[0], len(x))
 }
 
 func packQ8(level isa.Level, query []uint32, x []float32, factor float32) {
 	if level == isa.AVX512 {
+		const block = laneStep * blockValues
+		blocks := (len(x) + block - 1) / block
+		_, _ = query[blocks*queryWords-1], x[blocks*block-1]
 		packQ8AVX512(&query[0], &x[0], len(x)/laneStep, factor)
 		return
 	}
@@ -41,11 +47,24 @@ func storeFourQ8(level isa.Level, tile []byte, kv *KV, t fourTokens) bool {
 	if level != isa.AVX512 {
 		return false
 	}
+	d, last := kv.HeadDim, (valueTokens-1)*t.width
+	_ = tile[kv.valueScalesAt()+(d/blockValues-1)*2*tileTokens+2*(t.token+valueTokens)-1]
+	_, _ = t.k[last+d-1], t.v[last+d-1]
 	keys, values, scales := &tile[4*t.token], &tile[kv.valuesAt()+t.token*blockValues], &tile[kv.keyScalesAt()+2*t.token]
-	return storeQ8AVX512(keys, values, scales, &t.k[0], &t.v[0], kv.HeadDim, t.width)
+	return storeQ8AVX512(keys, values, scales, &t.k[0], &t.v[0], d, t.width)
+}
+
+// checkScores panics unless dst has room for the scores of lanes, query has so many words of each, and each tile so many bytes.
+func checkScores(dst []float32, query []uint32, lanes, words int, s *stretch, bytes int) {
+	if lanes < laneStep || lanes%laneStep != 0 {
+		panic("attend: lanes are no multiple of four")
+	}
+	_, _ = dst[(lanes-1)*scoreStride+len(s.tiles)*tileTokens-1], query[lanes*words-1]
+	s.check(2, bytes)
 }
 
 func scoreQ8(level isa.Level, dst []float32, query []uint32, lanes, blocks int, s *stretch) {
+	checkScores(dst, query, lanes, blocks*queryWords/laneStep, s, 2*tileTokens*blocks*(blockValues+1))
 	switch level {
 	case isa.AVX512:
 		scoreQ8AVX512(&dst[0], &query[0], lanes, blocks, &s.data[0], &s.tiles[0], len(s.tiles))
@@ -57,6 +76,7 @@ func scoreQ8(level isa.Level, dst []float32, query []uint32, lanes, blocks int, 
 }
 
 func scoreF16(level isa.Level, dst []float32, query []uint32, lanes, headDim int, s *stretch) {
+	checkScores(dst, query, lanes, headDim, s, 2*tileTokens*headDim)
 	switch level {
 	case isa.AVX512:
 		scoreF16AVX512(&dst[0], &query[0], lanes, headDim, &s.data[0], &s.tiles[0], len(s.tiles))
@@ -68,6 +88,7 @@ func scoreF16(level isa.Level, dst []float32, query []uint32, lanes, headDim int
 }
 
 func scoreF32(level isa.Level, dst []float32, query []uint32, lanes, headDim int, s *stretch) {
+	checkScores(dst, query, lanes, headDim, s, 4*tileTokens*headDim)
 	switch level {
 	case isa.AVX512:
 		scoreF32AVX512(&dst[0], &query[0], lanes, headDim, &s.data[0], &s.tiles[0], len(s.tiles))
@@ -79,6 +100,8 @@ func scoreF32(level isa.Level, dst []float32, query []uint32, lanes, headDim int
 }
 
 func openScales(level isa.Level, dst []float32, blocks int, s *stretch) {
+	_ = dst[(blocks-1)*segmentTokens+len(s.tiles)*tileTokens-1]
+	s.check(1, 2*tileTokens*blocks)
 	switch level {
 	case isa.AVX512:
 		openScalesAVX512(&dst[0], &s.data[s.at], &s.tiles[0], len(s.tiles), blocks)
@@ -90,7 +113,13 @@ func openScales(level isa.Level, dst []float32, blocks int, s *stretch) {
 }
 
 func weighQ8(level isa.Level, w []weightCodes, x []float32, tiles int, seen []vector.Seen, scales []float32, out []vector.Softmax) {
-	to, n := (*byte)(unsafe.Pointer(&w[0])), tiles*tileTokens
+	n, last := tiles*tileTokens, laneStep-1
+	if n > segmentTokens || tiles%tilesTogether != 0 {
+		panic("attend: tiles are no multiple of four, or beyond their segment")
+	}
+	_, _, _, _ = x[last*scoreStride+n-1], scales[(len(w)-1)*segmentTokens+n-1], seen[last], out[last]
+	vector.CheckSeen(seen[:laneStep], n)
+	to := (*byte)(unsafe.Pointer(&w[0]))
 	switch level {
 	case isa.AVX512:
 		weighQ8AVX512(to, len(w), &x[0], n, &seen[0].First, &scales[0], &out[0].Top)
@@ -102,6 +131,8 @@ func weighQ8(level isa.Level, w []weightCodes, x []float32, tiles int, seen []ve
 }
 
 func mixQ8(level isa.Level, out []float32, stride int, shares *[laneStep]share, w *weightCodes, s *stretch) {
+	_, _ = out[(laneStep-1)*stride+blockValues-1], w.codes[0][len(s.tiles)*tileTokens-1]
+	s.check(tilesTogether, blockValues*tileTokens)
 	next := unsafe.SliceData(s.ahead)
 	switch level {
 	case isa.AVX512:
@@ -115,7 +146,16 @@ func mixQ8(level isa.Level, out []float32, stride int, shares *[laneStep]share, 
 	}
 }
 
+// checkMix panics unless out has room for four lanes, weights has n of each, and each tile as many bytes as its values take.
+func checkMix(out, weights []float32, headDim int, s *stretch, n, valueBytes int) {
+	_, _, _ = out[laneStep*headDim-1], weights[(laneStep-1)*scoreStride+n-1], s.tiles[(n-1)/tileTokens]
+	s.check(1, min(n, tileTokens)*valueBytes)
+}
+
 func mixF16(level isa.Level, out, weights []float32, headDim int, s *stretch, n int) {
+	if n > 0 {
+		checkMix(out, weights, headDim, s, n, 2*headDim)
+	}
 	next := unsafe.SliceData(s.ahead)
 	switch {
 	case n == 0:
@@ -129,6 +169,9 @@ func mixF16(level isa.Level, out, weights []float32, headDim int, s *stretch, n 
 }
 
 func mixF32(level isa.Level, out, weights []float32, headDim int, s *stretch, n int) {
+	if n > 0 {
+		checkMix(out, weights, headDim, s, n, 4*headDim)
+	}
 	next := unsafe.SliceData(s.ahead)
 	switch {
 	case n == 0:
@@ -142,6 +185,7 @@ func mixF32(level isa.Level, out, weights []float32, headDim int, s *stretch, n 
 }
 
 func blend(level isa.Level, acc, x []float32, a, b float32) {
+	x = x[:len(acc)]
 	switch level {
 	case isa.AVX512:
 		blendAVX512(acc, x, a, b)
@@ -159,9 +203,10 @@ func fetch(level isa.Level, x []float32, n, width, rows int) {
 	}
 }
 
-// rotateHeads rotates heads of a multiple of 32 values, one or more of them.
+// rotateHeads rotates rows of heads, a factor for each head of each row, one row or more; heads have a multiple of 32 values.
 func rotateHeads(level isa.Level, dst, x []float32, r headRows, factors []float32) {
 	n, rows, width := rotated(r.headDim), len(factors)/r.heads, r.heads*r.headDim
+	_, _ = dst[(rows-1)*r.dst+width-1], x[(rows-1)*r.x+width-1]
 	switch level {
 	case isa.AVX512:
 		rotateAVX512(&dst[0], &x[0], n, r.headDim, r.heads, rows, r.dst-width, r.x-width, &factors[0])
@@ -173,6 +218,7 @@ func rotateHeads(level isa.Level, dst, x []float32, r headRows, factors []float3
 }
 
 func unpack(level isa.Level, dst, src, next []byte, offset uint32) {
+	_, _ = dst[2*len(src)-1], src[packedLine-1]
 	switch level {
 	case isa.AVX512:
 		unpackAVX512(&dst[0], &src[0], &next[0], len(src)/packedLine, offset)

@@ -18,7 +18,7 @@ func BenchmarkAttendKernels(b *testing.B) {
 	for i := range tiles {
 		codesAt[i], halvesAt[i] = i*codes.tileSize, i*halves.tileSize
 	}
-	inCodes, inHalves := stretch{data: codes.data, tiles: codesAt}, stretch{data: halves.data, tiles: halvesAt}
+	inCodes, inHalves := stretchOf(codes.data, codesAt), stretchOf(halves.data, halvesAt)
 	codeValues, halfValues := inCodes, inHalves
 	codeValues.at, halfValues.at = codes.valuesAt(), halves.valuesAt()
 	w := &attendWork{}

@@ -136,7 +136,8 @@ func (w *attendWork) offset(segment int) {
 	}
 	o.first = first
 	o.tiles = [2]int{w.form.tile(&w.KV.KVShape, first, w.head), w.form.tile(&w.KV.KVShape, first+tileTokens, w.head)}
-	scoreF32(w.level, w.scores, o.queries, w.padded(), w.KV.HeadDim, &stretch{data: w.form.centers, tiles: o.tiles[:]})
+	s := stretchOf(w.form.centers, o.tiles[:])
+	scoreF32(w.level, w.scores, o.queries, w.padded(), w.KV.HeadDim, &s)
 	for l := range w.lanes {
 		copy(o.added[l*centersTogether:][:centersTogether], w.scores[l*scoreStride:])
 	}

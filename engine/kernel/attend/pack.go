@@ -43,7 +43,7 @@ func (w *attendWork) packCodes() {
 		}
 		q, from.x = w.turned, from.dst
 	}
-	rotateRows(w.level, w.turned, q, from, scale)
+	rotateHeads(w.level, w.turned, q, from, scale)
 	clear(w.turned[w.lanes*d : w.padded()*d])
 	factor := w.Scale / float32(rotated(d)) // exact
 	for l := 0; l < w.lanes; l += laneStep {

@@ -85,10 +85,12 @@ func TestWeightsAreNearestAtEachLevel(t *testing.T) {
 	plain := newDevice(1, isa.Portable)
 	defer plain.Close()
 	s.store(plain, kv)
-	in := stretch{data: kv.data, at: kv.valueScalesAt()}
+	var places []int
 	for i := range tiles {
-		in.tiles = append(in.tiles, kv.tile(0, s.blocks[min(i, len(s.blocks)-1)], 0, 0))
+		places = append(places, kv.tile(0, s.blocks[min(i, len(s.blocks)-1)], 0, 0))
 	}
+	in := stretchOf(kv.data, places)
+	in.at = kv.valueScalesAt()
 	for _, level := range isa.Levels() {
 		w := &attendWork{}
 		w.reserve(laneStep, kv)

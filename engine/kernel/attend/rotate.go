@@ -16,19 +16,13 @@ func rotated(headDim int) int { return headDim & -headDim }
 // one order at every level. A value that is not finite makes all that it meets so.
 func rotate(level isa.Level, dst, x []float32, factors ...float32) {
 	r := headRows{headDim: len(x) / len(factors), heads: len(factors), dst: len(x), x: len(x)}
-	rotateRows(level, dst[:len(x)], x, r, factors)
+	rotateHeads(level, dst[:len(x)], x, r, factors)
 }
 
 // headRows are rows of so many heads, which are neighbours, in two slices: so many floats apart in dst, and in x.
 type headRows struct {
 	headDim, heads int
 	dst, x         int
-}
-
-// rotateRows rotates rows of heads, a factor for each head of each row, one row or more.
-func rotateRows(level isa.Level, dst, x []float32, r headRows, factors []float32) {
-	last, width := len(factors)/r.heads-1, r.heads*r.headDim
-	rotateHeads(level, dst[:last*r.dst+width], x[:last*r.x+width], r, factors)
 }
 
 func rotateHeadsPortable(dst, x []float32, r headRows, factors []float32) {

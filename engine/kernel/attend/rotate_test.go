@@ -70,7 +70,7 @@ func TestHeadsAreRotatedEachByItself(t *testing.T) {
 				}
 			}
 			apart, want := make([]float32, 2*5*d), make([]float32, 2*5*d) // rows of two heads, five heads apart
-			rotateRows(level, apart, x, headRows{d, 2, 5 * d, 2 * d}, factors)
+			rotateHeads(level, apart, x, headRows{d, 2, 5 * d, 2 * d}, factors)
 			copy(want, got[:2*d])
 			copy(want[5*d:], got[2*d:])
 			if !slices.Equal(apart, want) {

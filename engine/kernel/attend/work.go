@@ -151,17 +151,18 @@ func (w *attendWork) segment(s int) {
 	if w.offsets.on {
 		w.offset(s)
 	}
-	w.score(places[:(n+2*tileTokens-1)/(2*tileTokens)*2])
+	tiles := stretchOf(w.data, places)
+	w.score(tiles, (n+2*tileTokens-1)/(2*tileTokens)*2)
 	if w.Slopes != nil {
 		w.slope(first, n)
 	}
 	w.see(first, n)
 	if w.KV.Type.rounds() {
-		w.mixCodes(s, places, ahead)
+		w.mixCodes(s, tiles, ahead)
 		return
 	}
 	vector.Weigh(w.level, w.scores, scoreStride, len(places)*tileTokens, w.seen[:w.lanes], w.now)
-	w.mixFloats(places, ahead, first, n)
+	w.mixFloats(tiles, ahead, first, n)
 	w.merge()
 }
 
@@ -170,9 +171,7 @@ func (w *attendWork) segment(s int) {
 func (w *attendWork) locate(places []int, first, n int) []int {
 	kv := w.KV
 	for pos := first; pos < first+n; pos += tileTokens {
-		o := kv.tile(w.Layer, w.tile.Blocks[pos/kv.BlockTokens], w.head, pos%kv.BlockTokens)
-		_ = kv.data[o : o+kv.tileSize]
-		places = append(places, o)
+		places = append(places, kv.tile(w.Layer, w.tile.Blocks[pos/kv.BlockTokens], w.head, pos%kv.BlockTokens))
 	}
 	for len(places)%tilesTogether != 0 {
 		places = append(places, places[len(places)-1])
@@ -194,9 +193,10 @@ func (w *attendWork) ahead(first, n int) []int {
 	return places
 }
 
-func (w *attendWork) score(places []int) {
+// score computes the scores of the first tiles of a stretch.
+func (w *attendWork) score(s stretch, tiles int) {
 	kv := w.KV
-	s := stretch{data: w.data, tiles: places}
+	s.tiles = s.tiles[:tiles]
 	switch kv.Type {
 	case KVQ8, KVQ4:
 		scoreQ8(w.level, w.scores, w.query, w.padded(), kv.HeadDim/blockValues, &s)
@@ -230,12 +230,12 @@ func (w *attendWork) see(first, n int) {
 
 // mixCodes turns four lanes' scores into weights of 8 bits and adds up values in integers, 32 at a time. The first lanes'
 // pass asks for what is ahead.
-func (w *attendWork) mixCodes(segment int, places, ahead []int) {
+func (w *attendWork) mixCodes(segment int, s stretch, ahead []int) {
 	kv := w.KV
-	s := stretch{data: w.data, tiles: places, at: kv.valueScalesAt()}
+	s.at = kv.valueScalesAt()
 	openScales(w.level, w.scales, len(w.codes), &s)
 	for l := 0; l < w.lanes; l += laneStep {
-		weighQ8(w.level, w.codes, w.scores[l*scoreStride:], len(places), w.seen[l:], w.scales, w.now[l:])
+		weighQ8(w.level, w.codes, w.scores[l*scoreStride:], len(s.tiles), w.seen[l:], w.scales, w.now[l:])
 		if w.offsets.on {
 			w.addOffsets(segment, l)
 		}
@@ -263,19 +263,21 @@ func (w *attendWork) shares(lane int) (s [laneStep]share) {
 // mixFloats adds up values position by position. Positions that some row must
 // not see are taken one by one, for the rows that do: a zero weight would not
 // keep out a value that is not finite.
-func (w *attendWork) mixFloats(places, ahead []int, first, n int) {
-	d := w.KV.HeadDim
+func (w *attendWork) mixFloats(s stretch, ahead []int, first, n int) {
+	d, places := w.KV.HeadDim, s.tiles
+	s.at, s.ahead = w.KV.valuesAt(), ahead
 	clear(w.part[:(w.lanes+laneStep-1)*d])
 	if w.tile.Whole > 0 { // what a window hides is of the same text, which fails as a whole
-		w.mix(0, 0, n, places, ahead)
+		w.mix(0, 0, n, s)
 		return
 	}
 	shared := max(0, min(w.visible(0, first), n))
-	w.mix(0, 0, shared, places, ahead)
+	w.mix(0, 0, shared, s)
 	for pos := shared; pos < n; pos++ {
 		row := max(0, first+pos-w.tile.Start)
-		tile := places[pos/tileTokens] + pos%tileTokens*w.valueBytes()
-		w.mix(row*w.group, pos, 1, []int{tile}, nil)
+		one := stretchOf(s.data, []int{places[pos/tileTokens] + pos%tileTokens*w.valueBytes()})
+		one.at = s.at
+		w.mix(row*w.group, pos, 1, one)
 	}
 }
 
@@ -284,9 +286,8 @@ func (w *attendWork) valueBytes() int { return w.KV.valuesAt() / tileTokens }
 
 // mix adds n positions' values, weighed from position at on, to the lanes from
 // lane on.
-func (w *attendWork) mix(lane, at, n int, places, ahead []int) {
+func (w *attendWork) mix(lane, at, n int, s stretch) {
 	kv := w.KV
-	s := stretch{data: kv.data, tiles: places, at: kv.valuesAt(), ahead: ahead}
 	for l := lane; l < w.lanes; l += laneStep {
 		out, weights := w.part[l*kv.HeadDim:], w.scores[l*scoreStride+at:]
 		if kv.Type == KVF32 {
@@ -370,5 +371,5 @@ func (w *attendWork) turnBack() {
 	for i := range scale {
 		scale[i] = 1 / w.all[i].Sum / back
 	}
-	rotateRows(w.level, w.vectors(w.Out), w.acc, headRows{d, w.group, w.Heads * d, w.group * d}, scale)
+	rotateHeads(w.level, w.vectors(w.Out), w.acc, headRows{d, w.group, w.Heads * d, w.group * d}, scale)
 }

@@ -88,6 +88,9 @@ type Rotation struct {
 func (r *Rotation) Rope(level isa.Level, x []float32, i int) {
 	width := r.Heads * r.HeadDim
 	x = x[i*width : (i+1)*width]
+	if 2*r.Half > r.HeadDim {
+		panic("vector: more pairs than a head has")
+	}
 	cos, sin := r.Cos[i*r.Half:(i+1)*r.Half], r.Sin[i*r.Half:(i+1)*r.Half]
 	if r.Style == RopeNorm {
 		ropeNorm(level, x, cos, sin, r.Heads, r.HeadDim)
@@ -102,6 +105,15 @@ type Softmax struct{ Top, Sum float32 }
 // Seen is which scores of a row count: N from First on.
 type Seen struct{ First, N int }
 
+// CheckSeen panics where some that count are beyond a row of so many scores.
+func CheckSeen(seen []Seen, width int) {
+	for _, s := range seen {
+		if s.First < 0 || s.N < 0 || s.First > width-s.N {
+			panic("vector: scores beyond their row")
+		}
+	}
+}
+
 // Weigh replaces scores of rows by weights, and the others of the row's first width by zeros. Row i is x[i*stride:], of which
 // the scores seen[i] count; out[i] is its softmax.
 func Weigh(level isa.Level, x []float32, stride, width int, seen []Seen, out []Softmax) {
@@ -110,11 +122,7 @@ func Weigh(level isa.Level, x []float32, stride, width int, seen []Seen, out []S
 		return
 	}
 	_ = x[(len(seen)-1)*stride+width-1]
-	for _, s := range seen {
-		if s.First < 0 || s.N < 0 || s.First+s.N > width {
-			panic("kernel: scores beyond their row")
-		}
-	}
+	CheckSeen(seen, width)
 	softmax(level, x, stride, width, seen, out[:len(seen)])
 }
 

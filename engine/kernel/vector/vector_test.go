@@ -28,7 +28,7 @@ func widths() []int {
 }
 
 // overLevels runs f at each level of the machine for each width, with n random
-// floats in front of a guard that f must not touch.
+// floats in front of others that f must not touch.
 func overLevels(t *testing.T, f func(t *testing.T, level isa.Level, r *rand.Rand, n int)) {
 	for _, level := range isa.Levels() {
 		t.Run(level.String(), func(t *testing.T) {
@@ -39,13 +39,13 @@ func overLevels(t *testing.T, f func(t *testing.T, level isa.Level, r *rand.Rand
 	}
 }
 
-const guard = 12345
+const untouched = 12345
 
-// guarded is n random floats of a larger array, whose rest is guard.
+// guarded is n random floats of a larger array, whose rest is untouched.
 func guarded(r *rand.Rand, n int) []float32 {
 	x := randoms(r, n+20)
 	for i := n; i < len(x); i++ {
-		x[i] = guard
+		x[i] = untouched
 	}
 	return x[:n]
 }
@@ -53,7 +53,7 @@ func guarded(r *rand.Rand, n int) []float32 {
 func checkGuard(t *testing.T, x []float32) {
 	t.Helper()
 	rest := x[len(x):cap(x)]
-	if i := slices.IndexFunc(rest, func(f float32) bool { return f != guard }); i >= 0 {
+	if i := slices.IndexFunc(rest, func(f float32) bool { return f != untouched }); i >= 0 {
 		t.Fatalf("%d elements: element %d was written", len(x), len(x)+i)
 	}
 }
