@@ -24,6 +24,18 @@ func arithmetic(n *node) (kernel, error) {
 		return calculation[int32](n.op), nil
 	case tensor.Int64:
 		return calculation[int64](n.op), nil
+	case tensor.Int8:
+		return calculation[int8](n.op), nil
+	case tensor.Int16:
+		return calculation[int16](n.op), nil
+	case tensor.Uint8:
+		return calculation[uint8](n.op), nil
+	case tensor.Uint16:
+		return calculation[uint16](n.op), nil
+	case tensor.Uint32:
+		return calculation[uint32](n.op), nil
+	case tensor.Uint64:
+		return calculation[uint64](n.op), nil
 	}
 	return nil, n.oneOf(0, numeric...)
 }
@@ -41,7 +53,7 @@ func (n *node) alike() error {
 
 // calculation computes in loops without calls. Integers wrap around; those divided
 // by zero are an error.
-func calculation[T float32 | float64 | int32 | int64](op string) kernel {
+func calculation[T number](op string) kernel {
 	one := T(1)
 	integers := one/2 == 0
 	return func(c *call) error {
@@ -67,7 +79,7 @@ func calculation[T float32 | float64 | int32 | int64](op string) kernel {
 	}
 }
 
-func rows[T float32 | float64 | int32 | int64](op string, to, a, b []T) {
+func rows[T number](op string, to, a, b []T) {
 	a, b = a[:len(to)], b[:len(to)]
 	switch op {
 	case "Add":
@@ -89,7 +101,7 @@ func rows[T float32 | float64 | int32 | int64](op string, to, a, b []T) {
 	}
 }
 
-func rowByNumber[T float32 | float64 | int32 | int64](op string, to, a []T, b T) {
+func rowByNumber[T number](op string, to, a []T, b T) {
 	a = a[:len(to)]
 	switch op {
 	case "Add":
@@ -111,7 +123,7 @@ func rowByNumber[T float32 | float64 | int32 | int64](op string, to, a []T, b T)
 	}
 }
 
-func numberByRow[T float32 | float64 | int32 | int64](op string, to []T, a T, b []T) {
+func numberByRow[T number](op string, to []T, a T, b []T) {
 	b = b[:len(to)]
 	switch op {
 	case "Add":
@@ -226,11 +238,23 @@ func modulo(n *node) (kernel, error) {
 		return remainder[int32](fmod), nil
 	case tensor.Int64:
 		return remainder[int64](fmod), nil
+	case tensor.Int8:
+		return remainder[int8](fmod), nil
+	case tensor.Int16:
+		return remainder[int16](fmod), nil
+	case tensor.Uint8:
+		return remainder[uint8](fmod), nil
+	case tensor.Uint16:
+		return remainder[uint16](fmod), nil
+	case tensor.Uint32:
+		return remainder[uint32](fmod), nil
+	case tensor.Uint64:
+		return remainder[uint64](fmod), nil
 	}
 	return nil, fmt.Errorf("elements are %v with fmod %v, which is not supported; %s", n.typ(0), fmod, wayOut)
 }
 
-func remainder[T int32 | int64](fmod bool) kernel {
+func remainder[T integral](fmod bool) kernel {
 	return func(c *call) error {
 		if slices.Contains(tensor.Values[T](c.in(1)), 0) {
 			return errors.New("an integer is divided by zero")
@@ -262,8 +286,16 @@ func comparison(n *node) (kernel, error) {
 		return compared[int64](n.op), nil
 	case tensor.Int8:
 		return compared[int8](n.op), nil
+	case tensor.Int16:
+		return compared[int16](n.op), nil
 	case tensor.Uint8:
 		return compared[uint8](n.op), nil
+	case tensor.Uint16:
+		return compared[uint16](n.op), nil
+	case tensor.Uint32:
+		return compared[uint32](n.op), nil
+	case tensor.Uint64:
+		return compared[uint64](n.op), nil
 	case tensor.Bool:
 		if n.op == "Equal" {
 			return compared[uint8](n.op), nil
@@ -346,11 +378,23 @@ func variadic(n *node) (kernel, error) {
 		return gathered[int32](n.op), nil
 	case tensor.Int64:
 		return gathered[int64](n.op), nil
+	case tensor.Int8:
+		return gathered[int8](n.op), nil
+	case tensor.Int16:
+		return gathered[int16](n.op), nil
+	case tensor.Uint8:
+		return gathered[uint8](n.op), nil
+	case tensor.Uint16:
+		return gathered[uint16](n.op), nil
+	case tensor.Uint32:
+		return gathered[uint32](n.op), nil
+	case tensor.Uint64:
+		return gathered[uint64](n.op), nil
 	}
 	return nil, n.oneOf(0, numeric...)
 }
 
-func gathered[T float32 | float64 | int32 | int64](op string) kernel {
+func gathered[T number](op string) kernel {
 	return func(c *call) error {
 		shape := c.in(0).Shape
 		var err error
@@ -378,7 +422,7 @@ func gathered[T float32 | float64 | int32 | int64](op string) kernel {
 }
 
 // merged takes one more operand into an element. What is not a number stays.
-func merged[T float32 | float64 | int32 | int64](op string, first bool, so, x T) T {
+func merged[T number](op string, first bool, so, x T) T {
 	switch {
 	case first:
 		return x

@@ -14,10 +14,14 @@ import (
 const (
 	minOpset, maxOpset     = 7, 28
 	minOpsetML, maxOpsetML = 1, 5
+	opsetMicrosoft         = 1
 )
 
 // domainML is the domain of the operators of classical machine learning.
 const domainML = "ai.onnx.ml"
+
+// domainMicrosoft is the domain of the operators that ONNX Runtime's optimizer and quantizer write.
+const domainMicrosoft = "com.microsoft"
 
 // builder turns a parsed graph into steps.
 type builder struct {
@@ -61,8 +65,11 @@ func build(p *modelProto) (*Model, error) {
 // they do not use.
 func (n *node) checkOpset() error {
 	least, most := int64(minOpset), int64(maxOpset)
-	if n.domain == domainML {
+	switch n.domain {
+	case domainML:
 		least, most = minOpsetML, maxOpsetML
+	case domainMicrosoft:
+		least, most = opsetMicrosoft, opsetMicrosoft
 	}
 	if n.version < least || n.version > most {
 		return fmt.Errorf("%s: sets %d to %d are supported; %s", n, least, most, wayOut)

@@ -14,7 +14,10 @@ type float interface{ float32 | float64 }
 var functions = map[string]func(x float64) float64{
 	"Sqrt": math.Sqrt, "Exp": math.Exp, "Log": math.Log, "Sin": math.Sin, "Cos": math.Cos, "Erf": math.Erf,
 	"Floor": math.Floor, "Ceil": math.Ceil, "Round": math.RoundToEven, "Tanh": math.Tanh,
-	"Sigmoid": sigmoid, "Softplus": softplus,
+	"Sigmoid": sigmoid, "Softplus": softplus, "Softsign": softsign, "Mish": func(x float64) float64 { return x * math.Tanh(softplus(x)) },
+	"HardSwish": func(x float64) float64 { return x * max(0, min(1, x/6+0.5)) },
+	"Tan":       math.Tan, "Asin": math.Asin, "Acos": math.Acos, "Atan": math.Atan,
+	"Sinh": math.Sinh, "Cosh": math.Cosh, "Asinh": math.Asinh, "Acosh": math.Acosh, "Atanh": math.Atanh,
 	"Reciprocal": func(x float64) float64 { return 1 / x },
 }
 
@@ -115,68 +118,6 @@ func sign[T float32 | float64 | int8 | int32 | int64](op string) kernel {
 	})
 }
 
-// parametric makes the activations with parameters.
-func parametric(n *node) (kernel, error) {
-	if err := n.takes(1, 1); err != nil {
-		return nil, err
-	}
-	n.gives(n.typ(0))
-	var f func(x float64) float64
-	switch n.op {
-	case "LeakyRelu":
-		if n.typ(0) == tensor.Float32 {
-			alpha := n.float("alpha", 0.01)
-			return each(func(x float32) float32 {
-				if x >= 0 {
-					return x
-				}
-				return alpha * x
-			}), nil
-		}
-		alpha := float64(n.float("alpha", 0.01))
-		f = func(x float64) float64 {
-			if x >= 0 {
-				return x
-			}
-			return alpha * x
-		}
-	case "Elu":
-		alpha := float64(n.float("alpha", 1))
-		f = func(x float64) float64 {
-			if x >= 0 {
-				return x
-			}
-			return alpha * math.Expm1(x)
-		}
-	case "Selu":
-		alpha, gamma := float64(n.float("alpha", 1.67326324)), float64(n.float("gamma", 1.05070102))
-		f = func(x float64) float64 {
-			if x > 0 {
-				return gamma * x
-			}
-			return gamma * alpha * math.Expm1(x)
-		}
-	case "HardSigmoid":
-		alpha, beta := float64(n.float("alpha", 0.2)), float64(n.float("beta", 0.5))
-		f = func(x float64) float64 { return max(0, min(1, alpha*x+beta)) }
-	case "Gelu":
-		f = gelu
-		if n.str("approximate", "none") == "tanh" {
-			f = geluTanh
-		}
-	}
-	if n.typ(0) == tensor.Float64 {
-		return each(f), nil
-	}
-	return each(func(x float32) float32 { return float32(f(float64(x))) }), n.oneOf(0, floating...)
-}
-
-func gelu(x float64) float64 { return x * 0.5 * math.Erfc(-x/math.Sqrt2) }
-
-func geluTanh(x float64) float64 {
-	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-}
-
 // clip bounds elements by two numbers: attributes before set 11, inputs since.
 func clip(n *node) (kernel, error) {
 	if n.version < 11 {
@@ -202,6 +143,14 @@ func clip(n *node) (kernel, error) {
 		return clipBy[int32](math.MinInt32, math.MaxInt32), nil
 	case tensor.Int64:
 		return clipBy[int64](math.MinInt64, math.MaxInt64), nil
+	case tensor.Int8:
+		return clipBy[int8](math.MinInt8, math.MaxInt8), nil
+	case tensor.Uint8:
+		return clipBy[uint8](0, math.MaxUint8), nil
+	case tensor.Uint32:
+		return clipBy[uint32](0, math.MaxUint32), nil
+	case tensor.Uint64:
+		return clipBy[uint64](0, math.MaxUint64), nil
 	}
 	return nil, n.oneOf(0, numeric...)
 }

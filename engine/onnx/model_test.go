@@ -50,8 +50,8 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		data  []byte
 		words []string
 	}{
-		"unknown operator":  {oneNode("", "Hardmax", 21), []string{`"the node"`, "Hardmax", "ai.onnx", "set 21", "-tags ort"}},
-		"unknown domain":    {oneNode("com.microsoft", "Gelu", 1), []string{"Gelu", "com.microsoft", "-tags ort"}},
+		"unknown operator":  {oneNode("", "DeformConv", 21), []string{`"the node"`, "DeformConv", "ai.onnx", "set 21", "-tags ort"}},
+		"unknown domain":    {oneNode("org.example", "Gelu", 1), []string{"Gelu", "org.example", "-tags ort"}},
 		"old set":           {oneNode("", "Relu", 5), []string{"Relu", "set 5", "7 to 28"}},
 		"new set":           {oneNode(domainML, "Normalizer", 6), []string{"ai.onnx.ml", "set 6", "1 to 5"}},
 		"external data":     {oneNode("", "Relu", 21, field(nil, 5, external)), []string{`"w"`, "another file", "onnx.save_model"}},

@@ -1,6 +1,10 @@
 package onnx
 
-import "weir/internal/tensor"
+import (
+	"maps"
+
+	"weir/internal/tensor"
+)
 
 // constructor checks a node's attributes and input types and makes its kernel.
 type constructor func(n *node) (kernel, error)
@@ -14,7 +18,6 @@ func init() {
 			"Abs": unary, "Neg": unary, "Sqrt": unary, "Exp": unary, "Log": unary, "Floor": unary, "Ceil": unary,
 			"Round": unary, "Sign": unary, "Reciprocal": unary, "Sigmoid": unary, "Tanh": unary, "Relu": unary,
 			"Softplus": unary, "Erf": unary, "Sin": unary, "Cos": unary,
-			"LeakyRelu": parametric, "Elu": parametric, "Selu": parametric, "HardSigmoid": parametric, "Gelu": parametric,
 			"Clip": clip, "Not": not, "IsNaN": isNaN, "IsInf": isInf,
 			"Add": arithmetic, "Sub": arithmetic, "Mul": arithmetic, "Div": arithmetic, "Pow": power, "Mod": modulo,
 			"Min": variadic, "Max": variadic, "Sum": variadic, "Mean": variadic,
@@ -34,6 +37,7 @@ func init() {
 			"Slice": slice, "Gather": gather, "GatherElements": gatherElements, "Expand": expand, "Tile": tile,
 			"OneHot": oneHot, "Range": rangeOf,
 		},
+		domainMicrosoft: contributed(),
 		domainML: {
 			"LinearRegressor": linearRegressor, "LinearClassifier": linearClassifier,
 			"SVMRegressor": svmRegressor, "SVMClassifier": svmClassifier,
@@ -43,6 +47,7 @@ func init() {
 			"FeatureVectorizer": featureVectorizer, "ArrayFeatureExtractor": arrayFeatureExtractor, "ZipMap": zipMap,
 		},
 	}
+	maps.Copy(operators[""], neural())
 }
 
 // Sets of types that operators take.

@@ -475,8 +475,7 @@ func softmax(n *node) (kernel, error) {
 	if err := n.takes(1, 1); err != nil {
 		return nil, err
 	}
-	flat := n.version < 13
-	axis := n.integer("axis", map[bool]int64{true: 1, false: -1}[flat])
+	axis, flat := n.softmaxAxis()
 	logarithm := n.op == "LogSoftmax"
 	n.gives(n.typ(0))
 	n.labelsOf(0)
@@ -489,21 +488,30 @@ func softmax(n *node) (kernel, error) {
 	return nil, n.oneOf(0, floating...)
 }
 
+// softmaxAxis is the axis of a softmax, and whether those after it belong to it.
+func (n *node) softmaxAxis() (axis int64, flat bool) {
+	flat = n.version < 13
+	return n.integer("axis", map[bool]int64{true: 1, false: -1}[flat]), flat
+}
+
+// softmaxLines is the shape whose lines along an axis a softmax goes over.
+func softmaxLines(shape []int64, axis int64, flat bool) (of []int64, at int, err error) {
+	if at, err = axisOf(axis, len(shape)); err != nil || !flat {
+		return shape, at, err
+	}
+	return []int64{product(shape[:at]), product(shape[at:])}, 1, nil
+}
+
 func softmaxOf[T float](axis int64, flat, logarithm bool) kernel {
 	return func(c *call) error {
 		in := c.in(0)
-		at, err := axisOf(axis, len(in.Shape))
+		shape, at, err := softmaxLines(in.Shape, axis, flat)
 		if err != nil {
 			return err
 		}
 		out, err := c.out(0, in.Shape...)
 		if err != nil {
 			return err
-		}
-		shape := in.Shape
-		if flat {
-			shape = []int64{product(shape[:at]), product(shape[at:])}
-			at = 1
 		}
 		to, from := tensor.Values[T](out), tensor.Values[T](in)
 		lines(shape, at, func(_, first, stride, size int) {
