@@ -27,7 +27,7 @@ func testModel(t *testing.T) (*Metrics, *Model) {
 	}, func() Snapshot {
 		return Snapshot{
 			Running: 2, Waiting: 3, WaitingTokens: 50, KVBlocks: 40, KVReferenced: 10, KVCached: 5,
-			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, Paused: 1, Pauses: 6,
+			KVEvictions: 7, PrefixQueries: 100, PrefixHits: 60, Preemptions: 4, Paused: 1, Pauses: 6, Late: 8,
 			Drafts: 5, DraftTokens: 20, AcceptedTokens: 12, PromptTokens: 100,
 			PromptCached: 60, Recomputed: 9, OutputTokens: 33, Steps: 12, Classes: []Class{{"batch", 1, 3, 7, 0.25}}, StepPanics: 1, Faults: 2,
 		}

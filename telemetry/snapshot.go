@@ -25,6 +25,7 @@ type Snapshot struct {
 	Preemptions   uint64
 	Paused        int // sequences without a slot that keep their KV blocks
 	Pauses        uint64
+	Late          uint64 // steps of sequences whose mask was not there in time
 	PromptTokens  uint64 // prompt tokens of admitted requests
 	PromptCached  uint64 // of PromptTokens, taken from the prefix cache
 	Recomputed    uint64 // tokens computed again after preemption
@@ -124,6 +125,8 @@ func counters() []series {
 			func(s *Snapshot) uint64 { return s.AcceptedTokens }),
 		total("weir_sequence_pauses_total", "Times that a sequence gave its slot to another tenant or class.",
 			func(s *Snapshot) uint64 { return s.Pauses }),
+		total("weir_late_masks_total", "Steps that a sequence sat out because the mask of its grammar was not computed in time.",
+			func(s *Snapshot) uint64 { return s.Late }),
 		total("weir_steps_total", "Engine steps.", func(s *Snapshot) uint64 { return s.Steps }),
 		total("weir_step_panics_total", "Panics recovered in the step loop; anything but 0 is a bug.",
 			func(s *Snapshot) uint64 { return s.StepPanics }),

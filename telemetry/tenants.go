@@ -69,7 +69,7 @@ func newTenantMetrics() *tenantMetrics {
 		tokens: counter("weir_tenant_tokens_total",
 			"Tokens of requests that ended, as usage counts them: prompt, cached (a part of prompt), output, and rows of predictions.",
 			"tenant", "model_name", "kind"),
-		compute: counter("weir_tenant_compute_seconds_total", "Compute time of requests that ended.", "tenant", "model_name"),
+		compute: counter("weir_tenant_compute_seconds_total", "Compute time of requests that ended, and of tokenising and compiling for others.", "tenant", "model_name"),
 		cost: counter("weir_tenant_cost_total", "What requests that ended cost at the configured prices, in the unit of these.",
 			"tenant", "model_name"),
 		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -122,10 +122,15 @@ func (m *Metrics) CountTenantEnd(e *TenantEnd) {
 			t.tokens.WithLabelValues(tenant, e.Model, k.kind).Add(float64(k.count))
 		}
 	}
-	if e.Prompt+e.Output+e.Rows > 0 {
+	if e.Prompt+e.Output+e.Rows > 0 || e.ComputeSeconds > 0 {
 		t.compute.WithLabelValues(tenant, e.Model).Add(e.ComputeSeconds)
 		t.cost.WithLabelValues(tenant, e.Model).Add(e.Cost)
 	}
+}
+
+// CountTenantWork counts compute time of a request that came to no model's answer, such as /tokenize.
+func (m *Metrics) CountTenantWork(tenant, model string, seconds float64) {
+	m.tenants.compute.WithLabelValues(m.tenants.label(tenant), model).Add(seconds)
 }
 
 // CountTenantRefusal counts a request that was answered with an error. An empty tenant is a caller that is not known.
