@@ -80,15 +80,19 @@ func newAuditList() *cobra.Command {
 }
 
 func newAuditVerify() *cobra.Command {
+	var without bool
 	cmd := &cobra.Command{
 		Use:   "verify [HEAD...]",
 		Short: "Check the chain of all entries, and that it has heads that were noted",
 		Long: "Check that no entry was altered, removed or put in, that the table's triggers are there, and that the log\n" +
 			"has the head that is noted in a file apart from it (--audit-head). The chain is keyed with the pepper:\n" +
 			"who may write the whole store cannot compute it anew. Heads that were noted elsewhere, such as those\n" +
-			"that weir serve logs at its start, at its end and every day, can be given to be compared, too.",
+			"that weir serve logs at its start, at its end and every day, can be given to be compared, too. Where that file\n" +
+			"is missing and no head is given, an end that was cut off cannot be seen, and the check fails; --without-head takes\n" +
+			"that.",
 		Example: "  weir audit verify\n  weir audit verify 1200:4f0c…",
 	}
+	cmd.Flags().BoolVar(&without, "without-head", false, "check the chain alone: there is no head to compare its end with")
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
 		noted := make([]audit.Head, len(args))
 		for i, text := range args {
@@ -103,6 +107,19 @@ func newAuditVerify() *cobra.Command {
 		}
 		if err != nil {
 			return err
+		}
+		last, err := s.NotedHead()
+		if err != nil {
+			return err
+		}
+		if last == (audit.Head{}) {
+			const missing = "no head of the audit log is noted here (%s): that its end was cut off would not show"
+			if len(noted) == 0 && !without {
+				return fmt.Errorf("the chain of %d entries is whole up to %s, but "+missing+
+					"; name the file with --audit-head, give a head that was noted elsewhere (weir serve logs it), or take it with --without-head",
+					head.Sequence, head, s.HeadFile())
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), missing+"\n", s.HeadFile())
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "The audit log is whole: %d entries. Its head, to be noted elsewhere:\n%s\n", head.Sequence, head)
 		return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -90,6 +91,28 @@ func TestAuditVerbs(t *testing.T) {
 		status, _, errs = weir(append([]string{"audit", "verify", "--store", url}, noted...)...)
 		if status != exitFailure || !strings.Contains(errs, "ends with entry 1, but entry 3 was noted") || !strings.Contains(errs, "weir audit accept") {
 			t.Errorf("an end that was cut off: %d %s", status, errs)
+		}
+	}
+}
+
+// Without the file of the noted head an end that was cut off does not show: the check says so, and fails unless a head
+// is given, or it is told to go without.
+func TestVerifyWithoutANotedHeadIsNoCleanBill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.db")
+	url := "sqlite:" + path
+	makeKey(t, url, "acme")
+	makeKey(t, url, "other")
+	_, head, _ := weir("audit", "head", "--store", url)
+	if err := os.Remove(path + ".audit-head"); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := weir("audit", "verify", "--store", url)
+	if status != exitFailure || out != "" || !strings.Contains(errs, "no head of the audit log is noted here ("+path+".audit-head)") || !strings.Contains(errs, "--without-head") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	for _, arg := range []string{"--without-head", strings.TrimSpace(head)} {
+		if status, out, errs := weir("audit", "verify", "--store", url, arg); status != exitOK || !strings.Contains(out, "whole: 2 entries") || !strings.Contains(errs, "would not show") {
+			t.Errorf("%s: %d %s%s", arg, status, out, errs)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestNothingLiesOnTheDiskInClear(t *testing.T) {
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, errs := weir("tenants", "forget", "open", "--store", url); status != exitOK || !strings.Contains(out, "1 responses, 2 files, and the keys") {
+	if status, out, errs := weir("tenants", "forget", "open", "--yes", "--store", url); status != exitOK || !strings.Contains(out, "1 responses, 2 files, and the keys") {
 		t.Errorf("forget: %d %s%s", status, out, errs)
 	}
 	if left, _ := os.ReadDir(filepath.Join(folder, "weir.db.files", "files")); len(left) != 0 {

@@ -147,10 +147,19 @@ func newTenantsForget() *cobra.Command {
 		Long: "Delete a tenant's prompts and answers from the store: those that log_prompts kept, the answers of\n" +
 			"idempotency keys, responses, files and batches, and the keys that encrypted them, so that copies of the\n" +
 			"store are unreadable, too. Sums of usage stay. A running server has more in its memory: there, POST\n" +
-			"/admin/tenants/TENANT/forget on the second listener deletes both.",
-		Args: cobra.ExactArgs(1),
+			"/admin/tenants/TENANT/forget on the second listener deletes both.\n\n" +
+			"Nothing brings them back. On a terminal the tenant's name has to be typed again; scripts say --yes.",
+		Example: "  weir tenants forget acme\n  weir tenants forget acme --yes",
+		Args:    cobra.ExactArgs(1),
 	}
+	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, args []string) error {
+		if !*yes {
+			what := fmt.Sprintf("Everything that %s asked and was answered is deleted for good, on all servers of this store.", printable(args[0]))
+			if err := confirm(cmd, what, args[0]); err != nil {
+				return err
+			}
+		}
 		if _, err := addEntry(ctx, s, commandLine(), actionTenantForget, args[0], nil); err != nil {
 			return err
 		}

@@ -184,7 +184,7 @@ func TestPromptsAreKeptWithConsentAndForgotten(t *testing.T) {
 			t.Errorf("%s has it still, %v", path, err)
 		}
 	}
-	if status, out, errs := weir("tenants", "forget", "open", "--store", url); status != exitOK || !strings.Contains(out, "0 prompts") {
+	if status, out, errs := weir("tenants", "forget", "open", "--yes", "--store", url); status != exitOK || !strings.Contains(out, "0 prompts") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 	s = run()

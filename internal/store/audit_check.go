@@ -54,7 +54,7 @@ func (s *Store) keyAudit(ctx context.Context) error {
 // beside the store and those that are given. The head is that of the last good entry. An error that is no
 // audit.ErrBroken came from reading.
 func (s *Store) VerifyAudit(ctx context.Context, noted ...audit.Head) (audit.Head, error) {
-	last, err := s.lastNoted()
+	last, err := s.NotedHead()
 	if err != nil {
 		return audit.Head{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Store) VerifyAudit(ctx context.Context, noted ...audit.Head) (audit.Hea
 // CheckAudit is VerifyAudit for a start: where a head was noted, only that entry and those behind it are read, since
 // its hash stands for all before it. noted is zero where none was.
 func (s *Store) CheckAudit(ctx context.Context) (noted audit.Head, err error) {
-	if noted, err = s.lastNoted(); err != nil {
+	if noted, err = s.NotedHead(); err != nil {
 		return noted, err
 	}
 	if noted.Sequence > 0 && s.hasEntry(ctx, noted) {
@@ -83,11 +83,20 @@ func (s *Store) CheckAudit(ctx context.Context) (noted audit.Head, err error) {
 	return noted, err
 }
 
-func (s *Store) lastNoted() (audit.Head, error) {
+// NotedHead is the last head that was noted apart from the store; zero where none is.
+func (s *Store) NotedHead() (audit.Head, error) {
 	if s.options.Audit.Heads == nil {
 		return audit.Head{}, nil
 	}
 	return s.options.Audit.Heads.Last()
+}
+
+// HeadFile is where heads are noted.
+func (s *Store) HeadFile() string {
+	if s.options.Audit.Heads == nil {
+		return "there is no file for it"
+	}
+	return s.options.Audit.Heads.Path()
 }
 
 // hasEntry reports whether an entry is there as its head was noted.
