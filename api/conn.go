@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,7 @@ type conn struct {
 	busy     atomic.Bool   // from a request's arrival until the server reads on
 	resting  *list.Element // of the listener's list while not busy; guarded by its lock
 	restedAt time.Time     // guarded by the listener's lock
+	network  netip.Addr    // of the peer; see networkOf
 
 	surplus    *list.Element // of the listener's surplus connections; nil: it has a place. Set before the connection is served
 	hurryUntil time.Time     // no read deadline is later; zero: no hurry. Guarded by mu

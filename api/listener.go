@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,8 @@ const (
 //
 // When all places are taken, the connection that has been without a request
 // for the longest time is closed for the new one, so that a flood of connections
-// without requests locks nobody out. Where every connection has a request, or has had
+// without requests locks nobody out; those of an address that has more than half of all places go at once for those of
+// others. Where every connection has a request, or has had
 // no time to send one, the new one is a surplus connection; see surplus.
 type listener struct {
 	net.Listener
@@ -43,14 +45,15 @@ type listener struct {
 
 	mu      sync.Mutex
 	open    map[*conn]struct{}
-	surplus *list.List // of connections beyond MaxConnections, the oldest first; guarded by mu
-	idle    *list.List // of *conn: those without a request, the longest resting first
+	surplus *list.List         // of connections beyond MaxConnections, the oldest first; guarded by mu
+	idle    *list.List         // of *conn: those without a request, the longest resting first
+	resting map[netip.Addr]int // how many of idle there are, by network
 }
 
 func newListener(ln net.Listener, c Config, bodies *budget) *listener {
 	return &listener{
 		Listener: ln, config: c, bodies: bodies, open: make(map[*conn]struct{}), idle: list.New(),
-		surplus: list.New(), closed: make(chan struct{}),
+		resting: make(map[netip.Addr]int), surplus: list.New(), closed: make(chan struct{}),
 	}
 }
 
@@ -115,6 +118,7 @@ func (l *listener) Close() error {
 // wrap makes a conn of a new connection, and closes the one that has to make place for it.
 func (l *listener) wrap(nc net.Conn) *conn {
 	c := newConn(socket.QuickWrites(nc, l.config.WriteTimeout), l.forget)
+	c.network = networkOf(nc.RemoteAddr())
 	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
 	if l.config.TLS != nil {
 		c.speakTLS(l.config.TLS, l.config.ReadTimeout)
@@ -136,7 +140,9 @@ func (l *listener) place(c *conn) (resting *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= l.config.MaxConnections {
-		resting = l.longestResting()
+		if resting = l.longestResting(); resting == nil {
+			resting = l.crowding(c)
+		}
 		if resting == nil {
 			return l.placeSurplus(c)
 		}
@@ -159,6 +165,36 @@ func (l *listener) longestResting() *conn {
 	return c
 }
 
+// crowding is the longest resting connection of an address that has more than half of all places without using them, if
+// c is of another one.
+func (l *listener) crowding(c *conn) *conn {
+	for e := l.idle.Front(); e != nil; e = e.Next() {
+		other, _ := e.Value.(*conn)
+		if l.resting[other.network] > l.config.MaxConnections/2 {
+			if other.network == c.network {
+				return nil // only one address can have so many
+			}
+			return other
+		}
+	}
+	return nil
+}
+
+// networkOf is who has a peer's address: the address, or the /64 that a host of IPv6 has for itself.
+func networkOf(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	address := tcp.AddrPort().Addr().Unmap()
+	if address.Is6() {
+		if prefix, err := address.WithZone("").Prefix(64); err == nil {
+			return prefix.Addr()
+		}
+	}
+	return address
+}
+
 // rests and works follow a connection between its requests and through them.
 func (l *listener) rests(c *conn) {
 	l.mu.Lock()
@@ -177,6 +213,7 @@ func (l *listener) works(c *conn) {
 func (l *listener) enlist(c *conn) {
 	if c.resting == nil {
 		c.resting, c.restedAt = l.idle.PushBack(c), time.Now()
+		l.resting[c.network]++
 	}
 }
 
@@ -184,6 +221,9 @@ func (l *listener) delist(c *conn) {
 	if c.resting != nil {
 		l.idle.Remove(c.resting)
 		c.resting = nil
+		if l.resting[c.network]--; l.resting[c.network] == 0 {
+			delete(l.resting, c.network)
+		}
 	}
 }
 

@@ -33,9 +33,9 @@ type Config struct {
 	MaxRequestBytes int           // request body
 	BodyMemoryBytes int64         // request bodies in memory, over all connections, freed ones included until they are collected; further ones get 503
 	MaxConnections  int           // further ones take the place of a resting one, or are surplus connections
-	// SurplusConnections are answered beyond MaxConnections: a GET of HealthPath as ever, anything else with 503.
+	// SurplusConnections are answered beyond MaxConnections: a GET of one of ProbePaths as ever, anything else with 503.
 	SurplusConnections int
-	HealthPath         string
+	ProbePaths         []string
 	CloseTimeout       time.Duration // what Shutdown adds to its context, to end what a drain left
 
 	// TLS is what the listeners speak; nil is plain HTTP. See TLS.Config.
@@ -74,7 +74,7 @@ func DefaultConfig() Config {
 		CloseTimeout:    2 * time.Second,
 
 		SurplusConnections: 16,
-		HealthPath:         "/health",
+		ProbePaths:         []string{"/health", "/ready"},
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -8,8 +9,8 @@ import (
 
 // A surplus connection is one beyond MaxConnections, all of which have a request or have had no time to send
 // one. It is not left in the kernel's backlog, where its client would wait without
-// knowing why. It has tellTime to send one request: HealthPath is answered, so that a probe does not take a
-// full server for a dead one, and anything else gets a 503. There are SurplusConnections of them;
+// knowing why. It has tellTime to send one request: ProbePaths are answered, so that a probe does not take a
+// full server for a dead one or one that is not ready, and anything else gets a 503. There are SurplusConnections of them;
 // the oldest, whose client has taken longest to ask, makes place for the next.
 
 // tellTime bounds how long a surplus connection may take to send its request, and to read the answer.
@@ -49,7 +50,7 @@ func (s *Server) turnsAway(ctx *fasthttp.RequestCtx) *Error {
 		return nil
 	}
 	c.takeTime()
-	if method := string(ctx.Method()); string(ctx.Path()) == s.config.HealthPath && (method == fasthttp.MethodGet || method == fasthttp.MethodHead) {
+	if method := string(ctx.Method()); slices.Contains(s.config.ProbePaths, string(ctx.Path())) && (method == fasthttp.MethodGet || method == fasthttp.MethodHead) {
 		ctx.SetConnectionClose()
 		return nil
 	}

@@ -37,14 +37,14 @@ func TestHealthIsAnsweredWhereAllPlacesAreTaken(t *testing.T) {
 		send(t, c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Le")
 		half = append(half, c)
 	}
-	for range 3 {
+	for _, probe := range []string{"/health", "/ready", "/health"} {
 		c := dial(t, addr)
-		send(t, c, get("/health"))
+		send(t, c, get(probe))
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatalf("a probe got %v", err)
 		}
-		if body, _ := io.ReadAll(res.Body); res.StatusCode != 200 || string(body) != "/health" || !res.Close {
+		if body, _ := io.ReadAll(res.Body); res.StatusCode != 200 || string(body) != probe || !res.Close {
 			t.Errorf("a probe got %d %q, close %v", res.StatusCode, body, res.Close)
 		}
 	}
