@@ -15,7 +15,7 @@ import (
 type Quota struct {
 	Redis   string        // URL; empty: each process counts by itself
 	Failure string        // one of QuotaFailures
-	Lease   time.Duration // what a dead process has reserved is given back after it
+	Lease   time.Duration // after it what a dead process ran is over
 	Timeout time.Duration // of one decision
 }
 
@@ -38,7 +38,7 @@ func quotaSettings(c *Config) []Setting {
 			Usage:   "while Redis cannot be reached: open counts in each process, closed refuses requests of limited tenants",
 			binding: bindChoice(&c.Quota.Failure, QuotaFailures)},
 		{Key: "quota.lease", Flag: "quota-lease",
-			Usage:   "time after which what a dead process has reserved in Redis is given back",
+			Usage:   "time after which requests of a process that died run no more in Redis; what they may have used counts as spent",
 			binding: bindDuration(&c.Quota.Lease, time.Second, time.Hour)},
 		{Key: "quota.timeout", Flag: "quota-timeout", Usage: "time that Redis gets for a decision",
 			binding: bindDuration(&c.Quota.Timeout, time.Millisecond, time.Minute)},

@@ -16,12 +16,42 @@ import (
 // Unknown and repeated keys are errors, and all that is wrong is reported.
 func ParseTenant(name string, spec []byte) (tenant.Tenant, error) {
 	t := tenant.New("")
+	if err := parseRecord(name, "tenant", spec, tenantFields(&t)); err != nil {
+		return t, err
+	}
+	return t, t.Validate()
+}
+
+// ParseKeyTerms reads what a key may, from a JSON object with the keys limits and models of the list tenants, as
+// ParseTenant does.
+func ParseKeyTerms(name string, spec []byte) (tenant.KeyTerms, error) {
+	var t tenant.KeyTerms
+	if err := parseRecord(name, "key", spec, keyFields(&t)); err != nil {
+		return t, err
+	}
+	return t, t.Validate()
+}
+
+// KeySpec is terms as ParseKeyTerms reads them.
+func KeySpec(t *tenant.KeyTerms) map[string]any {
+	spec := map[string]any{}
+	if limits := limitSpec(&t.Limits); len(limits) > 0 {
+		spec["limits"] = limits
+	}
+	if len(t.Models) > 0 {
+		spec["models"] = t.Models
+	}
+	return spec
+}
+
+// parseRecord reads a JSON object into fields. what stands before their keys in errors.
+func parseRecord(name, what string, spec []byte, fields []field) error {
 	if len(spec) > maxFileBytes {
-		return t, fmt.Errorf("%s has %d bytes, limit %d", name, len(spec), maxFileBytes)
+		return fmt.Errorf("%s has %d bytes, limit %d", name, len(spec), maxFileBytes)
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, spec); err != nil {
-		return t, fmt.Errorf("%s is no JSON object: %w", name, err)
+		return fmt.Errorf("%s is no JSON object: %w", name, err)
 	}
 	document := line.Bytes()
 	if bytes.Contains(document, []byte(`\u`)) { // YAML has no surrogates
@@ -29,22 +59,19 @@ func ParseTenant(name string, spec []byte) (tenant.Tenant, error) {
 		decoder := json.NewDecoder(&line)
 		decoder.UseNumber()
 		if err := decoder.Decode(&value); err != nil {
-			return t, fmt.Errorf("%s is no JSON object: %w", name, err)
+			return fmt.Errorf("%s is no JSON object: %w", name, err)
 		}
 		document, _ = json.Marshal(value) //nolint:errchkjson // it was JSON
 	}
 	root, err := parseDocument(document) // JSON is YAML
 	if err != nil {
-		return t, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if root == nil {
-		return t, fmt.Errorf("%s is empty; it needs a name at least", name)
+		return fmt.Errorf("%s is empty", name)
 	}
 	d := &fileDecoder{sources: &Sources{}, name: name}
-	if err := d.record(root, "tenant", tenantFields(&t)); err != nil {
-		return t, err
-	}
-	return t, t.Validate()
+	return d.record(root, what, fields)
 }
 
 // TenantSpec is a tenant as ParseTenant reads it, without what is as in tenant.New.
@@ -104,8 +131,8 @@ func specOf(fields, usual []field) map[string]any {
 	return spec
 }
 
-// MergeTenant lays a patch over a tenant's spec, as RFC 7396 has it: null takes a key away.
-func MergeTenant(spec map[string]any, patch []byte) ([]byte, error) {
+// Merge lays a patch over a tenant's or a key's spec, as RFC 7396 has it: null takes a key away.
+func Merge(spec map[string]any, patch []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(patch))
 	decoder.UseNumber()
 	var changes map[string]any

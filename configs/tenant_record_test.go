@@ -38,7 +38,7 @@ func TestTenantsAsJSON(t *testing.T) {
 	if spec := TenantSpec(&plain); len(spec) != 1 {
 		t.Errorf("a plain tenant is %v", spec)
 	}
-	merged, err := MergeTenant(TenantSpec(&one), []byte(`{"weight":9,"models":null,"limits":{"daily_cost":null,"max_streams":1},"model_limits":null}`))
+	merged, err := Merge(TenantSpec(&one), []byte(`{"weight":9,"models":null,"limits":{"daily_cost":null,"max_streams":1},"model_limits":null}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestTenantsAsJSON(t *testing.T) {
 		}
 	}
 	for _, patch := range []string{`null`, `[]`, `{`, `1`} {
-		if _, err := MergeTenant(nil, []byte(patch)); err == nil {
+		if _, err := Merge(nil, []byte(patch)); err == nil {
 			t.Errorf("the patch %s is taken", patch)
 		}
 	}

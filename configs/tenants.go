@@ -88,6 +88,16 @@ func tenantFields(t *tenant.Tenant) []field {
 	}
 }
 
+// keyFields binds what a key may have of its own.
+func keyFields(t *tenant.KeyTerms) []field {
+	return []field{
+		{key: "models", binding: bindList(&t.Models, "the name of a model")},
+		{key: "limits", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			return d.record(n, path, limitFields(&t.Limits))
+		}},
+	}
+}
+
 func claimFields(c *tenant.Claim) []field {
 	return []field{
 		{key: "issuer", binding: bindText(&c.Issuer, "the name of an issuer", anyText)},

@@ -224,7 +224,7 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Tenants != nil {
 		paths = append(paths, tenantsPath, "POST "+tenantsPath, "GET, PATCH, DELETE "+tenantsPath+"/{name}",
-			keysPath+"?tenant=", "POST "+keysPath, "GET, DELETE "+keysPath+"/{id}", "POST "+keysPath+"/{id}/rotate")
+			keysPath+"?tenant=", "POST "+keysPath, "GET, PATCH, DELETE "+keysPath+"/{id}", "POST "+keysPath+"/{id}/rotate")
 	}
 	if c.Usage != nil {
 		paths = append(paths, usagePath)

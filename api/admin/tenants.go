@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"weir/api"
 	"weir/api/meter"
+	"weir/api/usage"
 )
 
 // Tenants are the tenants of a server and their keys, for operators. What a request cannot have is an *api.Error; other
@@ -28,6 +30,8 @@ type Tenants interface {
 	Keys(ctx context.Context, tenant string) ([]KeyView, error) // "": of all tenants
 	Key(ctx context.Context, id string) (KeyView, error)
 	CreateKey(ctx context.Context, by string, q KeyRequest) (NewKey, error)
+	// ChangeKey lays a patch over a key's limits, models and end, as RFC 7396 has it.
+	ChangeKey(ctx context.Context, by, id string, patch []byte) (KeyView, error)
 	RotateKey(ctx context.Context, by, id string, q KeyRotation) (NewKey, error)
 	RevokeKey(ctx context.Context, by, id string) (KeyView, error)
 }
@@ -61,6 +65,16 @@ type KeyView struct {
 	Expires  *time.Time `json:"expires,omitempty"`
 	Revoked  *time.Time `json:"revoked,omitempty"`
 	LastUsed *time.Time `json:"last_used,omitempty"`
+
+	Spec   map[string]any    `json:"spec,omitempty"`   // limits and models of its own
+	Limits []meter.LimitView `json:"limits,omitempty"` // of one that was asked for, and how much of each is used
+	Usage  *KeyUsage         `json:"usage,omitempty"`  // of one that was asked for
+}
+
+// KeyUsage is what was used with a key.
+type KeyUsage struct {
+	Day   usage.Sums `json:"day"` // of UTC, the running one
+	Month usage.Sums `json:"month"`
 }
 
 // KeyRequest is a key to be made.
@@ -69,6 +83,25 @@ type KeyRequest struct {
 	Label   string `json:"label"`   // "default" where it is left out
 	Scope   string `json:"scope"`   // "inference" where it is left out
 	Expires string `json:"expires"` // a time such as 90d; never where it is left out
+
+	Limits json.RawMessage `json:"limits,omitempty"` // as a tenant's in the configuration
+	Models []string        `json:"models,omitempty"` // names that it may use; all of the tenant's where they are left out
+}
+
+// Terms are limits and models as one object; nil where there are none.
+func (q *KeyRequest) Terms() []byte {
+	terms := map[string]any{}
+	if len(q.Limits) > 0 {
+		terms["limits"] = q.Limits
+	}
+	if len(q.Models) > 0 {
+		terms["models"] = q.Models
+	}
+	if len(terms) == 0 {
+		return nil
+	}
+	text, _ := json.Marshal(terms) //nolint:errchkjson // it was JSON
+	return text
 }
 
 // KeyRotation says how a key is replaced.
@@ -131,6 +164,12 @@ func (c Config) handleTenants(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+keysPath+"/{id}", func(w http.ResponseWriter, r *http.Request) {
 		key, err := t.Key(r.Context(), r.PathValue("id"))
 		answer(w, http.StatusOK, key, err)
+	})
+	mux.HandleFunc("PATCH "+keysPath+"/{id}", func(w http.ResponseWriter, r *http.Request) {
+		withBody(w, r, func(body []byte) {
+			key, err := t.ChangeKey(r.Context(), by(r), r.PathValue("id"), body)
+			answer(w, http.StatusOK, key, err)
+		})
 	})
 	mux.HandleFunc("POST "+keysPath+"/{id}/rotate", func(w http.ResponseWriter, r *http.Request) {
 		q := KeyRotation{Grace: "24h"}

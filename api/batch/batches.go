@@ -253,7 +253,7 @@ func (c *call) readOrder(now time.Time) (Batch, *api.Error) {
 		}
 		return Batch{}, invalid("invalid_json", "", "the body is no JSON: %v", err)
 	}
-	b := Batch{ID: newID("batch_"), Tenant: c.caller.Tenant.Name, Place: c.folder.place, Input: o.Input, Status: StatusValidating, Created: now,
+	b := Batch{ID: newID("batch_"), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Place: c.folder.place, Input: o.Input, Status: StatusValidating, Created: now,
 		Endpoint: o.Endpoint, Window: o.Window, Metadata: o.Metadata}
 	window, fault := readWindow(o.Window)
 	switch {

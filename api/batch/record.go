@@ -58,6 +58,7 @@ type Batch struct {
 	Created    time.Time `json:"-"`
 	Cancelling time.Time `json:"-"` // when somebody asked to cancel it; zero: nobody
 
+	Key           string            `json:"key,omitempty"` // id of the key that made it; "" where another proof counted
 	Endpoint      string            `json:"endpoint"`
 	Window        string            `json:"window"` // completion_window, as asked for
 	Expires       time.Time         `json:"expires"`

@@ -29,8 +29,8 @@ type reply struct {
 	body      []byte
 }
 
-// ask has the edge answer a line as a request of its tenant. A panic is the line's, not the process's.
-func (w *worker) ask(l *line, endpoint string, t *tenant.Tenant, gone <-chan struct{}) (r reply) {
+// ask has the edge answer a line as a request of the batch's caller. A panic is the line's, not the process's.
+func (w *worker) ask(l *line, endpoint string, caller tenant.Caller, gone <-chan struct{}) (r reply) {
 	ctx := newErrand(fasthttp.MethodPost, endpoint, l.body)
 	ctx.Request.Header.Set("X-Weir-Class", "batch")
 	defer func() {
@@ -41,7 +41,7 @@ func (w *worker) ask(l *line, endpoint string, t *tenant.Tenant, gone <-chan str
 		}
 	}()
 	w.config.Edge.HandleFor(ctx, &edge.Errand{
-		Caller: tenant.Caller{Tenant: t, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: w.config.Limits.PricePercent,
+		Caller: caller, Gone: gone, PricePercent: w.config.Limits.PricePercent,
 	})
 	res := &ctx.Response
 	r = reply{status: res.StatusCode(), requestID: string(res.Header.Peek("X-Request-Id")), reason: string(res.Header.Peek("X-Weir-Reason"))}

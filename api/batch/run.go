@@ -312,9 +312,9 @@ const (
 func (r *run) answer(ctx context.Context, l *line) (record, bool) {
 	for faults := 0; r.w.gate.enter(ctx); {
 		rep := reply{wait: tenantWait}
-		t, known := r.w.config.Callers.ByName(r.batch.Tenant)
+		caller, known := r.w.config.Callers.Returned(r.batch.Tenant, r.batch.Key, time.Now())
 		if known {
-			rep = r.w.ask(l, r.batch.Endpoint, t, r.ctx.Done())
+			rep = r.w.ask(l, r.batch.Endpoint, caller, r.ctx.Done())
 		}
 		r.w.gate.leave()
 		switch {

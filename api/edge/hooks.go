@@ -5,6 +5,7 @@
 package edge
 
 import (
+	"net/http"
 	"time"
 
 	"weir/api/moderation"
@@ -35,6 +36,8 @@ type Hooks struct {
 	// OnRequestFinish: every request that OnRequestStart has seen ends here,
 	// once.
 	OnRequestFinish func(RequestFinish)
+	// OnWork: a request took processor time beside the engine: for tokens, a template, the format of an answer.
+	OnWork func(Work)
 	// OnResponse: any request was answered; for a stream, its header is out.
 	// route is a pattern of the protocol's route list, or "other".
 	OnResponse func(route, method string, status int, took time.Duration)
@@ -116,6 +119,20 @@ type RequestFinish struct {
 	Attempts    int               // servers that were asked
 	Tried       []*router.Attempt // what became of it at each
 }
+
+// Work is processor time that a request took beside the engine.
+type Work struct {
+	Tenant *tenant.Tenant
+	Model  string // id of the served model; "": none is asked
+	Key    string // id of the caller's API key; "" where another proof counted
+	Ended  time.Time
+	Took   time.Duration
+
+	Started bool // OnRequestStart has seen the request, and OnRequestFinish tells the time, too
+}
+
+// Charged reports whether what was computed for a request is charged. What an error of the server's own ended is not.
+func (f *RequestFinish) Charged() bool { return f.Status < http.StatusInternalServerError }
 
 // Refusal describes a request that got an error for an answer.
 type Refusal struct {

@@ -56,11 +56,11 @@ type speed struct {
 
 // run is a request that runs.
 type run struct {
-	tenant, model string
-	began         time.Time
-	expected      int64 // units, see unitsOf
-	seen          int64 // of these, generated at the time seenAt
-	seenAt        time.Time
+	tenant, model, account string
+	began                  time.Time
+	expected               int64 // units, see unitsOf
+	seen                   int64 // of these, generated at the time seenAt
+	seenAt                 time.Time
 }
 
 // tenantRuns are one tenant's.
@@ -72,8 +72,16 @@ type tenantRuns struct {
 // promise is a time at which a refused client was told to come back. The next one is told
 // when the next request ends.
 type promise struct {
-	model string // of the limit; "" is the tenant's of all models
-	at    time.Time
+	of limitOf
+	at time.Time
+}
+
+// limitOf tells a tenant's limits of streams apart: that of all models, of one, and of a key.
+type limitOf struct{ model, account string }
+
+// counts reports whether a run counts for the limit.
+func (l limitOf) counts(r *run) bool {
+	return (l.model == "" || l.model == r.model) && (l.account == "" || l.account == r.account)
 }
 
 // unitsOf is what a request's time is measured by: the tokens that it generates, or those
@@ -83,7 +91,7 @@ func unitsOf(input, output int64) int64 { return max(cmp.Or(output, input), 1) }
 // Reserve implements Meter.
 func (e *Ends) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	g, err := e.Meter.Reserve(who, ask)
-	if err == nil && g.ID != 0 && (hasStreams(who.Limits) || hasStreams(who.ModelLimits)) {
+	if err == nil && g.ID != 0 && (hasStreams(who.Limits) || hasStreams(who.ModelLimits) || hasStreams(who.KeyLimits)) {
 		e.began(&who, &g, unitsOf(ask.Input, ask.Output))
 	}
 	if r, ok := errors.AsType[*quota.Refusal](err); ok && r.Kind == quota.Streams {
@@ -127,7 +135,7 @@ func (e *Ends) Settle(g *quota.Grant, use quota.Use) {
 
 func (e *Ends) began(who *quota.Holder, g *quota.Grant, units int64) {
 	now := time.Now()
-	r := &run{tenant: who.Tenant, model: who.Model, began: now, seenAt: now, expected: units}
+	r := &run{tenant: who.Tenant, model: who.Model, account: who.KeyAccount, began: now, seenAt: now, expected: units}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.runs[runID{g.ID, g.Degraded}] = r
@@ -163,19 +171,19 @@ func (e *Ends) untilRoom(who *quota.Holder, refused *quota.Refusal) time.Duratio
 	if known != nil {
 		usual = known.mean
 	}
-	of := e.tenants[who.Tenant]
-	ends := e.ends(of, refused.Model, now)
+	of, limit := e.tenants[who.Tenant], limitOf{refused.Model, accountOf(who, refused)}
+	ends := e.ends(of, limit, now)
 	switch {
 	case len(ends) == 0 && known == nil:
 		return unknownWait
 	case len(ends) == 0: // they run in other processes, or are too many
 		return bounded(usual / time.Duration(max(refused.Limit, 1)))
 	}
-	before := of.waiting(refused.Model, now)
+	before := of.waiting(limit, now)
 	// Who takes a place that gets free is expected to keep it for the usual time.
 	wait := bounded(ends[before%len(ends)] + time.Duration(before/len(ends))*usual)
 	if wait < longestWait && len(of.promised) < maxPromises {
-		of.promised = append(of.promised, promise{refused.Model, now.Add(wait)})
+		of.promised = append(of.promised, promise{limit, now.Add(wait)})
 	}
 	return wait
 }
@@ -183,29 +191,29 @@ func (e *Ends) untilRoom(who *quota.Holder, refused *quota.Refusal) time.Duratio
 func bounded(wait time.Duration) time.Duration { return min(max(wait, shortestWait), longestWait) }
 
 // waiting is how many clients were told of times that are still to come.
-func (t *tenantRuns) waiting(model string, now time.Time) (n int) {
+func (t *tenantRuns) waiting(limit limitOf, now time.Time) (n int) {
 	t.promised = slices.DeleteFunc(t.promised, func(p promise) bool { return !p.at.After(now) })
 	for _, p := range t.promised {
-		if p.model == model {
+		if p.of == limit {
 			n++
 		}
 	}
 	return n
 }
 
-// ends are the times until the first of a tenant's requests to a model ends, the second,
-// and so on; "" is any model. It is empty where they are too many.
+// ends are the times until the first of a tenant's requests that count for a limit ends, the second,
+// and so on. It is empty where they are too many.
 //
 // How long one goes on is known in the median only, and the first of several ends before
 // the median of the shortest. Were the times Weibull distributed with shape 2 (a standard
 // deviation of half the mean, as lengths of answers have), then the first end would be
 // so, too, with 1/t² as the sum of all 1/tᵢ²; the next ends are taken for those of the rest.
-func (e *Ends) ends(of *tenantRuns, model string, now time.Time) (list []time.Duration) {
+func (e *Ends) ends(of *tenantRuns, limit limitOf, now time.Time) (list []time.Duration) {
 	if of == nil || len(of.runs) > maxRuns {
 		return nil
 	}
 	for r := range of.runs {
-		if model == "" || r.model == model {
+		if limit.counts(r) {
 			list = append(list, max(e.left(r, now), time.Millisecond))
 		}
 	}

@@ -42,7 +42,7 @@ func answers(t *testing.T, m Meter, who quota.Holder, n int, base, perToken time
 // the second does, and so on.
 func TestRefusedStreamsLearnWhenThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewEnds(NewLocal())
+		m := NewEnds(NewLocal(nil))
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: 2}}
 		answers(t, m, who, 60, 500*time.Millisecond, 20*time.Millisecond)
 		first, _ := full(t, m, who, quota.Ask{Input: 5, Output: 100})
@@ -76,7 +76,7 @@ func TestRefusedStreamsLearnWhenThereIsRoom(t *testing.T) {
 // one that is topped up tells how far it is.
 func TestRunsThatOutliveExpectations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewEnds(NewLocal())
+		m := NewEnds(NewLocal(nil))
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: 1, TokensPerMinute: 1e6}}
 		answers(t, m, who, 60, 0, 20*time.Millisecond)
 		g, _ := full(t, m, who, quota.Ask{Input: 5, Output: 100})
@@ -104,7 +104,7 @@ func TestRunsThatOutliveExpectations(t *testing.T) {
 // of the usual time. What does not wait for a stream is told as before.
 func TestWaitsOfWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		local := NewLocal()
+		local := NewLocal(nil)
 		m := NewEnds(local)
 		who := quota.Holder{Tenant: "a", Model: "m", ModelLimits: &quota.Limits{MaxStreams: 2}}
 		other, _ := full(t, local, who, quota.Ask{Input: 1}) // as if by another process
@@ -146,7 +146,7 @@ func TestClientsThatWaitAsTheyAreTold(t *testing.T) {
 func waitAsTold(t *testing.T, of func(*Local) Meter) (busy, refusalsPerAnswer float64) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams, clients, perToken = 4, 16, 40 * time.Millisecond
-		m := of(NewLocal())
+		m := of(NewLocal(nil))
 		estimates := NewEstimates()
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: streams}}
 		r := rand.New(rand.NewPCG(1, 2))
@@ -191,7 +191,7 @@ func waitAsTold(t *testing.T, of func(*Local) Meter) (busy, refusalsPerAnswer fl
 // where answers differ as they do.
 func TestWaitsAreNearTheTruth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewEnds(NewLocal())
+		m := NewEnds(NewLocal(nil))
 		estimates := NewEstimates()
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: 4}}
 		r := rand.New(rand.NewPCG(3, 4))

@@ -4,6 +4,7 @@
 package meter
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,15 +31,25 @@ type Meter interface {
 
 // Local is the meter of one process.
 type Local struct {
-	mu    sync.Mutex
-	meter *quota.Meter
+	spent Spent
+
+	seeding sync.Mutex // held by who tells the meter what was spent
+	mu      sync.Mutex
+	meter   *quota.Meter
 }
 
-// NewLocal returns a meter that has seen nothing.
-func NewLocal() *Local { return &Local{meter: quota.NewMeter(quota.Config{})} }
+// Spent tells what a tenant has spent of the day and the month of a time, before it was counted here: of all models
+// together, of each, and with each key.
+type Spent func(tenant string, now time.Time) ([]quota.Spending, error)
+
+// NewLocal returns a meter that asks what was spent of a budget when it first counts it; nil: nothing was.
+func NewLocal(spent Spent) *Local { return &Local{spent: spent, meter: quota.NewMeter(quota.Config{})} }
 
 // Reserve implements Meter.
 func (l *Local) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+	if err := l.seed(who); err != nil {
+		return quota.Grant{}, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.meter.Reserve(time.Now(), who, ask)
@@ -65,19 +76,44 @@ func (l *Local) Remaining(who quota.Holder) (quota.Remaining, error) {
 	return l.meter.Remaining(time.Now(), who), nil
 }
 
-// Standings implements Meter; its error is always nil.
+// Standings implements Meter.
 func (l *Local) Standings(who quota.Holder) ([]quota.Standing, error) {
+	if err := l.seed(who); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.meter.Standings(time.Now(), who), nil
 }
 
-// Seed tells what a holder has spent of the running day and month before the
-// process began.
-func (l *Local) Seed(who quota.Holder, day, month quota.Spent) error {
+// Seed tells what a holder's tenant has spent, before anybody asks.
+func (l *Local) Seed(who quota.Holder, list []quota.Spending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.meter.Seed(time.Now(), who, day, month)
+	return l.meter.Seed(time.Now(), who, list)
+}
+
+// seed sees to it that the holder's budgets are counted from what was spent of them.
+func (l *Local) seed(who quota.Holder) error {
+	if l.spent == nil || !who.HasBudgets() || l.counted(who) {
+		return nil
+	}
+	l.seeding.Lock()
+	defer l.seeding.Unlock()
+	if l.counted(who) {
+		return nil
+	}
+	list, err := l.spent(who.Tenant, time.Now())
+	if err != nil {
+		return fmt.Errorf("what tenant %q has spent: %w", who.Tenant, err)
+	}
+	return l.Seed(who, list)
+}
+
+func (l *Local) counted(who quota.Holder) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.meter.Counted(time.Now(), who)
 }
 
 // Stats counts what the meter holds.

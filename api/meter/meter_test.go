@@ -17,7 +17,7 @@ import (
 // the next.
 func TestLocalMeterIsNotOverAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewLocal()
+		m := NewLocal(nil)
 		who := quota.Holder{Tenant: "a", Limits: &quota.Limits{TokensPerMinute: 1000, MaxStreams: 9}}
 		var mu sync.Mutex
 		used, running := int64(0), 0

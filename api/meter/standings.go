@@ -12,11 +12,14 @@ import (
 )
 
 // Standings are all limits of a tenant that hold for several requests together, those of all models first, and how much of
-// each is used.
-func Standings(m Meter, t *tenant.Tenant) ([]quota.Standing, error) {
+// each is used; where a key has limits of its own, those come last. key may be nil.
+func Standings(m Meter, t *tenant.Tenant, key *tenant.Key) ([]quota.Standing, error) {
 	holders := []quota.Holder{{Tenant: t.Name, Limits: &t.Limits}}
 	for _, model := range slices.Sorted(maps.Keys(t.ModelLimits)) {
 		holders = append(holders, quota.Holder{Tenant: t.Name, Model: model, ModelLimits: t.LimitsOf(model)})
+	}
+	if key != nil {
+		holders = append(holders, key.Holder())
 	}
 	var list []quota.Standing
 	for _, who := range holders {
@@ -37,6 +40,7 @@ func Standings(m Meter, t *tenant.Tenant) ([]quota.Standing, error) {
 type LimitView struct {
 	Limit    string     `json:"limit"` // its key in the configuration
 	Model    string     `json:"model,omitempty"`
+	Key      string     `json:"key,omitempty"` // id of the key whose limit it is
 	Value    any        `json:"value"`
 	Used     any        `json:"used"`
 	Left     any        `json:"left"`
@@ -48,7 +52,7 @@ func ViewOf(standings []quota.Standing) []LimitView {
 	views := make([]LimitView, len(standings))
 	for i := range standings {
 		st, v := &standings[i], &views[i]
-		*v = LimitView{Limit: st.Kind.String(), Model: st.Model, Value: st.Limit, Used: st.Used, Left: st.Left}
+		*v = LimitView{Limit: st.Kind.String(), Model: st.Model, Key: st.Key, Value: st.Limit, Used: st.Used, Left: st.Left}
 		if st.Kind == quota.DailyCost || st.Kind == quota.MonthlyCost {
 			v.Value, v.Used, v.Left = usage.Money(st.Limit), usage.Money(st.Used), usage.Money(st.Left)
 		}

@@ -24,8 +24,8 @@ type Turns struct {
 
 // turnKey names a limit.
 type turnKey struct {
-	tenant, model string
-	kind          quota.Kind
+	tenant, model, account string
+	kind                   quota.Kind
 }
 
 // maxTurns bounds the limits whose callers are told consecutive times at once.
@@ -38,9 +38,17 @@ func NewTurns(m Meter) *Turns { return &Turns{Meter: m, last: map[turnKey]time.T
 func (t *Turns) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	g, err := t.Meter.Reserve(who, ask)
 	if r, ok := errors.AsType[*quota.Refusal](err); ok && r.Kind <= quota.OutputTokens && r.RetryAfter > 0 {
-		r.RetryAfter = t.next(turnKey{who.Tenant, r.Model, r.Kind}, r, time.Now())
+		r.RetryAfter = t.next(turnKey{who.Tenant, r.Model, accountOf(&who, r), r.Kind}, r, time.Now())
 	}
 	return g, err
+}
+
+// accountOf is that of the key whose limit refused; "" where it was the tenant's.
+func accountOf(who *quota.Holder, r *quota.Refusal) string {
+	if r.Key == "" {
+		return ""
+	}
+	return who.KeyAccount
 }
 
 // next is how long a refused caller has to wait for its turn: for room, and until the one

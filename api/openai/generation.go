@@ -335,7 +335,7 @@ func (g *generation) end() {
 	g.cancel()
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
-	g.result.Compute = g.job.compiled
+	g.result.Compute = g.job.beside
 	for _, st := range g.streams {
 		g.result.Compute += st.Compute()
 	}
@@ -344,7 +344,9 @@ func (g *generation) end() {
 	if g.result.FromCache {
 		generated = 0
 	}
-	g.result.Cost = g.job.price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
+	if g.result.Charged() {
+		g.result.Cost = g.job.price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
+	}
 	g.settle()
 	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isCutOff) {
 		g.recalled.keep() // what a policy or a limit of the tenant cut off is no answer for later

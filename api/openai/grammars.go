@@ -77,7 +77,7 @@ func (c *call) constrain(j *job) *api.Error {
 	}
 	key := rules.hash()
 	p := c.server.grammars.compiling(c.caller.Tenant.Name, c.watch())
-	defer func() { j.compiled = p.end() }()
+	defer func() { c.beside += p.end() }()
 	compiled, m, err := p.begin(key, &rules, j.model.Vocabulary.build())
 	if fault := (*api.Error)(nil); errors.As(err, &fault) {
 		return fault

@@ -25,7 +25,7 @@ type job struct {
 	reading        *reading         // how answers are taken apart; nil: they are text
 	prompts        []prompt
 	constraint     inference.Constraint // what answers must obey; nil: nothing
-	compiled       time.Duration        // processor time that compiling the constraint took
+	beside         time.Duration        // processor time that reading the prompt and compiling the constraint took
 	constraintKey  string               // equal where the constraints are; "" without one
 	maxTokens      int                  // per choice, as far as its prompt leaves room
 	promptLogprobs int                  // alternatives per prompt token; -1 is none

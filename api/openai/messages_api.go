@@ -33,6 +33,7 @@ func (c *call) countTokens() *api.Error {
 			return fault
 		}
 	}
+	defer c.works()()
 	w := newRewording(o, "messages", "tool_use_id", messageNames...)
 	readMessagePrompt(o, w, &fault)
 	if fault != nil {

@@ -123,15 +123,15 @@ func (s *modelSet) find(name string) (*Model, bool) {
 	return m, ok
 }
 
-// of is the part of the set that a tenant may use. What is left out does not exist
-// for the tenant.
-func (s *modelSet) of(t *tenant.Tenant) *modelSet {
-	if len(t.Models) == 0 {
+// of is the part of the set that a caller may use. What is left out does not exist
+// for the caller.
+func (s *modelSet) of(c *tenant.Caller) *modelSet {
+	if c.UsesAll() {
 		return s
 	}
 	part := &modelSet{byName: make(map[string]*Model)}
 	for name, m := range s.byName {
-		if t.MayUse(m.names()...) {
+		if c.MayUse(m.names()...) {
 			part.byName[name] = m
 		}
 	}

@@ -133,7 +133,7 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t terms, who quota.Hol
 	}
 	c.started = true
 	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID, Class: t.class,
+		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.class,
 		Prompts: len(p.texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.parsed,
 		Submitted: time.Now(), Trace: c.trace,
 	}}
@@ -191,7 +191,7 @@ func (c *call) embed(m *Model, asked *inference.Embedding) *api.Error {
 // poolingEnded settles the bill of a request that has ended, and tells the hooks. What was
 // computed for is charged, whether or not somebody waited for it to the end.
 func (c *call) poolingEnded(p *pooling, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *bill) {
-	r.Finished, r.Compute = time.Now(), asked.Computed
+	r.Finished, r.Compute = time.Now(), asked.Computed+c.beside
 	if fault != nil {
 		r.Status, r.Code = fault.Status, fault.Code
 	} else {
@@ -201,7 +201,7 @@ func (c *call) poolingEnded(p *pooling, r *edge.RequestFinish, asked *inference.
 		}
 	}
 	use := quota.Use{}
-	if fault == nil || asked.Computed > 0 {
+	if (fault == nil || asked.Computed > 0) && r.Charged() {
 		r.Admitted = r.Submitted.Add(asked.Waited)
 		use = quota.Use{Ran: true, Input: int64(r.PromptTokens)}
 		r.Cost = p.price.Cost(use.Input, 0, 0)

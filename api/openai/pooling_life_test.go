@@ -449,7 +449,7 @@ func TestRelayedTotalsAreInput(t *testing.T) {
 	c := DefaultConfig()
 	finished := make(chan edge.RequestFinish, 1)
 	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
-	c.Meter = meter.NewLocal()
+	c.Meter = meter.NewLocal(nil)
 	r := relayRig(t, c, upstream.URL)
 	defer r.close()
 	r.post(routeRerank, `{"model":"front","query":"a","documents":["b"]}`)

@@ -29,12 +29,10 @@ const topUpTokens = 64
 
 // holder is whom a request for a model counts for.
 func (c *call) holder(m *Model) quota.Holder {
-	t := c.caller.Tenant
-	h := quota.Holder{Tenant: t.Name, Model: m.ID}
-	if c.server.config.Meter != nil {
-		h.Limits, h.ModelLimits = &t.Limits, t.LimitsOf(m.names()...)
+	if c.server.config.Meter == nil {
+		return quota.Holder{Tenant: c.caller.Tenant.Name, Model: m.ID}
 	}
-	return h
+	return c.caller.Holder(m.ID, m.names()...)
 }
 
 // countRequest takes one request from the tenant's limits, for what is computed beside generations: tokens, templates.
@@ -126,6 +124,9 @@ func (b *bill) token() (limit string) {
 	if b == nil {
 		return ""
 	}
+	if told := b.grant.Generated; told != nil {
+		told.Store(b.generated + 1)
+	}
 	if b.generated < b.covered {
 		b.generated++
 		return ""
@@ -177,6 +178,9 @@ func (g *generation) settle() {
 		} else {
 			use.Input += int64(st.Progress().PrefillTokens)
 		}
+	}
+	if !g.result.Charged() {
+		use.Input, use.Cached, use.Output = 0, 0, 0
 	}
 	if g.recalled.isHit() { // a request, and a prompt that was cached
 		use.Input, use.Output = use.Cached, 0
@@ -278,6 +282,9 @@ func (p *passage) settle() {
 	}
 	if use.Ran && use.Input+use.Output == 0 {
 		use.Input, use.Output = p.bill.grant.Ask.Input, p.bill.grant.Ask.Output
+	}
+	if !r.Charged() {
+		use.Input, use.Cached, use.Output = 0, 0, 0
 	}
 	p.bill.settle(use)
 	if len(r.Reasons) == 1 && r.OutputTokens > 0 {

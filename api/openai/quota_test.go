@@ -20,7 +20,7 @@ import (
 
 // limited is a configuration in which every tenant has these limits, and its meter.
 func limited(l quota.Limits) (Config, *meter.Local) {
-	c, m := DefaultConfig(), meter.NewLocal()
+	c, m := DefaultConfig(), meter.NewLocal(nil)
 	c.Meter = m
 	all := tenant.New(tenant.Rest)
 	all.Limits = l

@@ -269,7 +269,7 @@ func (c *call) relayStart(r *relayed) edge.RequestStart {
 	var ignored *api.Error
 	now := time.Now()
 	return edge.RequestStart{
-		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID, Arm: c.arm(),
+		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Arm: c.arm(),
 		Stream: r.sent.flag("stream", false, &ignored), Prompts: 1, N: r.sent.count("n", 1, maxInt32, 1, &ignored),
 		Retries: c.retries(), Arrived: c.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,
@@ -375,7 +375,9 @@ func (p *passage) end() {
 		_ = p.answer.Events.Close() // all that was wanted of it was read
 	}
 	p.result.Finished = time.Now()
-	p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
+	if p.result.Charged() {
+		p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
+	}
 	p.settle()
 	if len(p.result.Reasons) == 0 && !p.result.FirstToken.IsZero() {
 		reason := inference.FinishCancelled

@@ -111,7 +111,7 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	}
 	j := &job{
 		id: e.prefix + c.id, name: e.prefix + c.name(""), endpoint: e, model: r.model, params: p, reworded: w, response: response,
-		tenant: c.caller.Tenant, key: c.caller.KeyID, terms: terms, created: c.arrived.Unix(), arrived: c.arrived,
+		tenant: c.caller.Tenant, key: c.caller.KeyID(), terms: terms, created: c.arrived.Unix(), arrived: c.arrived,
 	}
 	p.continuousUsage = e == &messageEndpoint
 	c.keepResponse(j)

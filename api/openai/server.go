@@ -117,6 +117,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, hd head, errand *edge.Errand) 
 	fault := hd.fault
 	if fault == nil {
 		fault = hd.route.serve(c)
+		c.tellWork()
 	} else {
 		hd.explain(&ctx.Response.Header)
 	}
@@ -207,8 +208,9 @@ type call struct {
 	why     string // the caller was denied; for the log
 	arrived time.Time
 	trace   edge.Trace
-	turn    *turn // to read a long body; nil for a short one
-	started bool  // OnRequestStart was called, or would have been
+	turn    *turn         // to read a long body; nil for a short one
+	beside  time.Duration // of processors, that the request took beside the engine
+	started bool          // OnRequestStart was called, or would have been
 
 	found *Model // that the request names; nil: none, or not read yet
 
@@ -315,7 +317,7 @@ func (c *call) models() (*modelSet, *api.Error) {
 	if set == nil {
 		return nil, modelLoading(*c.server.loading.Load())
 	}
-	return set.of(c.caller.Tenant), nil
+	return set.of(&c.caller), nil
 }
 
 // named looks a name up in the model table; "" is the only model.
@@ -431,7 +433,9 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	if fault = c.moderate(m, o); fault != nil {
 		return fault
 	}
+	ended := c.works()
 	j, fault := e.read(c.server, o, m)
+	ended()
 	c.endTurn()
 	who := c.holder(m)
 	if fault == nil {
@@ -445,7 +449,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 		return fault
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
-	j.tenant, j.key = c.caller.Tenant, c.caller.KeyID
+	j.tenant, j.key = c.caller.Tenant, c.caller.KeyID()
 	j.arrived, j.created, j.trace = c.arrived, c.arrived.Unix(), c.trace
 	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm.Name != ""
@@ -453,6 +457,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	if fault = c.constrain(j); fault != nil {
 		return j.explain(fault)
 	}
+	j.beside = c.beside
 	c.keepResponse(j)
 	api.ReleaseBody(c.ctx)
 	j.retries = c.retries()

@@ -29,6 +29,7 @@ func (c *call) tokenize() *api.Error {
 		if fault := c.countRequest(nil); fault != nil {
 			return fault
 		}
+		defer c.works()()
 		return c.tokenizeForeign(o, e)
 	}
 	m, fault := c.model(o)
@@ -38,6 +39,7 @@ func (c *call) tokenize() *api.Error {
 	if fault != nil {
 		return fault
 	}
+	defer c.works()()
 	var ids []int32
 	pieces := o.flag("return_token_strs", false, &fault)
 	if _, isChat := o.take("messages"); isChat {
@@ -188,6 +190,7 @@ func (c *call) detokenize() *api.Error {
 	if fault != nil {
 		return fault
 	}
+	defer c.works()()
 	special := !o.flag("skip_special_tokens", false, &fault)
 	raw, ok := o.take("tokens")
 	if !ok {
@@ -221,6 +224,7 @@ func (c *call) applyTemplate() *api.Error {
 	if fault != nil {
 		return fault
 	}
+	defer c.works()()
 	text, ids, fault := c.renderChat(o, m, &fault)
 	if fault != nil {
 		return fault

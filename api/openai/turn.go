@@ -51,6 +51,8 @@ type turn struct {
 	gone  <-chan struct{}
 	began time.Time  // of this slice of work
 	fault *api.Error // why the work was ended
+
+	rested time.Duration // between slices
 }
 
 // take waits for a turn. gone is closed when the client hangs up. The caller
@@ -92,11 +94,13 @@ func (t *turn) pause() bool {
 	if t.from.busy() {
 		timer := time.NewTimer(min(restShare*time.Since(t.began), maxRest))
 		defer timer.Stop()
+		rests := time.Now()
 		select {
 		case <-timer.C:
 		case <-t.gone:
 		case <-t.from.aborted:
 		}
+		t.rested += time.Since(rests)
 	}
 	select {
 	case <-t.gone:

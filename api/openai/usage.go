@@ -43,7 +43,7 @@ func (c *call) ownUsage() *api.Error {
 	q.Tenant, q.Alone = c.caller.Tenant.Name, true
 	view := usageView{Object: "usage", Tenant: q.Tenant, Limits: []meter.LimitView{}}
 	if m := c.server.config.Meter; m != nil {
-		standings, err := meter.Standings(m, c.caller.Tenant)
+		standings, err := meter.Standings(m, c.caller.Tenant, c.caller.Key)
 		if err != nil {
 			return meter.Fault(err)
 		}

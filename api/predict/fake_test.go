@@ -163,7 +163,7 @@ func config(t *testing.T, models *models, tenants ...tenant.Tenant) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Callers: callers, Models: models, Meter: meter.NewLocal(), Ready: func() (bool, string) { return true, "ready" },
+	return Config{Callers: callers, Models: models, Meter: meter.NewLocal(nil), Ready: func() (bool, string) { return true, "ready" },
 		Version: "test", MaxRequestBytes: 1 << 20, AbortTimeout: time.Second, DrainRetries: true}
 }
 

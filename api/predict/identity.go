@@ -111,16 +111,16 @@ func (s *Server) take(j *job, version string) *api.Error {
 	predictor, err := s.config.Models.Find(model, version)
 	if err == nil {
 		about := predictor.Describe()
-		if about == nil && j.caller.Tenant.MayUse(model) {
+		if about == nil && j.caller.MayUse(model) {
 			return edge.Fault(fmt.Errorf("%w: model %q was never loaded, or no server behind it has told what it takes", inference.ErrUnavailable, model))
 		}
-		if about != nil && j.caller.Tenant.MayUse(about.Name, model) {
+		if about != nil && j.caller.MayUse(about.Name, model) {
 			j.predictor, j.about = predictor, about
 			return nil
 		}
 		err = fmt.Errorf("%w", router.ErrNoPredictor)
 	}
-	if isUnknown(err) || !j.caller.Tenant.MayUse(model) { // of a model that is not the tenant's nothing shows
+	if isUnknown(err) || !j.caller.MayUse(model) { // of a model that is not the tenant's nothing shows
 		what := fmt.Sprintf("model %q", model)
 		if version != "" {
 			what += fmt.Sprintf(" of version %q", version)

@@ -76,7 +76,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	}
 	j.parsed = time.Now()
 	finish := edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Key: j.caller.KeyID, Class: p.Class,
+		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Key: j.caller.KeyID(), Class: p.Class,
 		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks
@@ -216,8 +216,7 @@ func (s *Server) reserve(j *job, rows int64, remaining func(quota.Remaining, boo
 	if s.config.Meter == nil {
 		return nil, nil
 	}
-	t := j.caller.Tenant
-	who := quota.Holder{Tenant: t.Name, Model: j.about.Name, Limits: &t.Limits, ModelLimits: t.LimitsOf(j.about.Name)}
+	who := j.caller.Holder(j.about.Name, j.about.Name)
 	if who.Unlimited() {
 		return nil, nil
 	}

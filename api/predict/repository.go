@@ -25,7 +25,7 @@ type indexJSON struct {
 func (s *Server) visible(j *job) []router.ModelState {
 	var list []router.ModelState
 	for _, m := range s.config.Models.Index() {
-		if j.caller.Tenant.MayUse(m.Name) {
+		if j.caller.MayUse(m.Name) {
 			list = append(list, m)
 		}
 	}

@@ -203,6 +203,23 @@ func (a *Authenticator) ByName(name string) (*Tenant, bool) {
 	return s.directory.Find(name)
 }
 
+// Returned is a caller of before, with the key that was shown then ("" for another proof), for work that goes on without
+// the caller: a key that has ended since still has its limits. false: nobody is that tenant any more, or the store of
+// keys does not answer now.
+func (a *Authenticator) Returned(name, keyID string, now time.Time) (Caller, bool) {
+	t, known := a.ByName(name)
+	c := Caller{Tenant: t, Scope: ScopeInference}
+	r := a.keyring.Load()
+	if !known || keyID == "" || r == nil {
+		return c, known
+	}
+	key, exists, err := r.entry(keyID).current(r, keyID, now)
+	if exists {
+		c.Key = &key
+	}
+	return c, err == nil
+}
+
 func (a *Authenticator) identify(p Proof, now time.Time) (Caller, error) {
 	s := a.sources.Load()
 	d := s.directory
@@ -244,7 +261,7 @@ func (a *Authenticator) byKey(d *Directory, text string, now time.Time) (Caller,
 	if !ok {
 		return Caller{}, deniedTenant
 	}
-	return Caller{Tenant: t, Scope: key.Scope, KeyID: key.ID}, nil
+	return Caller{Tenant: t, Scope: key.Scope, Key: &key}, nil
 }
 
 // Reason is why an error of Identify denies, for the log.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/scheduler/quota"
 )
 
 // memory is a store of keys in a map. Create and Rotate have no bounds here.
@@ -33,6 +35,15 @@ func (m *memory) Create(_ context.Context, k Key) error {
 
 func (m *memory) Rotate(ctx context.Context, _ string, _ time.Time, next Key) error {
 	return m.Create(ctx, next)
+}
+
+func (m *memory) Change(_ context.Context, id string, f func(*Key) error) (Key, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.keys[id]
+	err := f(&k)
+	m.keys[id] = k
+	return k, err
 }
 
 func (m *memory) List(context.Context, string) ([]Key, error) {
@@ -154,7 +165,7 @@ func TestKeysOfTheStore(t *testing.T) {
 	a := newTestAuthenticator(t, Config{Directory: mustDirectory(t, named("acme", nil)), Pepper: p, Keys: m})
 
 	c, err := a.Identify(Proof{Secret: good.Text}, noon)
-	if err != nil || c.Tenant.Name != "acme" || c.KeyID != good.ID || c.Scope != ScopeInference|ScopeAdmin {
+	if err != nil || c.Tenant.Name != "acme" || c.KeyID() != good.ID || c.Scope != ScopeInference|ScopeAdmin {
 		t.Errorf("a good key gives %+v, %v", c, err)
 	}
 	deniedFor(t, a, Proof{}, noon, deniedNothing)
@@ -391,5 +402,38 @@ func BenchmarkIdentify(b *testing.B) {
 		if _, err := a.Identify(Proof{Secret: k.Text}, noon); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Work that goes on without its caller counts for the key that was shown, also once that has ended, and waits where the
+// store does not say what the key may.
+func TestReturnedCallersHaveTheirKeys(t *testing.T) {
+	p, m := testPepper(t, 'a'), &memory{}
+	limits := quota.Limits{DailyTokens: 7}
+	ended := issue(t, p, m, "acme", func(k *Key) { k.Revoked, k.Limits, k.Models, k.Account = noon, limits, []string{"small"}, "first" })
+	a := newTestAuthenticator(t, Config{Keys: m, Pepper: p})
+	c, known := a.Returned("acme", ended.ID, noon)
+	who := c.Holder("small", "small")
+	if !known || c.KeyID() != ended.ID || who.Tenant != "acme" || who.Key != ended.ID || who.KeyAccount != "first" || *who.KeyLimits != limits {
+		t.Errorf("%+v, %v", who, known)
+	}
+	if !c.MayUse("small") || c.MayUse("large") || c.UsesAll() {
+		t.Error("the key's models are not those of its work")
+	}
+	for _, id := range []string{"", "0000000000"} {
+		if c, known := a.Returned("acme", id, noon); !known || c.Key != nil || !c.UsesAll() {
+			t.Errorf("%q: %+v, %v", id, c, known)
+		}
+	}
+	if _, known := a.Returned("not a name", ended.ID, noon); known {
+		t.Error("nobody is somebody")
+	}
+	m.err = errors.New("away")
+	if _, known := a.Returned("acme", "1111111111", noon); known {
+		t.Error("a key that cannot be looked up has no limits")
+	}
+	peer := Caller{Tenant: c.Tenant, Key: c.Key, Peer: true}
+	if who := peer.Holder("small"); who.Key != "" || who.KeyLimits != nil {
+		t.Errorf("what a peer asks for counts for the peer's key: %+v", who)
 	}
 }

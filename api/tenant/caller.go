@@ -4,26 +4,56 @@ import (
 	"crypto/x509"
 	"errors"
 	"strings"
+
+	"weir/scheduler/quota"
 )
 
 // Caller is who sent a request, and what the proof of it allows.
 type Caller struct {
 	Tenant *Tenant
 	Scope  Scope
-	KeyID  string // of a key in the store; "" where another proof counted
-	Peer   bool   // another weir named the tenant
+	Key    *Key // in the store; nil where another proof counted
+	Peer   bool // another weir named the tenant
 }
 
 // By names the caller in the audit log: by the key or the tenant, and the address; "" where
 // nobody was asked who calls.
 func (c Caller) By(address string) string {
 	switch {
-	case c.KeyID != "":
-		return "key " + c.KeyID + " from " + address
+	case c.Key != nil:
+		return "key " + c.Key.ID + " from " + address
 	case c.Tenant != nil && c.Tenant.Name != "":
 		return "tenant " + c.Tenant.Name + " from " + address
 	}
 	return ""
+}
+
+// KeyID names the caller's key in the store; "" where another proof counted.
+func (c *Caller) KeyID() string {
+	if c.Key == nil {
+		return ""
+	}
+	return c.Key.ID
+}
+
+// MayUse reports whether the caller may use a model that has these names: tenant and key may leave it out.
+func (c *Caller) MayUse(names ...string) bool {
+	return c.Tenant.MayUse(names...) && (c.Key == nil || c.Key.MayUse(names...))
+}
+
+// UsesAll reports whether the caller may use all models.
+func (c *Caller) UsesAll() bool {
+	return len(c.Tenant.Models) == 0 && (c.Key == nil || len(c.Key.Models) == 0)
+}
+
+// Holder is whom a request for a model counts for; names are those of the model in order. What another weir asks for
+// does not count for its own key: the tenants that it names are many, and their limits its own to watch.
+func (c *Caller) Holder(model string, names ...string) quota.Holder {
+	h := quota.Holder{Tenant: c.Tenant.Name, Model: model, Limits: &c.Tenant.Limits, ModelLimits: c.Tenant.LimitsOf(names...)}
+	if c.Key != nil && !c.Peer {
+		h.Key, h.KeyAccount, h.KeyLimits = c.Key.ID, c.Key.account(), &c.Key.Limits
+	}
+	return h
 }
 
 // Proof is what a request shows of its caller.

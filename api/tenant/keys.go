@@ -1,11 +1,15 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"weir/scheduler/quota"
 )
 
 // Scope is a set of what a caller may do.
@@ -72,6 +76,46 @@ type Key struct {
 	Expires  time.Time // the key ends then
 	Revoked  time.Time // the key ended then
 	LastUsed time.Time // some seconds late
+
+	KeyTerms
+	Account string // id of the first of the keys that took each other's place, whose limits go on; "": its own
+}
+
+// KeyTerms are what a key may beside what its tenant may.
+type KeyTerms struct {
+	Limits quota.Limits `json:"limits,omitzero"`  // of all models together
+	Models []string     `json:"models,omitempty"` // names of models that may be used; empty: all of the tenant's
+}
+
+// Plain reports whether there is nothing of its own.
+func (t *KeyTerms) Plain() bool { return t.Limits == quota.Limits{} && len(t.Models) == 0 }
+
+// MayUse reports whether a model that has these names may be used with the key.
+func (t *KeyTerms) MayUse(names ...string) bool { return mayUse(t.Models, names) }
+
+// Validate reports what is wrong with the terms.
+func (t *KeyTerms) Validate() error {
+	var errs []error
+	if len(t.Models) > maxModels || slices.Contains(t.Models, "") {
+		errs = append(errs, fmt.Errorf("models has an empty name, or more than %d", maxModels))
+	}
+	if err := t.Limits.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("limits: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// account is what the key's use is counted as.
+func (k *Key) account() string { return cmp.Or(k.Account, k.ID) }
+
+// Follow makes the key one that takes the place of old: it may the same, and its use goes on where that of old stands.
+func (k *Key) Follow(old *Key) {
+	k.Tenant, k.Label, k.Scope, k.KeyTerms, k.Account = old.Tenant, old.Label, old.Scope, old.KeyTerms, old.account()
+}
+
+// Holder is what counts for the key alone.
+func (k *Key) Holder() quota.Holder {
+	return quota.Holder{Tenant: k.Tenant, Key: k.ID, KeyAccount: k.account(), KeyLimits: &k.Limits}
 }
 
 // MaxLiveKeys is how many keys of one tenant and label may live at once: the one in
@@ -101,6 +145,9 @@ type Keys interface {
 	// that comes first: both or neither happen. ErrNoKey: there is no key id, or it
 	// is not live at next.Created. Otherwise it fails as Create does.
 	Rotate(ctx context.Context, id string, oldEnds time.Time, next Key) error
+	// Change has f change a key, and returns it as it is then. Nobody else changes it meanwhile; what f may change are
+	// its terms and its end. ErrNoKey: there is none. An error of f leaves it as it was.
+	Change(ctx context.Context, id string, f func(*Key) error) (Key, error)
 	// List is all keys of a tenant, or of all tenants for "", in the order of
 	// tenant, label, creation and id.
 	List(ctx context.Context, tenant string) ([]Key, error)

@@ -100,8 +100,10 @@ func (t *Tenant) CacheDomain() string {
 }
 
 // MayUse reports whether the tenant may use a model that has these names.
-func (t *Tenant) MayUse(names ...string) bool {
-	return len(t.Models) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(t.Models, n) })
+func (t *Tenant) MayUse(names ...string) bool { return mayUse(t.Models, names) }
+
+func mayUse(models, names []string) bool {
+	return len(models) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(models, n) })
 }
 
 // LimitsOf are the tenant's limits of one model, beside Limits; the model's names in

@@ -18,8 +18,9 @@ type Record struct {
 	Input   int64         // prompt tokens, Cached included
 	Cached  int64         // prompt tokens that came out of the prefix cache
 	Output  int64         // tokens generated
-	Compute time.Duration // the request's share of the steps that computed it
+	Compute time.Duration // the request's share of the steps that computed it, and what it took beside them
 	Cost    Money
+	Beside  bool // compute time of a request to no model's answer, such as /tokenize: it counts as no request
 }
 
 // Money is an amount in millionths of the unit that prices are given in.
@@ -54,7 +55,11 @@ type Sums struct {
 
 // Count adds one request.
 func (s *Sums) Count(r *Record) {
-	s.Add(Sums{Requests: 1, Input: r.Input, Cached: r.Cached, Output: r.Output, Compute: Seconds(r.Compute), Cost: r.Cost})
+	one := int64(1)
+	if r.Beside {
+		one = 0
+	}
+	s.Add(Sums{Requests: one, Input: r.Input, Cached: r.Cached, Output: r.Output, Compute: Seconds(r.Compute), Cost: r.Cost})
 }
 
 // Add adds what others used.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -101,13 +100,9 @@ func (c *callers) lateKeys(ctx context.Context, s *server) (tenant.Keys, tenant.
 	return c.late, pepper, nil
 }
 
-// newTenants is the live part of who calls: tenants, keys of --api-key and issuers. What a
-// tenant has spent before counts against a budget that is new.
+// newTenants is the live part of who calls: tenants, keys of --api-key and issuers.
 func (s *server) newTenants(c configs.Config) (commit func(), err error) {
 	directory, err := tenant.NewDirectory(c.Tenants)
-	if err == nil && s.ledger != nil {
-		err = seedBudgets(context.Background(), s.local, s.ledger, directory, time.Now())
-	}
 	return func() { s.callers.replace(directory, c) }, err
 }
 

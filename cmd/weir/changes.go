@@ -15,6 +15,7 @@ import (
 // Actions of the audit log.
 const (
 	actionKeyCreate     = "key.create"
+	actionKeyChange     = "key.change"
 	actionKeyRotate     = "key.rotate"
 	actionKeyRevoke     = "key.revoke"
 	actionDenied        = "signin.denied"

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
 	"weir/api"
 	"weir/api/admin"
+	"weir/api/meter"
 	"weir/api/tenant"
+	"weir/api/usage"
+	"weir/configs"
 )
 
 // Keys implements admin.Tenants.
@@ -24,16 +28,91 @@ func (c *tenantControl) Keys(ctx context.Context, name string) ([]admin.KeyView,
 // Key implements admin.Tenants.
 func (c *tenantControl) Key(ctx context.Context, id string) (admin.KeyView, error) {
 	key, err := c.chain().find(ctx, id)
-	return viewOfKey(&key), keyFault(err)
+	if err != nil {
+		return admin.KeyView{}, keyFault(err)
+	}
+	view, err := c.withLimits(&key)
+	if err == nil {
+		view.Usage, err = c.usageOf(ctx, &key)
+	}
+	return view, err
+}
+
+// withLimits shows a key and what its limits have left.
+func (c *tenantControl) withLimits(key *tenant.Key) (admin.KeyView, error) {
+	view := viewOfKey(key)
+	standings, err := c.meter.Standings(key.Holder())
+	view.Limits = meter.ViewOf(standings)
+	return view, err
+}
+
+// usageOf is what was used with a key on the running day and in the month; nil where no usage is kept.
+func (c *tenantControl) usageOf(ctx context.Context, key *tenant.Key) (*admin.KeyUsage, error) {
+	if c.s.ledger == nil {
+		return nil, nil
+	}
+	today := time.Now().UTC()
+	q := usage.Query{Tenant: key.Tenant, Alone: true, Key: key.ID, Keys: true, To: usage.DayOf(today), From: usage.DayOf(today.AddDate(0, 0, 1-today.Day()))}
+	report, err := c.s.ledger.Report(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	of := &admin.KeyUsage{Month: report.Total}
+	for i := range report.Rows {
+		if report.Rows[i].Day == q.To {
+			of.Day.Add(report.Rows[i].Sums)
+		}
+	}
+	return of, nil
+}
+
+// ChangeKey implements admin.Tenants.
+func (c *tenantControl) ChangeKey(ctx context.Context, by, id string, patch []byte) (admin.KeyView, error) {
+	p, err := readKeyPatch(patch, time.Now())
+	var key tenant.Key
+	if err == nil {
+		key, err = c.chain().alter(ctx, by, id, p)
+	}
+	if err != nil {
+		return admin.KeyView{}, keyFault(err)
+	}
+	c.s.callers.authenticator.Forget(id)
+	return c.withLimits(&key)
+}
+
+// readKeyPatch takes the end out of a patch, whose rest are terms.
+func readKeyPatch(patch []byte, now time.Time) (p keyPatch, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &fields); err != nil || fields == nil {
+		return p, wrongKey(`the body is no JSON object; send {"limits": {"daily_cost": "5"}}`)
+	}
+	if text, given := fields["expires"]; given {
+		var span *string // null is never
+		if err := json.Unmarshal(text, &span); err != nil || span != nil && *span == "" {
+			return p, wrongKey("expires is %.40s; it takes a duration from now such as \"90d\", or null for never", text)
+		}
+		p.ends = new(time.Time)
+		if span != nil {
+			if *p.ends, err = endAfter(now.UTC().Truncate(time.Millisecond), *span); err != nil {
+				return p, wrongKey("%w", err)
+			}
+		}
+		delete(fields, "expires")
+	}
+	p.terms, err = json.Marshal(fields)
+	return p, err
 }
 
 // CreateKey implements admin.Tenants.
 func (c *tenantControl) CreateKey(ctx context.Context, by string, q admin.KeyRequest) (made admin.NewKey, err error) {
-	issued, key, first, err := c.chain().create(ctx, by, keyRequest{q.Tenant, q.Label, q.Scope, q.Expires})
+	issued, key, first, err := c.chain().create(ctx, by, keyRequest{q.Tenant, q.Label, q.Scope, q.Expires, q.Terms()})
 	if err != nil {
 		return made, keyFault(err)
 	}
 	made = admin.NewKey{Secret: issued.Text, KeyView: viewOfKey(&key)}
+	if note := unlistedNote(c.s.callers.authenticator.Directory(), key.Tenant); note != "" {
+		made.Warnings = append(made.Warnings, note)
+	}
 	if first {
 		made.Warnings = append(made.Warnings, firstKey)
 		if !key.Scope.Has(tenant.ScopeAdmin) {
@@ -58,7 +137,8 @@ func (c *tenantControl) RevokeKey(ctx context.Context, by, id string) (admin.Key
 	if _, err := c.revoke(ctx, by, id); err != nil {
 		return admin.KeyView{}, keyFault(err)
 	}
-	return c.Key(ctx, id)
+	key, err := c.chain().find(ctx, id)
+	return viewOfKey(&key), keyFault(err)
 }
 
 // revoke ends a key, here at once.
@@ -84,7 +164,7 @@ func keyFault(err error) error {
 func viewOfKey(k *tenant.Key) admin.KeyView {
 	return admin.KeyView{
 		ID: k.ID, Tenant: k.Tenant, Label: k.Label, Scope: k.Scope.String(), State: keyState(k, time.Now()), Created: k.Created,
-		Expires: moment(k.Expires), Revoked: moment(k.Revoked), LastUsed: moment(k.LastUsed),
+		Expires: moment(k.Expires), Revoked: moment(k.Revoked), LastUsed: moment(k.LastUsed), Spec: configs.KeySpec(&k.KeyTerms),
 	}
 }
 

@@ -24,8 +24,11 @@ type keychain struct {
 	tenants func(ctx context.Context) (*tenant.Directory, error) // for which there may be keys
 }
 
-// keyRequest is a key to be made.
-type keyRequest struct{ tenant, label, scope, expires string }
+// keyRequest is a key to be made. terms is JSON, as configs.ParseKeyTerms reads it; empty: none.
+type keyRequest struct {
+	tenant, label, scope, expires string
+	terms                         []byte
+}
 
 // errKeyRequest is a request for a key that cannot be.
 var errKeyRequest = errors.New("the key was not made")
@@ -45,14 +48,36 @@ func (k *keychain) create(ctx context.Context, by string, q keyRequest) (issued 
 	if record.Expires, err = endAfter(record.Created, q.expires); err != nil {
 		return issued, record, false, wrongKey("%w", err)
 	}
+	if record.KeyTerms, err = keyTerms(q.terms); err != nil {
+		return issued, record, false, err
+	}
 	before, err := k.store.List(ctx, "")
 	if err != nil {
 		return issued, record, false, err
 	}
 	issued, err = k.issue(&record, func() error {
-		return k.change(ctx, by, actionKeyCreate, &record, nil, func() error { return k.store.Create(ctx, record) })
+		return k.change(ctx, by, actionKeyCreate, &record, termsDetails(&record), func() error { return k.store.Create(ctx, record) })
 	})
 	return issued, record, len(before) == 0, err
+}
+
+func keyTerms(spec []byte) (tenant.KeyTerms, error) {
+	if len(spec) == 0 {
+		return tenant.KeyTerms{}, nil
+	}
+	terms, err := configs.ParseKeyTerms("the key", spec)
+	if err != nil {
+		return terms, wrongKey("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return terms, nil
+}
+
+// termsDetails are a key's terms as the audit log has them.
+func termsDetails(k *tenant.Key) details {
+	if k.Plain() {
+		return nil
+	}
+	return details{"limits": k.Limits, "models": k.Models}
 }
 
 // kindOf is an error that is another one, too, whose text it does not repeat.
@@ -87,6 +112,14 @@ func (k *keychain) checkTenant(ctx context.Context, name string) error {
 	}
 	return wrongKey("tenant %q is not among tenants in the configuration, which has %s; add it there, or an entry *, or make it with POST /admin/tenants",
 		name, strings.Join(names, ", "))
+}
+
+// unlistedNote is what whoever makes a key for a tenant that nobody made should know; "" for others.
+func unlistedNote(d *tenant.Directory, name string) string {
+	if d.Lists(name) {
+		return ""
+	}
+	return fmt.Sprintf("Nobody has made a tenant %s: it has the settings of the entry * of the configuration, or no limits where there is none. POST /admin/tenants makes it.", name)
 }
 
 // issue makes a key and has it written under an id that is free.
@@ -131,7 +164,8 @@ func (k *keychain) rotate(ctx context.Context, by, id, grace, expires string) (i
 	if err != nil {
 		return issued, next, ends, err
 	}
-	next = tenant.Key{Tenant: old.Tenant, Label: old.Label, Scope: old.Scope, Created: time.Now().UTC().Truncate(time.Millisecond)}
+	next = tenant.Key{Created: time.Now().UTC().Truncate(time.Millisecond)}
+	next.Follow(&old)
 	if ends, err = endAfter(next.Created, grace); err != nil {
 		return issued, next, ends, wrongKey("%w", err)
 	}
@@ -149,6 +183,43 @@ func (k *keychain) rotate(ctx context.Context, by, id, grace, expires string) (i
 		err = wrongKey("key %s is %s already; weir keys create makes another", old.ID, keyState(&old, next.Created))
 	}
 	return issued, next, ends, err
+}
+
+// keyPatch changes a key: terms lies over what it has, as RFC 7396 has it; ends sets its end, zero for never.
+type keyPatch struct {
+	terms []byte
+	ends  *time.Time
+}
+
+// alter changes what a key may, and its end. One that has ended already stays as it is.
+func (k *keychain) alter(ctx context.Context, by, id string, p keyPatch) (tenant.Key, error) {
+	old, err := k.find(ctx, id)
+	if err != nil {
+		return old, err
+	}
+	apply := func(key *tenant.Key) error {
+		if now := time.Now(); !key.Live(now) {
+			return wrongKey("key %s is %s already; weir keys create makes another", key.ID, keyState(key, now))
+		}
+		spec, err := configs.Merge(configs.KeySpec(&key.KeyTerms), p.terms)
+		if err != nil {
+			return wrongKey("%w", err)
+		}
+		if p.ends != nil {
+			key.Expires = *p.ends
+		}
+		key.KeyTerms, err = keyTerms(spec)
+		return err
+	}
+	next := old
+	if err := apply(&next); err != nil {
+		return old, err
+	}
+	err = k.change(ctx, by, actionKeyChange, &next, details{"limits": next.Limits, "models": next.Models}, func() error {
+		next, err = k.store.Change(ctx, id, apply)
+		return err
+	})
+	return next, err
 }
 
 // revoke ends a key.

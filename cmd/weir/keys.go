@@ -19,14 +19,14 @@ import (
 func newKeys() *cobra.Command {
 	keys := &cobra.Command{
 		Use:   "keys",
-		Short: "Create, list, rotate and revoke API keys",
-		Long: "Create, list, rotate and revoke API keys. They are kept in the store (--store), as keyed hashes:\n" +
+		Short: "Create, list, change, rotate and revoke API keys",
+		Long: "Create, list, change, rotate and revoke API keys. They are kept in the store (--store), as keyed hashes:\n" +
 			"a key is shown once, when it is made. A server on the same store takes a new key at once, and\n" +
 			"refuses a revoked one within a few seconds.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	keys.AddCommand(newKeysCreate(), newKeysList(), newKeysRotate(), newKeysRevoke())
+	keys.AddCommand(newKeysCreate(), newKeysList(), newKeysChange(), newKeysRotate(), newKeysRevoke())
 	return keys
 }
 
@@ -64,14 +64,21 @@ func newKeysCreate() *cobra.Command {
 		Use:   "create TENANT",
 		Short: "Create a key for a tenant, and show it this once",
 		Example: "  weir keys create acme\n  weir keys create acme --label batch --expires 90d\n" +
-			"  weir keys create ops --scope admin,metrics",
+			"  weir keys create ops --scope admin,metrics\n" +
+			"  weir keys create acme --label intern --limit daily_cost=5 --limit requests_per_minute=30 --model llama-3.2-1b",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&label, "label", "default", "what the key is for; two keys of a tenant and label may live at once")
 	cmd.Flags().StringVar(&scope, "scope", "inference", "what the key allows: inference, admin, metrics, or several with commas")
 	cmd.Flags().StringVar(&expires, "expires", "", "time after which the key ends, such as 12h or 90d (default: never)")
+	terms := addTermsFlags(cmd)
 	onKeys(cmd, true, func(ctx context.Context, k *keyStore, args []string) error {
-		issued, record, first, err := k.chain().create(ctx, commandLine(), keyRequest{args[0], label, scope, expires})
+		spec, err := terms.spec()
+		if err != nil {
+			return err
+		}
+		chain := k.chain()
+		issued, record, first, err := chain.create(ctx, commandLine(), keyRequest{args[0], label, scope, expires, spec})
 		if err != nil {
 			return err
 		}
@@ -80,6 +87,11 @@ func newKeysCreate() *cobra.Command {
 		}
 		if first {
 			fmt.Fprintln(cmd.ErrOrStderr(), firstKey)
+		}
+		if d, err := chain.tenants(ctx); err == nil && len(d.List()) > 0 {
+			if note := unlistedNote(d, record.Tenant); note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), note)
+			}
 		}
 		return nil
 	})
@@ -148,15 +160,15 @@ func newKeysList() *cobra.Command {
 		}
 		now := time.Now()
 		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "ID\tTENANT\tLABEL\tSCOPE\tSTATE\tCREATED\tENDS\tLAST USED")
+		fmt.Fprintln(table, "ID\tTENANT\tLABEL\tSCOPE\tSTATE\tCREATED\tENDS\tLAST USED\tLIMITS")
 		for i := range keys {
 			key := &keys[i]
 			ends := key.Expires
 			if !key.Revoked.IsZero() {
 				ends = key.Revoked
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Tenant, key.Label, key.Scope,
-				keyState(key, now), when(key.Created), when(ends), when(key.LastUsed))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Tenant, key.Label, key.Scope,
+				keyState(key, now), when(key.Created), when(ends), when(key.LastUsed), showTerms(&key.KeyTerms))
 		}
 		return table.Flush()
 	})

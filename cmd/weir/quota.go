@@ -19,62 +19,88 @@ import (
 	"weir/telemetry"
 )
 
-// seedBudgets tells the process's own meter what tenants have spent of this day's and
-// this month's budgets, so that a restart is no new budget. Without a ledger the
-// counts begin at 0.
-func seedBudgets(ctx context.Context, local *meter.Local, ledger usage.Ledger, tenants *tenant.Directory, now time.Time) error {
-	spent, err := readSpent(ctx, ledger, "", now)
-	if err != nil {
-		return err
+// keyList is a store's list of keys.
+type keyList func(ctx context.Context, tenant string) ([]tenant.Key, error)
+
+// spent tells a meter what a tenant has spent of the day and the month of a time, so that a restart, a Redis that began
+// anew and a limit that is new are no new budget: by the ledger, of all models together, of each, and with each key that
+// has limits. Without a ledger it is nil: counts begin at 0.
+func (s *server) spent() meter.Spent {
+	if s.ledger == nil {
+		return nil
 	}
-	for name, list := range spent {
-		t, ok := tenants.Find(name)
-		if !ok {
-			continue
+	return func(name string, now time.Time) ([]quota.Spending, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		var keys keyList
+		if s.store != nil {
+			keys = s.store.List
 		}
-		for _, s := range list {
-			who := quota.Holder{Tenant: name, Limits: &t.Limits}
-			if s.Model != "" {
-				who = quota.Holder{Tenant: name, Model: s.Model, ModelLimits: t.LimitsOf(s.Model)}
-			}
-			if who.Unlimited() {
-				continue
-			}
-			if err := local.Seed(who, s.Day, s.Month); err != nil {
-				return fmt.Errorf("budgets of tenant %q: %w", name, err)
-			}
-		}
+		return readSpent(ctx, s.ledger, keys, name, now)
 	}
-	return nil
 }
 
-// readSpent is what a tenant has spent of the day and the month of a time, by the ledger: of
-// all models together, then of each. With "" it is that of every tenant.
-func readSpent(ctx context.Context, ledger usage.Ledger, name string, now time.Time) (map[string][]store.Spent, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	today, utc := usage.DayOf(now), now.UTC()
-	first := usage.DayOf(time.Date(utc.Year(), utc.Month(), 1, 0, 0, 0, 0, time.UTC))
-	report, err := ledger.Report(ctx, usage.Query{From: first, To: today, Tenant: name})
+func readSpent(ctx context.Context, ledger usage.Ledger, keys keyList, name string, now time.Time) ([]quota.Spending, error) {
+	utc := now.UTC()
+	q := usage.Query{Tenant: name, Alone: true, To: usage.DayOf(now), From: usage.DayOf(time.Date(utc.Year(), utc.Month(), 1, 0, 0, 0, 0, time.UTC))}
+	report, err := ledger.Report(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("read what budgets have been spent: %w", err)
 	}
-	spent := make(map[string][]store.Spent)
+	var list spendings
 	for _, r := range report.Rows {
-		list := spent[r.Tenant]
-		for _, model := range [...]string{"", r.Model} {
-			i := slices.IndexFunc(list, func(s store.Spent) bool { return s.Model == model })
-			if i < 0 {
-				i, list = len(list), append(list, store.Spent{Model: model})
-			}
-			list[i].Month = spend(list[i].Month, r.Sums)
-			if r.Day == today {
-				list[i].Day = spend(list[i].Day, r.Sums)
-			}
-		}
-		spent[r.Tenant] = list
+		list.add(quota.Spending{}, &r, q.To)
+		list.add(quota.Spending{Model: r.Model}, &r, q.To)
 	}
-	return spent, nil
+	accounts, err := accountsOf(ctx, keys, name)
+	if err != nil || len(accounts) == 0 {
+		return list, err
+	}
+	q.Keys = true
+	if report, err = ledger.Report(ctx, q); err != nil {
+		return nil, fmt.Errorf("read what keys have spent: %w", err)
+	}
+	for _, r := range report.Rows {
+		if account := accounts[r.Key]; account != "" {
+			list.add(quota.Spending{Account: account}, &r, q.To)
+		}
+	}
+	return list, nil
+}
+
+// accountsOf are the accounts of a tenant's keys, by id; none where no key has limits.
+func accountsOf(ctx context.Context, list keyList, name string) (map[string]string, error) {
+	if list == nil {
+		return nil, nil
+	}
+	keys, err := list(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read the keys of tenant %q: %w", name, err)
+	}
+	accounts, limited := map[string]string{}, false
+	for i := range keys {
+		who := keys[i].Holder()
+		accounts[who.Key] = who.KeyAccount
+		limited = limited || !who.Unlimited()
+	}
+	if !limited {
+		return nil, nil
+	}
+	return accounts, nil
+}
+
+// spendings adds up usage.
+type spendings []quota.Spending
+
+func (l *spendings) add(of quota.Spending, r *usage.Row, today usage.Day) {
+	i := slices.IndexFunc(*l, func(s quota.Spending) bool { return s.Model == of.Model && s.Account == of.Account })
+	if i < 0 {
+		i, *l = len(*l), append(*l, of)
+	}
+	s := &(*l)[i]
+	if s.Month = spend(s.Month, r.Sums); r.Day == today {
+		s.Day = spend(s.Day, r.Sums)
+	}
 }
 
 func spend(s quota.Spent, u usage.Sums) quota.Spent {
@@ -84,29 +110,17 @@ func spend(s quota.Spent, u usage.Sums) quota.Spent {
 // openMeter is what counts the use of tenants: this process, or a Redis that several
 // weirs share.
 func (s *server) openMeter() (meter.Meter, error) {
-	c, local := s.config.Quota, meter.NewLocal()
-	s.local = local
-	if s.ledger != nil {
-		if err := seedBudgets(context.Background(), local, s.ledger, s.callers.authenticator.Directory(), time.Now()); err != nil {
-			return nil, err
-		}
-	}
+	c, local := s.config.Quota, meter.NewLocal(s.spent())
 	if c.Redis == "" {
 		return meter.NewEnds(meter.NewTurns(local)), nil
 	}
-	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Changed: func(err error) {
+	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Spent: s.spent(), Changed: func(err error) {
 		if err == nil {
 			s.log.Info("quotas: Redis is back")
 			return
 		}
 		s.log.Error("quotas: Redis cannot be reached", zap.String("failure", *s.quotaFailure.Load()), zap.Error(err))
 	}}
-	if s.ledger != nil {
-		o.Spent = func(name string, now time.Time) ([]store.Spent, error) {
-			spent, err := readSpent(context.Background(), s.ledger, name, now)
-			return spent[name], err
-		}
-	}
 	s.quotaFailure.Store(&c.Failure)
 	var err error
 	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {
@@ -152,10 +166,20 @@ func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
 			ledger.Record(r)
 		}
 	}
+	work := h.OnWork
+	h.OnWork = func(w edge.Work) {
+		if work != nil {
+			work(w)
+		}
+		if w.Started {
+			return
+		}
+		ledger.Record(usage.Record{Ended: w.Ended, Tenant: w.Tenant.Name, Model: w.Model, Key: w.Key, Compute: w.Took, Beside: true})
+	}
 	return h
 }
 
-// used is what a finished request has used; false where nothing was computed.
+// used is what a finished request has used; false where nothing was computed. Of what is not charged it is the time.
 func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
 	if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() && f.Status != http.StatusOK {
 		return r, false
@@ -166,6 +190,9 @@ func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
 	}
 	if f.FromCache {
 		r.Output = 0 // they are charged once
+	}
+	if !f.Charged() {
+		r.Input, r.Cached, r.Output = 0, 0, 0
 	}
 	return r, true
 }

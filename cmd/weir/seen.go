@@ -33,6 +33,12 @@ func (s *server) seen(h edge.Hooks) edge.Hooks {
 		m.CountTenantEnd(tenantEnd(&f))
 		s.access.finished(&f)
 	}
+	h.OnWork = func(w edge.Work) { // fair queues count it, too
+		s.service.Charge(w.Tenant.Name, w.Tenant.Class, w.Tenant.Weight, uint64(w.Took.Nanoseconds()))
+		if !w.Started {
+			m.CountTenantWork(w.Tenant.Name, w.Model, w.Took.Seconds())
+		}
+	}
 	h.OnRefused = func(r edge.Refusal) {
 		refused(r)
 		m.CountTenantRefusal(r.Tenant, r.Known, r.Status, r.Code)
@@ -93,7 +99,7 @@ func (s *server) addTenants(m meter.Meter) error {
 	callers, trouble := s.callers.authenticator, &quietly{every: troubleEvery}
 	return s.metrics.AddTenants(func(name string) bool { return callers.Directory().Lists(name) }, func() (list []telemetry.TenantLimit) {
 		for _, t := range callers.Directory().List() {
-			standings, err := meter.Standings(m, t)
+			standings, err := meter.Standings(m, t, nil)
 			if err != nil {
 				trouble.do(func(held int) {
 					s.log.Warn("the metrics lack what tenants have used of their limits", zap.Error(err), zap.Int("times_before", held))

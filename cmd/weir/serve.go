@@ -23,7 +23,6 @@ import (
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/batch"
-	"weir/api/meter"
 	"weir/api/openai"
 	"weir/api/predict"
 	"weir/api/usage"
@@ -107,7 +106,6 @@ type server struct {
 	callers *callers
 	tls     *api.TLS     // nil: plain HTTP
 	shared  *store.Meter // of quotas, in Redis; nil: each process counts by itself
-	local   *meter.Local // of quotas, of this process
 
 	quotaFailure atomic.Pointer[string] // configs.Quota.Failure, as it is in force
 	ledger       usage.Ledger           // nil: usage is not kept

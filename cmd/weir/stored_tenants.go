@@ -35,7 +35,7 @@ func (s *server) followTenants(ctx context.Context) {
 	}
 }
 
-// refreshTenants puts the tenants of the store into force, if they changed. What one has spent counts against a new budget.
+// refreshTenants puts the tenants of the store into force, if they changed.
 func (s *server) refreshTenants(ctx context.Context) error {
 	c := s.callers
 	c.refreshing.Lock()
@@ -60,10 +60,7 @@ func (s *server) refreshTenants(ctx context.Context) error {
 	for name, err := range faults {
 		s.log.Error("a tenant that was made by the API is not in force", zap.String("tenant", name), zap.Error(err))
 	}
-	if s.local == nil || s.ledger == nil {
-		return nil // the meter is made later, and reads what was spent then
-	}
-	return seedBudgets(ctx, s.local, s.ledger, c.authenticator.Directory(), time.Now())
+	return nil
 }
 
 // enforce puts configured and stored tenants into force together. The caller holds mu.

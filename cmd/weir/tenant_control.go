@@ -74,7 +74,7 @@ func (c *tenantControl) Get(ctx context.Context, name string) (admin.TenantView,
 		return admin.TenantView{}, c.noTenant(name)
 	}
 	if t, ok := c.s.callers.authenticator.Directory().Find(name); ok {
-		standings, err := meter.Standings(c.meter, t)
+		standings, err := meter.Standings(c.meter, t, nil)
 		if err != nil {
 			return list[i], err
 		}
@@ -137,7 +137,7 @@ func (c *tenantControl) Change(ctx context.Context, by, name string, patch []byt
 	if err := json.Unmarshal(records[i].Spec, &spec); err != nil {
 		return view, fmt.Errorf("the record of %q: %w", name, err)
 	}
-	merged, err := configs.MergeTenant(spec, patch)
+	merged, err := configs.Merge(spec, patch)
 	if err != nil {
 		return view, wrongTenant(err)
 	}

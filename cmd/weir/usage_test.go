@@ -14,7 +14,7 @@ import (
 type ownUsage struct {
 	Tenant string
 	Limits []struct {
-		Limit, Model      string
+		Limit, Model, Key string
 		Value, Used, Left float64
 	}
 	Rows []struct {

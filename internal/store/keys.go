@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,7 @@ import (
 	"weir/api/tenant"
 )
 
-const keyColumns = `id, tenant, label, scope, hash, created, expires, revoked, last_used`
+const keyColumns = `id, tenant, label, scope, hash, created, expires, revoked, last_used, terms, account`
 
 // Create adds a key.
 func (s *Store) Create(ctx context.Context, k tenant.Key) error {
@@ -49,9 +50,13 @@ func createKey(ctx context.Context, tx *sql.Tx, k *tenant.Key) error {
 	case live >= tenant.MaxLiveKeys:
 		return tenant.ErrKeysAtMost
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO weir_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+	terms, err := termsText(&k.KeyTerms)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO weir_keys (`+keyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		k.ID, k.Tenant, k.Label, k.Scope.String(), k.Hash[:],
-		micros(k.Created), micros(k.Expires), micros(k.Revoked), micros(k.LastUsed))
+		micros(k.Created), micros(k.Expires), micros(k.Revoked), micros(k.LastUsed), terms, k.Account)
 	return err
 }
 
@@ -69,6 +74,41 @@ func (s *Store) Rotate(ctx context.Context, id string, oldEnds time.Time, next t
 		}
 		return createKey(ctx, tx, &next)
 	})
+}
+
+// termsText is what the store keeps of a key's terms; "" where there are none.
+func termsText(t *tenant.KeyTerms) (string, error) {
+	if t.Plain() {
+		return "", nil
+	}
+	text, err := json.Marshal(t)
+	return string(text), errors.Join(err, checkText("models", string(text)))
+}
+
+// Change has f change a key's terms and end.
+func (s *Store) Change(ctx context.Context, id string, f func(*tenant.Key) error) (k tenant.Key, err error) {
+	if !storable(id) {
+		return k, tenant.ErrNoKey
+	}
+	err = s.writeKeys(ctx, func(tx *sql.Tx) error {
+		k, err = scanKey(tx.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM weir_keys WHERE id = $1`, id).Scan)
+		if errors.Is(err, sql.ErrNoRows) {
+			return tenant.ErrNoKey
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(&k); err != nil {
+			return err
+		}
+		terms, err := termsText(&k.KeyTerms)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE weir_keys SET terms = $2, expires = $3 WHERE id = $1`, id, terms, micros(k.Expires))
+		return err
+	})
+	return k, err
 }
 
 // List is all keys of a tenant, or of all tenants for "".
@@ -102,10 +142,10 @@ func (s *Store) Find(ctx context.Context, id string) (tenant.Key, error) {
 }
 
 func scanKey(scan func(...any) error) (k tenant.Key, err error) {
-	var scope string
+	var scope, terms string
 	var hash []byte
 	var created, expires, revoked, lastUsed int64
-	if err := scan(&k.ID, &k.Tenant, &k.Label, &scope, &hash, &created, &expires, &revoked, &lastUsed); err != nil {
+	if err := scan(&k.ID, &k.Tenant, &k.Label, &scope, &hash, &created, &expires, &revoked, &lastUsed, &terms, &k.Account); err != nil {
 		return tenant.Key{}, err
 	}
 	if k.Scope, err = tenant.ParseScope(scope); err != nil {
@@ -115,6 +155,11 @@ func scanKey(scan func(...any) error) (k tenant.Key, err error) {
 		return tenant.Key{}, fmt.Errorf("key %s: its hash has %d bytes", k.ID, len(hash))
 	}
 	copy(k.Hash[:], hash)
+	if terms != "" {
+		if err := json.Unmarshal([]byte(terms), &k.KeyTerms); err != nil {
+			return tenant.Key{}, fmt.Errorf("key %s: its limits: %w", k.ID, err)
+		}
+	}
 	k.Created, k.Expires, k.Revoked, k.LastUsed = fromMicros(created), fromMicros(expires), fromMicros(revoked), fromMicros(lastUsed)
 	return k, nil
 }

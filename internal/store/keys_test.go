@@ -3,13 +3,14 @@ package store
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/api/tenant"
+	"weir/scheduler/quota"
 )
 
 func TestKeys(t *testing.T) {
@@ -36,7 +37,7 @@ func TestKeys(t *testing.T) {
 		if err := s.Create(ctx, late); err != nil {
 			t.Errorf("a key for one that has expired: %v", err)
 		}
-		if got, err := s.Find(ctx, a.ID); err != nil || got != a {
+		if got, err := s.Find(ctx, a.ID); err != nil || !reflect.DeepEqual(got, a) {
 			t.Errorf("found %v, %v; want %v", got, err, a)
 		}
 		for _, id := range []string{"", "zzzzzzzzzz", "nul\x00", "bad\xff"} {
@@ -51,10 +52,10 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		list, err := s.List(ctx, "")
-		if want := []tenant.Key{a, b, late, other}; err != nil || !slices.Equal(list, want) {
+		if want := []tenant.Key{a, b, late, other}; err != nil || !reflect.DeepEqual(list, want) {
 			t.Errorf("list %v, %v; want %v", list, err, want)
 		}
-		if list, err := s.List(ctx, "zeta"); err != nil || !slices.Equal(list, []tenant.Key{other}) {
+		if list, err := s.List(ctx, "zeta"); err != nil || !reflect.DeepEqual(list, []tenant.Key{other}) {
 			t.Errorf("list of zeta: %v, %v", list, err)
 		}
 		if err := s.Create(ctx, testKey("e", "nul\x00", "", now)); err == nil {
@@ -83,7 +84,7 @@ func TestKeysEndOnce(t *testing.T) {
 			}
 		}
 		k.Revoked, k.LastUsed = now.Add(time.Minute), used
-		if got, err := s.Find(ctx, k.ID); err != nil || got != k {
+		if got, err := s.Find(ctx, k.ID); err != nil || !reflect.DeepEqual(got, k) {
 			t.Errorf("found %v, %v; want %v", got, err, k)
 		}
 	})
@@ -105,7 +106,7 @@ func TestRotation(t *testing.T) {
 		if err := s.Rotate(ctx, second.ID, ends, third); !errors.Is(err, tenant.ErrKeysAtMost) {
 			t.Errorf("a third live key: %v", err)
 		}
-		if got, _ := s.Find(ctx, second.ID); got != second {
+		if got, _ := s.Find(ctx, second.ID); !reflect.DeepEqual(got, second) {
 			t.Errorf("a failed rotation left %v", got)
 		}
 		// The end that comes first stays.
@@ -178,6 +179,51 @@ func TestRotationsAtOnce(t *testing.T) {
 		wait.Wait()
 		if rotated.Load() != 1 {
 			t.Errorf("%d rotations", rotated.Load())
+		}
+	})
+}
+
+// What a key may is kept with it, is changed by one at a time, and goes over to the key that takes its place.
+func TestTermsOfKeys(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s, ctx, now := openStore(t, url, Options{}), t.Context(), time.Now().UTC().Truncate(time.Millisecond)
+		old := testKey("a", "acme", "", now)
+		old.Limits, old.Models = quota.Limits{DailyCost: 5_000_000, MaxStreams: 3, Enforcement: quota.Strict}, []string{"m", "Ü"}
+		if err := s.Create(ctx, old); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Find(ctx, old.ID); err != nil || !reflect.DeepEqual(got, old) {
+			t.Errorf("%+v, %v; want %+v", got, err, old)
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if _, err := s.Change(ctx, old.ID, func(k *tenant.Key) error { k.Limits.MaxStreams++; return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		old.Limits.MaxStreams += 8
+		wrong := errors.New("not so")
+		if _, err := s.Change(ctx, old.ID, func(k *tenant.Key) error { k.Models = nil; return wrong }); !errors.Is(err, wrong) {
+			t.Errorf("%v", err)
+		}
+		if got, err := s.Find(ctx, old.ID); err != nil || !reflect.DeepEqual(got, old) {
+			t.Errorf("%+v, %v; want %+v", got, err, old)
+		}
+		next := testKey("b", "", "", now)
+		next.Follow(&old)
+		if err := s.Rotate(ctx, old.ID, now.Add(time.Hour), next); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Find(ctx, next.ID); err != nil || !reflect.DeepEqual(got, next) || got.Holder().KeyAccount != old.ID || got.Holder().Key != next.ID {
+			t.Errorf("%+v, %v; want %+v", got, err, next)
+		}
+		for _, id := range []string{"", "zzzzzzzzzz", "nul\x00"} {
+			if _, err := s.Change(ctx, id, func(*tenant.Key) error { return nil }); !errors.Is(err, tenant.ErrNoKey) {
+				t.Errorf("change %q: %v", id, err)
+			}
 		}
 	})
 }

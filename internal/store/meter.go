@@ -38,7 +38,7 @@ type MeterOptions struct {
 	Local LocalMeter
 	// Spent tells what a tenant has spent before Redis knew of it: of the day and the month
 	// of a time. Nil: Redis begins with nothing spent.
-	Spent func(tenant string, now time.Time) ([]Spent, error)
+	Spent func(tenant string, now time.Time) ([]quota.Spending, error)
 	// Changed hears that Redis cannot be reached (err says why) or is back (nil). It
 	// must not block.
 	Changed func(err error)
@@ -46,7 +46,7 @@ type MeterOptions struct {
 
 // MeterTerms are the options that can be changed while a meter is open.
 type MeterTerms struct {
-	Lease   time.Duration // 30 s: after the death of a process its reservations are given back
+	Lease   time.Duration // 30 s: after the death of a process its reservations end
 	Timeout time.Duration // 250 ms: for one decision
 	Closed  bool          // while Redis cannot be reached, requests are refused with ErrMeterUnreachable
 }
@@ -81,7 +81,7 @@ type Meter struct {
 	seeding sync.Mutex // held by who tells Redis what a tenant has spent
 
 	mu    sync.Mutex
-	open  map[uint64]running // grants that run
+	open  map[uint64]*running // grants that run
 	ended chan ended
 	stop  chan struct{}
 	wg    sync.WaitGroup
@@ -91,6 +91,11 @@ type Meter struct {
 type running struct {
 	tenant string
 	at     int64 // when it was granted, by Redis, in Unix milliseconds
+
+	input     int64
+	price     quota.Price
+	generated *atomic.Int64 // output tokens
+	pace      pace
 }
 
 // ended is a grant on its way to being settled.
@@ -140,7 +145,7 @@ func OpenMeter(url string, o MeterOptions) (*Meter, error) {
 	silenceRedis()
 	m := &Meter{
 		o: o, options: options, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
-		open: map[uint64]running{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
+		open: map[uint64]*running{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
 	}
 	terms := o.completed()
 	m.terms.Store(terms)
@@ -223,7 +228,7 @@ func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 		return m.reserveLocally(who, ask)
 	}
 	id := newGrantID()
-	reply, err := m.decide(who.Tenant, reserveArgs(m.command("reserve", &who), id, ask, parts))
+	reply, err := m.decide(&who, reserveArgs(m.command("reserve", &who), id, ask, parts))
 	if err != nil {
 		// The script may have run all the same: then this gives back what it took.
 		g.ID = id
@@ -241,8 +246,9 @@ func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 		return quota.Grant{}, errors.New("store: the script refuses what the meter of package quota admits")
 	}
 	g.ID, g.Ask.Output, g.Money, g.Remaining = id, reply[1], quota.Money(reply[2]), quota.RemainingOf(parts, states)
+	g.Generated = &atomic.Int64{}
 	m.mu.Lock()
-	m.open[id] = running{who.Tenant, states[0].At}
+	m.open[id] = &running{tenant: who.Tenant, at: states[0].At, input: ask.Input, price: ask.Price, generated: g.Generated, pace: pace{at: time.Now()}}
 	m.mu.Unlock()
 	return g, nil
 }
@@ -271,7 +277,7 @@ func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 	if !m.reachable() {
 		return m.goesOn()
 	}
-	reply, err := m.decide(g.Holder.Tenant, topUpArgs(m.command("topup", &g.Holder), g, generated, cover))
+	reply, err := m.decide(&g.Holder, topUpArgs(m.command("topup", &g.Holder), g, generated, cover))
 	if err != nil {
 		return m.goesOn()
 	}
@@ -337,7 +343,7 @@ func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State)
 		return nil
 	}
 	if m.reachable() {
-		if reply, err := m.decide(who.Tenant, appendParts(m.command("remaining", &who), parts)); err == nil {
+		if reply, err := m.decide(&who, appendParts(m.command("remaining", &who), parts)); err == nil {
 			states, err := reply.states(len(parts))
 			if err == nil {
 				read(parts, states)

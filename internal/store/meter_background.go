@@ -115,7 +115,8 @@ func (m *Meter) renew() {
 		if byTenant[r.tenant] == nil {
 			byTenant[r.tenant] = []any{"renew", m.lease(), 0}
 		}
-		byTenant[r.tenant] = append(byTenant[r.tenant], id)
+		most := r.pace.most(r.generated.Load(), time.Now(), m.terms.Load().Lease/3)
+		byTenant[r.tenant] = append(byTenant[r.tenant], id, most, int64(r.price.Cost(r.input, 0, most)))
 	}
 	m.mu.Unlock()
 	for tenant, args := range byTenant {

@@ -47,18 +47,22 @@ func settleArgs(args []any, e *ended) []any {
 }
 
 func appendParts(args []any, parts []quota.Part) []any {
-	for _, p := range parts {
-		l, strict := p.Limits, 0
-		if l.StrictTokens() {
-			strict |= 1
-		}
-		if l.StrictMoney() {
-			strict |= 2
-		}
-		args = append(args, p.Model, l.RequestsPerMinute, l.TokensPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
-			l.MaxStreams, l.DailyTokens, l.MonthlyTokens, int64(l.DailyCost), int64(l.MonthlyCost), strict)
+	for i := range parts {
+		args = appendPart(args, &parts[i])
 	}
 	return args
+}
+
+func appendPart(args []any, p *quota.Part) []any {
+	l, strict := p.Limits(), 0
+	if l.StrictTokens() {
+		strict |= 1
+	}
+	if l.StrictMoney() {
+		strict |= 2
+	}
+	return append(args, p.Field(), l.RequestsPerMinute, l.TokensPerMinute, l.InputTokensPerMinute, l.OutputTokensPerMinute,
+		l.MaxStreams, l.DailyTokens, l.MonthlyTokens, int64(l.DailyCost), int64(l.MonthlyCost), strict)
 }
 
 // keys are a tenant's; the braces put them into one slot of a cluster.

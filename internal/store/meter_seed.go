@@ -9,53 +9,46 @@ import (
 	"weir/scheduler/quota"
 )
 
-// Spent is what a tenant has spent of the running day and month: on one model, or on all
-// of them where Model is "".
-type Spent struct {
-	Model      string
-	Day, Month quota.Spent
-}
-
-// unknownTenant is the script's answer where Redis knows nothing of a tenant that has
-// budgets: it is new, or Redis began anew and has lost what was spent.
-const unknownTenant = -2
+// untold is the script's answer where Redis has not counted a budget: it is new, or Redis
+// began anew and has lost what was spent.
+const untold = -2
 
 var errForgetful = errors.New("store: Redis forgets what it was told")
 
-// decide makes one decision. Where Redis knows nothing of the tenant, it is told first what
-// the tenant has spent, by one caller for all.
-func (m *Meter) decide(tenant string, args []any) (reply, error) {
-	r, err := m.run(tenant, args)
-	if err != nil || r[0] != unknownTenant {
+// decide makes one decision. Where Redis has not counted one of the holder's budgets, it is told first what was spent,
+// by one caller for all.
+func (m *Meter) decide(who *quota.Holder, args []any) (reply, error) {
+	r, err := m.run(who.Tenant, args)
+	if err != nil || r[0] != untold {
 		return r, err
 	}
 	m.seeding.Lock()
 	defer m.seeding.Unlock()
-	if r, err = m.run(tenant, args); err != nil || r[0] != unknownTenant {
+	if r, err = m.run(who.Tenant, args); err != nil || r[0] != untold {
 		return r, err
 	}
-	if err = m.seed(tenant); err != nil {
+	if err = m.seed(who); err != nil {
 		return nil, err
 	}
-	if r, err = m.run(tenant, args); err == nil && r[0] == unknownTenant {
+	if r, err = m.run(who.Tenant, args); err == nil && r[0] == untold {
 		err = errForgetful
 	}
 	return r, err
 }
 
-// seed tells Redis what a tenant has spent, unless it knows of the tenant by now.
-func (m *Meter) seed(tenant string) error {
+// seed tells Redis what was spent of a holder's budgets, but for those that it counts by now.
+func (m *Meter) seed(who *quota.Holder) error {
 	now := time.Now().UTC()
-	list, err := m.o.Spent(tenant, now)
+	list, err := m.o.Spent(who.Tenant, now)
 	if err != nil {
-		return fmt.Errorf("what tenant %q has spent: %w", tenant, err)
+		return fmt.Errorf("what tenant %q has spent: %w", who.Tenant, err)
 	}
 	day, month := quota.PeriodsOf(now)
-	args := []any{"seed", m.lease(), 0, day, month}
-	for _, s := range list {
-		args = append(args, s.Model, s.Day.Tokens, int64(s.Day.Money), s.Month.Tokens, int64(s.Month.Money))
+	args, parts := []any{"seed", m.lease(), 0, day, month}, who.Parts()
+	for i, s := range quota.SeedsOf(parts, list) {
+		args = append(appendPart(args, &parts[i]), s.Day.Tokens, int64(s.Day.Money), s.Month.Tokens, int64(s.Month.Money))
 	}
-	_, err = m.run(tenant, args)
+	_, err = m.run(who.Tenant, args)
 	return err
 }
 

@@ -23,13 +23,14 @@ func emptyRedis(t *testing.T, m *Meter, tenant string) {
 // the tenant has spent, by one of the callers; so a budget that is spent stays spent.
 func TestAnEmptyRedisIsToldWhatWasSpent(t *testing.T) {
 	asked := atomic.Int64{}
-	o := MeterOptions{Spent: func(tenant string, _ time.Time) ([]Spent, error) {
+	o := MeterOptions{Spent: func(tenant string, _ time.Time) ([]quota.Spending, error) {
 		asked.Add(1)
 		if tenant != "a" {
 			return nil, nil
 		}
-		return []Spent{{Day: quota.Spent{Tokens: 90, Money: 7}, Month: quota.Spent{Tokens: 95, Money: 8}},
-			{Model: "m", Day: quota.Spent{Tokens: 40}, Month: quota.Spent{Tokens: 60}}}, nil
+		return []quota.Spending{{Day: quota.Spent{Tokens: 90, Money: 7}, Month: quota.Spent{Tokens: 95, Money: 8}},
+			{Model: "m", Day: quota.Spent{Tokens: 40}, Month: quota.Spent{Tokens: 60}},
+			{Account: "k1", Day: quota.Spent{Tokens: 15}, Month: quota.Spent{Tokens: 15}}}, nil
 	}}
 	url, prefix := reference.Redis.Get(t), testPrefix()
 	weirs := []*Meter{testMeter(t, url, prefix, o), testMeter(t, url, prefix, o)}
@@ -80,7 +81,7 @@ func TestAnEmptyRedisIsToldWhatWasSpent(t *testing.T) {
 // A ledger that does not answer is a meter that does not: closed, or each weir by itself.
 func TestARedisThatNobodyCanTellDecidesNothing(t *testing.T) {
 	local := &localMeter{meter: quota.NewMeter(quota.Config{})}
-	o := MeterOptions{Local: local, Spent: func(string, time.Time) ([]Spent, error) { return nil, errors.New("the database is away") }}
+	o := MeterOptions{Local: local, Spent: func(string, time.Time) ([]quota.Spending, error) { return nil, errors.New("the database is away") }}
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), o)
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{DailyTokens: 10}}
 	if g, err := m.Reserve(who, quota.Ask{Input: 1}); err != nil || !g.Degraded {
@@ -97,7 +98,9 @@ func TestARedisThatNobodyCanTellDecidesNothing(t *testing.T) {
 // What runs while Redis loses its data counts all the same: its next top-up opens its grant
 // again, and what it used counts at its end.
 func TestARunningAnswerOutlivesRedisData(t *testing.T) {
-	o := MeterOptions{Spent: func(string, time.Time) ([]Spent, error) { return []Spent{{Day: quota.Spent{Tokens: 10}}}, nil }}
+	o := MeterOptions{Spent: func(string, time.Time) ([]quota.Spending, error) {
+		return []quota.Spending{{Day: quota.Spent{Tokens: 10}}}, nil
+	}}
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), o)
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{DailyTokens: 100, Enforcement: quota.Strict}}
 	reserve := func() quota.Grant {
@@ -123,4 +126,47 @@ func TestARunningAnswerOutlivesRedisData(t *testing.T) {
 		_, err := m.Reserve(who, quota.Ask{Input: 101})
 		return asRefusal(err).Left == 17
 	})
+}
+
+// A budget that is new counts what was spent before, of a tenant and of a key that Redis knew without one; so does one
+// that was taken away for a while.
+func TestANewBudgetInRedisCountsWhatWasSpent(t *testing.T) {
+	spent := atomic.Int64{}
+	spent.Store(40)
+	o := MeterOptions{Spent: func(string, time.Time) ([]quota.Spending, error) {
+		n := quota.Spent{Tokens: spent.Load()}
+		return []quota.Spending{{Day: n, Month: n}, {Account: "k1", Day: n, Month: n}}, nil
+	}}
+	m := testMeter(t, reference.Redis.Get(t), testPrefix(), o)
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{RequestsPerMinute: 1000}, Key: "k2", KeyAccount: "k1", KeyLimits: &quota.Limits{MaxStreams: 9}}
+	reserve := func(tokens int64) *quota.Refusal {
+		t.Helper()
+		g, err := m.Reserve(who, quota.Ask{Input: tokens})
+		if err == nil {
+			m.Settle(&g, quota.Use{})
+		} else if asRefusal(err) == nil {
+			t.Fatal(err)
+		}
+		return asRefusal(err)
+	}
+	if r := reserve(0); r != nil {
+		t.Fatal(r)
+	}
+	who.KeyLimits = &quota.Limits{DailyTokens: 50}
+	if r := reserve(11); r == nil || r.Key != "k2" || r.Left != 10 {
+		t.Errorf("a key's new budget: %v", r)
+	}
+	who.Limits = &quota.Limits{MonthlyTokens: 45}
+	if r := reserve(6); r == nil || r.Key != "" || r.Left != 5 {
+		t.Errorf("a tenant's new budget: %v", r)
+	}
+	who.KeyLimits = &quota.Limits{}
+	reserve(0)
+	spent.Store(48)
+	who.Limits, who.KeyLimits = &quota.Limits{}, &quota.Limits{MaxStreams: 9}
+	reserve(0)
+	who.KeyLimits = &quota.Limits{DailyTokens: 50}
+	if r := reserve(3); r == nil || r.Left != 2 {
+		t.Errorf("a budget that was away for a while: %v", r)
+	}
 }

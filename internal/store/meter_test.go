@@ -158,17 +158,19 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 			pure: quota.NewMeter(quota.Config{Lease: lease})}
 		limits := func() *quota.Limits {
 			pick := func(most int64) int64 { return rng.Int64N(2) * (1 + rng.Int64N(most)) }
-			return &quota.Limits{RequestsPerMinute: pick(3000), TokensPerMinute: pick(100_000), InputTokensPerMinute: pick(50_000),
-				OutputTokensPerMinute: pick(50_000), MaxStreams: pick(20), DailyTokens: pick(60_000), MonthlyTokens: pick(100_000),
-				DailyCost: quota.Money(pick(200_000)), MonthlyCost: quota.Money(pick(300_000)), Enforcement: quota.Enforcement(rng.IntN(3))}
+			return &quota.Limits{RequestsPerMinute: pick(400), TokensPerMinute: pick(100_000), InputTokensPerMinute: pick(50_000),
+				OutputTokensPerMinute: pick(50_000), MaxStreams: pick(20), DailyTokens: pick(200_000), MonthlyTokens: pick(300_000),
+				DailyCost: quota.Money(pick(600_000)), MonthlyCost: quota.Money(pick(900_000)), Enforcement: quota.Enforcement(rng.IntN(3))}
 		}
 		var holders []quota.Holder
 		for tenant := range 2 {
-			l := limits()
+			l, k := limits(), limits()
 			for model := range 2 {
 				h := quota.Holder{Tenant: fmt.Sprint("t", tenant), Model: fmt.Sprint("m", model), Limits: l, ModelLimits: limits()}
-				if !h.Unlimited() {
-					holders = append(holders, h)
+				for _, key := range []*quota.Limits{nil, k} {
+					if h.Key, h.KeyAccount, h.KeyLimits = "k2", "k1", key; !h.Unlimited() {
+						holders = append(holders, h)
+					}
 				}
 			}
 		}
@@ -263,8 +265,8 @@ func TestTwoWeirsShareOneBucket(t *testing.T) {
 	}
 }
 
-// What a dead weir has reserved is back after its lease; what a living one holds is
-// not, however long it runs.
+// What a dead weir ran is over after its lease, and what it held of a budget counts as spent; what a living one holds
+// goes on, however long it runs.
 func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
 	o := MeterOptions{MeterTerms: MeterTerms{Lease: time.Hour}}
@@ -279,6 +281,7 @@ func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 		t.Fatalf("a third stream: %v", err)
 	}
 	passMeterLeases(t, dead)
+	who.Limits = &quota.Limits{MaxStreams: 2, DailyTokens: 150}
 	g, err := living.Reserve(who, quota.Ask{Input: 50})
 	if err != nil {
 		t.Fatalf("after the lease: %v", err)
@@ -287,6 +290,48 @@ func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 		t.Error("a lease that was renewed ended")
 	}
 	living.Settle(&g, quota.Use{Ran: true, Input: 50})
+}
+
+// Of an answer whose process dies counts what its last renewal tells that it may have had; what it really had, once that
+// is told after all.
+func TestWhatADeadWeirHasUsed(t *testing.T) {
+	m := testMeter(t, reference.Redis.Get(t), testPrefix(), MeterOptions{MeterTerms: MeterTerms{Lease: time.Hour}})
+	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{DailyTokens: 10_000, DailyCost: 10_000, Enforcement: quota.Strict}}
+	price := quota.Price{Output: 1_000_000}
+	var grants []quota.Grant
+	for range 3 {
+		g, err := m.Reserve(who, quota.Ask{Input: 10, Most: 1000, Price: price})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants = append(grants, g)
+	}
+	told, silent := &grants[0], &grants[1]
+	told.Generated.Store(100)
+	m.mu.Lock()
+	for _, r := range m.open {
+		r.pace.at = time.Now().Add(-10 * time.Hour) // 10 tokens an hour
+	}
+	m.mu.Unlock()
+	m.renew()
+	spent := func(want, cost int64) {
+		t.Helper()
+		st, err := m.Standings(who)
+		if err != nil || st[0].Used != want || st[1].Used != cost {
+			t.Errorf("spent %+v, %v; want %d and %d", st, err, want, cost)
+		}
+	}
+	spent(0, 0)
+	passMeterLeases(t, m)
+	const may = 100 + 7 + 64 // twice the 3.3 tokens until the next renewal
+	spent(10+may+2*1010, may+2*1000)
+	m.settleLater(*silent, quota.Use{Ran: true, Input: 10, Output: 30}, time.Now().UnixMilli())
+	waitUntil(t, func() bool { st, err := m.Standings(who); return err == nil && st[0].Used == 10+may+1010+40 })
+	spent(10+may+1010+40, may+1000+30)
+	if err := m.TopUp(&grants[2], 5, 200); err != nil || grants[2].Covered() != 200 {
+		t.Errorf("%v, %d tokens", err, grants[2].Covered())
+	}
+	spent(10+may+40, may+30)
 }
 
 // passMeterLeases has a meter forget what it holds, as if its process had died, and lets the

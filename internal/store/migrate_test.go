@@ -29,7 +29,8 @@ var samples = []struct {
 	statement string
 	until     int // the last version whose table has these columns; 0: the newest
 }{
-	{1, `INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', ` + `HASH, 1700000000000000, 0, 0, 1700000001000000)`, 0},
+	{1, `INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', ` + `HASH, 1700000000000000, 0, 0, 1700000001000000)`, 12},
+	{13, `INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', ` + `HASH, 1700000000000000, 0, 0, 1700000001000000, '{"limits":{"daily_cost":"5"},"models":["m"]}', '')`, 0},
 	{2, `INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7)`, 0},
 	{2, `INSERT INTO weir_usage_batches VALUES ('WRITER', 9, 1700000000000000)`, 0},
 	{11, `INSERT INTO weir_usage_hours VALUES (480000, 'acme', 'm', '0123456789', 3, 30, 4, 5, 6000, 7)`, 0},

@@ -1,11 +1,12 @@
 -- The meter of package quota, in Redis: what State's methods do there is done here,
 -- in whole numbers below 2^53, by the server's time. One tenant's state is three keys:
---   KEYS[1] hash of states: field "" is the tenant's of all models, field m its of model m
+--   KEYS[1] hash of states: field "" is the tenant's of all models, field m its of model m,
+--           field "\0k" that of the key whose account is k
 --   KEYS[2] sorted set of open grants by the end of their lease
 --   KEYS[3] hash of open grants
 -- ARGV[1] is the operation, ARGV[2] the lease in milliseconds, ARGV[3] is 1 where the
--- caller knows from elsewhere what a tenant has spent: of a tenant that is not known
--- here, nothing is decided then, the answer is -2, and the caller sends a seed first.
+-- caller knows from elsewhere what was spent: where a budget is not counted here yet,
+-- nothing is decided then, the answer is -2, and the caller sends a seed first.
 local UNIT, MOST = 60000, 9e15
 local DAY = 86400000
 
@@ -35,8 +36,11 @@ end
 -- A state: born (when it was made), at, level[1..4], streams, out (held output), tokens and money held, day,
 -- month, what was spent in them, and the limits of the last request: bucket[1..4],
 -- streams, daily and monthly tokens, daily and monthly cost, and what of them is strict:
--- 1 for tokens, 2 for money, 3 for both.
+-- 1 for tokens, 2 for money, 3 for both. counted is true once what was spent is counted
+-- here, and what came before was told.
 local states = {}
+
+local function hasbudget(s) return s.lim[6] > 0 or s.lim[7] > 0 or s.lim[8] > 0 or s.lim[9] > 0 end
 
 local function refresh(s)
 	local elapsed = math.max(now - s.at, 0)
@@ -45,6 +49,7 @@ local function refresh(s)
 		local leak = elapsed * s.lim[k]
 		if s.lim[k] <= 0 or leak >= s.level[k] then s.level[k] = 0 else s.level[k] = s.level[k] - leak end
 	end
+	s.counted = s.counted and hasbudget(s)
 	local day = floordiv(s.at, DAY)
 	if day > s.day then
 		s.day, s.daytok, s.daymoney = day, 0, 0
@@ -83,7 +88,7 @@ local function save(lease)
 	local ttl = 2 * lease
 	for name, s in pairs(states) do
 		redis.call('HSET', KEYS[1], name, cmsgpack.pack(s))
-		if s.lim[6] > 0 or s.lim[7] > 0 or s.lim[8] > 0 or s.lim[9] > 0 then ttl = math.max(ttl, 40 * DAY) end
+		if hasbudget(s) then ttl = math.max(ttl, 40 * DAY) end
 		for k = 1, 4 do
 			if s.lim[k] > 0 then ttl = math.max(ttl, math.min(math.floor(s.level[k] / s.lim[k]), 400 * DAY)) end
 		end
@@ -127,12 +132,10 @@ local function had(left, held, strict)
 end
 
 local function spend(s, tokens, cost)
-	if s.lim[6] > 0 or s.lim[8] > 0 then
-		s.daytok, s.daymoney = math.min(s.daytok + tokens, MOST), math.min(s.daymoney + cost, MOST)
-	end
-	if s.lim[7] > 0 or s.lim[9] > 0 then
-		s.montok, s.monmoney = math.min(s.montok + tokens, MOST), math.min(s.monmoney + cost, MOST)
-	end
+	if not hasbudget(s) then return end
+	local function sum(a, b) return math.max(math.min(a + b, MOST), 0) end
+	s.daytok, s.daymoney = sum(s.daytok, tokens), sum(s.daymoney, cost)
+	s.montok, s.monmoney = sum(s.montok, tokens), sum(s.monmoney, cost)
 end
 
 local function release(s, g)
@@ -147,21 +150,36 @@ local function drop(id)
 	redis.call('HDEL', KEYS[3], id)
 end
 
--- expire gives back the grants that nobody renewed.
-local function expire()
-	for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))) do
-		local packed = redis.call('HGET', KEYS[3], id)
-		if packed then
-			local g = cmsgpack.unpack(packed)
-			for _, name in ipairs(g.parts) do release(load(name), g) end
-		end
-		drop(id)
-	end
-end
-
 local function keep(id, g, lease)
 	redis.call('HSET', KEYS[3], id, cmsgpack.pack(g))
 	redis.call('ZADD', KEYS[2], string.format('%.0f', now + lease), id)
+end
+
+-- expire ends the grants that nobody renewed: who had them is gone, or cannot reach Redis. Nobody tells what such a
+-- request has used, so all that it may have used counts as spent: what its last renewal said, or what it held. Should
+-- it end after all, within KEPT, what it really used counts instead.
+local KEPT = DAY
+local function expire()
+	for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))) do
+		local packed = redis.call('HGET', KEYS[3], id)
+		local g = packed and cmsgpack.unpack(packed)
+		if g and not g.lapsed then
+			g.lapsed, g.tokens, g.cost = true, g.input + (g.most or g.output), g.mostcost or g.money
+			for _, name in ipairs(g.parts) do
+				local s = load(name)
+				release(s, g)
+				spend(s, g.tokens, g.cost)
+			end
+			keep(id, g, KEPT)
+		else
+			drop(id)
+		end
+	end
+end
+
+-- recall takes back what a lapsed grant was taken to have used.
+local function recall(g)
+	for _, name in ipairs(g.parts) do spend(load(name), -g.tokens, -g.cost) end
 end
 
 -- answer returns numbers, then the states of the parts, as strings.
@@ -180,33 +198,42 @@ end
 
 local op, lease = ARGV[1], tonumber(ARGV[2])
 
-if op == 'seed' then -- day, month, then model, tokens and money of the day, tokens and money of the month
-	if redis.call('EXISTS', KEYS[1]) == 0 then
-		load('')
-		for i = 6, #ARGV, 5 do
-			local s = load(ARGV[i])
-			if s.day == tonumber(ARGV[4]) then s.daytok, s.daymoney = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]) end
-			if s.mon == tonumber(ARGV[5]) then s.montok, s.monmoney = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]) end
+-- limits reads those of a part, whose name is ARGV[i].
+local function limits(i)
+	local lim = {}
+	for k = 1, 10 do lim[k] = tonumber(ARGV[i + k]) end
+	return lim
+end
+
+if op == 'seed' then -- day, month, then name and limits of a part, tokens and money of the day, tokens and money of the month
+	for i = 6, #ARGV, 15 do
+		local s = load(ARGV[i], limits(i))
+		if hasbudget(s) and not s.counted then
+			local function raise(name, k) s[name] = math.max(s[name], tonumber(ARGV[i + k])) end
+			if s.day == tonumber(ARGV[4]) then raise('daytok', 11) raise('daymoney', 12) end
+			if s.mon == tonumber(ARGV[5]) then raise('montok', 13) raise('monmoney', 14) end
+			s.counted = true
 		end
-		save(lease)
-		extend(40 * DAY)
 	end
+	save(lease)
 	return answer({1, 0, 0}, {})
 end
 
-if ARGV[3] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then return answer({-2, 0, 0}, {}) end
-
 -- parts reads names and limits from ARGV[i] on.
+local untold = false
 local function parts(i)
 	local names = {}
 	while ARGV[i] do
-		local lim = {}
-		for k = 1, 10 do lim[k] = tonumber(ARGV[i + k]) end
-		load(ARGV[i], lim)
+		local s = load(ARGV[i], limits(i))
 		names[#names + 1] = ARGV[i]
+		if ARGV[3] == '1' and hasbudget(s) and not s.counted then untold = true end
 		i = i + 11
 	end
 	return names
+end
+local function tell()
+	save(lease)
+	return answer({-2, 0, 0}, {})
 end
 
 if op == 'reserve' then -- id, input, output, money, least money, then parts
@@ -214,6 +241,7 @@ if op == 'reserve' then -- id, input, output, money, least money, then parts
 	local input, output, money, leastmoney = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 	local names = parts(9)
 	expire()
+	if untold then return tell() end
 	for _, name in ipairs(names) do
 		local s, least = states[name], math.min(output, 1)
 		if s.lim[2] > 0 then output = math.min(output, math.max(s.lim[2] - input, 0)) end
@@ -253,13 +281,19 @@ end
 if op == 'remaining' then -- parts
 	local names = parts(4)
 	expire()
+	if untold then return tell() end
 	save(lease)
 	return answer({1, 0, 0}, names)
 end
 
-if op == 'renew' then -- ids
-	for i = 4, #ARGV do
-		redis.call('ZADD', KEYS[2], 'XX', string.format('%.0f', now + lease), ARGV[i])
+if op == 'renew' then -- id, the most output that it counts for where its lease ends next, and what input and that cost
+	for i = 4, #ARGV, 3 do
+		local packed = redis.call('HGET', KEYS[3], ARGV[i])
+		local g = packed and cmsgpack.unpack(packed)
+		if g and not g.lapsed then
+			g.most, g.mostcost = math.min(tonumber(ARGV[i + 1]), g.output), math.min(tonumber(ARGV[i + 2]), g.money)
+			keep(ARGV[i], g, lease)
+		end
 	end
 	extend(2 * lease)
 	return answer({1, 0, 0}, {})
@@ -273,11 +307,17 @@ local g = packed and cmsgpack.unpack(packed)
 if g then
 	for _, name in ipairs(g.parts) do load(name) end
 end
+local lapsed = g and g.lapsed
+if lapsed then recall(g) end
 
 if op == 'topup' then -- generated, cover, cost of cover, cost of generated, input, then parts
 	local generated, cover = tonumber(ARGV[5]), tonumber(ARGV[6])
-	if not g then -- its lease ended, or Redis began anew: it is opened again
+	if not g or lapsed then -- its lease ended, or Redis began anew: it is opened again
 		g = {at = now, input = tonumber(ARGV[9]), output = 0, charged = 0, money = 0, parts = parts(10)}
+		if untold then
+			if lapsed then drop(id) end
+			return tell()
+		end
 		for _, name in ipairs(g.parts) do
 			local s = states[name]
 			s.streams, s.tokens = s.streams + 1, s.tokens + g.input
@@ -306,7 +346,7 @@ if op == 'topup' then -- generated, cover, cost of cover, cost of generated, inp
 		end
 	end
 	if ok then
-		g.output, g.money = g.output + tokens, g.money + money
+		g.output, g.money, g.most, g.mostcost = g.output + tokens, g.money + money, nil, nil
 		local more = math.max(math.min(generated, g.output) - g.charged, 0)
 		g.charged = g.charged + more
 		for _, name in ipairs(g.parts) do
@@ -328,6 +368,7 @@ if not g then
 	-- It was settled before, or its lease has ended, or Redis has begun anew since: then
 	-- what it used counts.
 	local names, at = parts(10), tonumber(ARGV[9])
+	if untold then return tell() end
 	for _, name in ipairs(names) do
 		local s = states[name]
 		if ran and (s.born or 0) > at then
@@ -337,6 +378,12 @@ if not g then
 	end
 	if next(states) then save(lease) end
 	return answer({-1, 0, 0}, {})
+end
+if lapsed then -- its limits per minute have leaked since
+	for _, name in ipairs(g.parts) do spend(states[name], input + output, cost) end
+	drop(id)
+	save(lease)
+	return answer({1, 0, 0}, g.parts)
 end
 for _, name in ipairs(g.parts) do
 	local s = states[name]

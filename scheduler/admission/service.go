@@ -1,6 +1,10 @@
 package admission
 
-import "sync"
+import (
+	"sync"
+
+	"weir/internal/inference"
+)
 
 // Service carries what tenants are charged in one lane to the queues of the
 // others, so that a tenant who uses much of one lane waits in another. The
@@ -50,6 +54,16 @@ func (l *Lane) Close() {
 			s.lanes = append(s.lanes[:i], s.lanes[i+1:]...)
 			return
 		}
+	}
+}
+
+// Charge adds compute time that a tenant took outside of all lanes, in a class, in nanoseconds.
+func (s *Service) Charge(tenant string, class inference.Class, weight int, nanoseconds uint64) {
+	c := charge{key: flowKey{tenant, class}, scale: unitScale / uint64(max(weight, 1)), cost: min(nanoseconds, maxCost)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		l.add(&c)
 	}
 }
 

@@ -4,15 +4,13 @@ import "time"
 
 // account is a state beside the limits that it is held against.
 type account struct {
-	model  string // "" is the tenant's, of all models
-	limits *Limits
-	state  *State
+	part
+	state *State
 }
 
-// accounts are those that a request counts for: of its tenant, of the tenant's
-// model, of both or of none.
+// accounts are those that a request counts for, of its parts that have limits.
 type accounts struct {
-	list [2]account
+	list [numParts]account
 	n    int
 }
 
@@ -43,7 +41,7 @@ func (a *accounts) refusal(n *need) *Refusal {
 	var worst *Refusal
 	for _, x := range a.all() {
 		if r := x.state.refusal(x.limits, n); r != nil {
-			r.Model = x.model
+			r.Model, r.Key = x.model, x.key
 			worst = worse(worst, r)
 		}
 	}

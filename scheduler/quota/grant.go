@@ -3,29 +3,36 @@ package quota
 import (
 	"math"
 	"math/bits"
+	"sync/atomic"
 )
 
-// Holder is whom a request counts for: the tenant, and the tenant's use of one
-// model. Limits that are nil, or without any limit, are not counted.
+// Holder is whom a request counts for: the tenant, the tenant's use of one model, and
+// the key that the tenant has shown. Limits that are nil, or without any limit, are not counted.
 type Holder struct {
 	Tenant      string
 	Model       string // immutable name; "" has no limits of its own
 	Limits      *Limits
 	ModelLimits *Limits // the tenant's for this model, beside Limits
+
+	Key        string  // id of the key; "": another proof, or a key without limits of its own
+	KeyAccount string  // what its use is counted as: the id of the first of the keys that took each other's place
+	KeyLimits  *Limits // the key's, of all models, beside the others
 }
 
-// Unlimited reports whether no limit of either kind is set.
-func (h *Holder) Unlimited() bool { return h.Limits.Unlimited() && h.ModelLimits.Unlimited() }
+// Unlimited reports whether no limit of any kind is set.
+func (h *Holder) Unlimited() bool {
+	return h.Limits.Unlimited() && h.ModelLimits.Unlimited() && h.KeyLimits.Unlimited()
+}
 
 // Check reports what a request's own size has to obey, as a *Refusal: the
 // tokens of its longest prompt and answer together, and those of the answer.
 func (h *Holder) Check(prompt, answer int64) error {
 	for _, p := range h.parts() {
 		if l := p.limits; l.MaxOutputTokens > 0 && answer > l.MaxOutputTokens {
-			return &Refusal{Kind: AnswerTokens, Model: p.model, Limit: l.MaxOutputTokens, Left: l.MaxOutputTokens, Need: answer}
+			return &Refusal{Kind: AnswerTokens, Model: p.model, Key: p.key, Limit: l.MaxOutputTokens, Left: l.MaxOutputTokens, Need: answer}
 		}
 		if l := p.limits; l.MaxContextTokens > 0 && prompt+answer > l.MaxContextTokens {
-			return &Refusal{Kind: ContextTokens, Model: p.model, Limit: l.MaxContextTokens, Left: l.MaxContextTokens, Need: prompt + answer}
+			return &Refusal{Kind: ContextTokens, Model: p.model, Key: p.key, Limit: l.MaxContextTokens, Left: l.MaxContextTokens, Need: prompt + answer}
 		}
 	}
 	return nil
@@ -46,17 +53,22 @@ func (h *Holder) MaxAnswer(prompt int64) int64 {
 	return most
 }
 
-// part is one of the two states that a request counts for.
+// part is one of the states that a request counts for: the tenant's, the tenant's of a model, or a key's.
 type part struct {
-	model  string // "" is the tenant's of all models
-	limits *Limits
+	model   string // "" is of all models
+	key     string // id of the key whose limits these are; "" is the tenant's
+	account string // of the key
+	limits  *Limits
 }
+
+// numParts is how many parts a holder has at most.
+const numParts = 3
 
 // noLimits stands for limits that are nil.
 var noLimits Limits
 
-func (h *Holder) parts() [2]part {
-	list := [2]part{{"", h.Limits}, {h.Model, h.ModelLimits}}
+func (h *Holder) parts() [numParts]part {
+	list := [numParts]part{{limits: h.Limits}, {model: h.Model, limits: h.ModelLimits}, {key: h.Key, account: h.KeyAccount, limits: h.KeyLimits}}
 	for i := range list {
 		if list[i].limits == nil {
 			list[i].limits = &noLimits
@@ -100,6 +112,10 @@ type Grant struct {
 	Ask       Ask   // as it was granted: Output is what is reserved now
 	Money     Money // reserved now
 	Remaining Remaining
+
+	// Generated is where the holder notes how many output tokens there are, for a meter that tells it to others in case
+	// this process ends; nil: nobody asks.
+	Generated *atomic.Int64
 
 	// Degraded is set by a meter that could not reach what it shares with others.
 	Degraded bool

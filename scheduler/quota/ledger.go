@@ -3,7 +3,7 @@ package quota
 // open is a grant that was not settled yet.
 type open struct {
 	id      uint64
-	entries [2]*entry
+	entries [numParts]*entry
 	n       int // of entries
 
 	at      int64 // when it was given, in Unix milliseconds
@@ -14,6 +14,8 @@ type open struct {
 	money   Money // reserved
 	price   Price
 
+	lapsed bool // its lease has ended: all that it held counts as spent, until it tells what it used
+
 	expires    int64 // end of the lease
 	prev, next *open
 }
@@ -21,7 +23,7 @@ type open struct {
 func (o *open) accounts() accounts {
 	var of accounts
 	for _, e := range o.entries[:o.n] {
-		of.add(account{e.key.model, e.limits, &e.state})
+		of.add(account{e.part, &e.state})
 	}
 	return of
 }
@@ -38,19 +40,30 @@ func (o *open) generated(of *accounts, tokens int64) {
 	o.charged += more
 }
 
+// spend counts what was used against the budgets of the grant's accounts.
+func (a *accounts) spend(tokens int64, money Money) {
+	for _, x := range a.all() {
+		x.state.spend(x.limits, tokens, money)
+	}
+}
+
 // ledger holds the open grants: by id, and those with a lease in the order in
-// which leases end, which is the order of renewals.
+// which leases end, which is the order of renewals. Lapsed ones have a list of their own.
 type ledger struct {
 	byID  map[uint64]*open
-	ends  *open // of the list: next ends first
-	spare *open // the list of those to use again, by next
+	lists [2]*open // ends of the lists: next ends first
+	spare *open    // the list of those to use again, by next
 	last  uint64
 }
 
 func newLedger() ledger {
-	ends := &open{}
-	ends.prev, ends.next = ends, ends
-	return ledger{byID: map[uint64]*open{}, ends: ends}
+	l := ledger{byID: map[uint64]*open{}}
+	for i := range l.lists {
+		ends := &open{}
+		ends.prev, ends.next = ends, ends
+		l.lists[i] = ends
+	}
+	return l
 }
 
 // draft is a grant to fill; until it is kept, the next call gives the same one.
@@ -79,18 +92,24 @@ func (l *ledger) drop(o *open) {
 	l.spare = o
 }
 
-// oldest is the grant whose lease ends first, nil if none has one.
-func (l *ledger) oldest() *open {
-	if l.ends.next == l.ends {
-		return nil
+// due is a grant whose lease has ended at a time, nil if there is none.
+func (l *ledger) due(now int64) *open {
+	for _, ends := range l.lists {
+		if o := ends.next; o != ends && now >= o.expires {
+			return o
+		}
 	}
-	return l.ends.next
+	return nil
 }
 
 func (l *ledger) renew(o *open, until int64) {
 	l.unlink(o)
+	ends := l.lists[0]
+	if o.lapsed {
+		ends = l.lists[1]
+	}
 	o.expires = until
-	o.prev, o.next = l.ends.prev, l.ends
+	o.prev, o.next = ends.prev, ends
 	o.prev.next, o.next.prev = o, o
 }
 

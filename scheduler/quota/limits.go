@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Limits are what a tenant may use, of all models together or of one model. Zero
+// Limits are what a tenant may use, of all models together or of one model, or what may be used with a key. Zero
 // is unlimited. The tags are the keys of the configuration file.
 //
 // A limit per minute is a bucket that holds a minute's worth and refills evenly:
@@ -61,6 +61,11 @@ func (l *Limits) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// hasBudget reports whether there is a budget of a day or a month.
+func (l *Limits) hasBudget() bool {
+	return l.DailyTokens > 0 || l.MonthlyTokens > 0 || l.DailyCost > 0 || l.MonthlyCost > 0
 }
 
 // Unlimited reports whether no limit is set at all.

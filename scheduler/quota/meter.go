@@ -5,7 +5,7 @@ import "time"
 // Config bounds a meter.
 type Config struct {
 	MaxStates int           // tenants, and tenants' models, that are remembered; default 65536
-	Lease     time.Duration // a grant that is not topped up or renewed for so long is given back; 0 is never
+	Lease     time.Duration // a grant that is not topped up or renewed for so long is ended, see lapse; 0 is never
 }
 
 // Meter counts what tenants use against their limits. It belongs to one goroutine
@@ -93,8 +93,14 @@ func (m *Meter) TopUp(now time.Time, g *Grant, generated, cover int64) error {
 // strict limits hold for what still runs. Nil is one without limits, or settled.
 func (m *Meter) opened(g *Grant) (*open, error) {
 	o := m.grants.find(g.ID)
-	if o != nil || g.ID == 0 || m.cfg.Lease == 0 {
+	if o != nil && !o.lapsed || g.ID == 0 || m.cfg.Lease == 0 {
 		return o, nil
+	}
+	if o != nil {
+		of := o.accounts()
+		of.refresh(m.now)
+		of.spend(-o.input-o.output, -o.money)
+		m.grants.drop(o)
 	}
 	o = m.grants.draft()
 	if err := m.find(&g.Holder, o); err != nil {
@@ -124,6 +130,11 @@ func (m *Meter) Settle(now time.Time, g *Grant, use Use) bool {
 	cost := o.price.Cost(use.Input, use.Cached, use.Output)
 	of := o.accounts()
 	of.refresh(m.now)
+	if o.lapsed {
+		of.spend(use.Input+use.Output-o.input-o.output, cost-o.money)
+		m.grants.drop(o)
+		return true
+	}
 	for _, a := range of.all() {
 		a.state.release(o)
 		a.state.settle(a.limits, o, use, cost)
@@ -136,7 +147,7 @@ func (m *Meter) Settle(now time.Time, g *Grant, use Use) bool {
 func (m *Meter) Renew(now time.Time, ids ...uint64) {
 	m.advance(now)
 	for _, id := range ids {
-		if o := m.grants.find(id); o != nil {
+		if o := m.grants.find(id); o != nil && !o.lapsed {
 			m.lease(o)
 		}
 	}
@@ -145,40 +156,24 @@ func (m *Meter) Renew(now time.Time, ids ...uint64) {
 // Remaining is what a holder has left.
 func (m *Meter) Remaining(now time.Time, who Holder) Remaining {
 	m.advance(now)
-	var fresh [2]State
+	var fresh [numParts]State
 	of := m.look(&who, &fresh)
 	return of.remaining()
 }
 
 // look copies a holder's states as they are now.
-func (m *Meter) look(who *Holder, fresh *[2]State) (of accounts) {
+func (m *Meter) look(who *Holder, fresh *[numParts]State) (of accounts) {
 	for i, p := range who.parts() {
 		if p.limits.Unlimited() {
 			continue
 		}
-		if e := m.states.look(who.Tenant, p.model); e != nil {
+		if e := m.states.byKey[p.in(who.Tenant)]; e != nil {
 			fresh[i] = e.state
 		}
-		of.add(account{p.model, p.limits, &fresh[i]})
+		of.add(account{p, &fresh[i]})
 	}
 	of.refresh(m.now)
 	return of
-}
-
-// Seed tells what a holder has spent of the running day and month before the meter
-// began, as read from where it is kept. What the meter knows itself stays if it is
-// more.
-func (m *Meter) Seed(now time.Time, who Holder, day, month Spent) error {
-	m.advance(now)
-	var o open
-	if err := m.find(&who, &o); err != nil {
-		return err
-	}
-	of := o.accounts()
-	for _, a := range of.all() {
-		a.state.seed(day, month)
-	}
-	return nil
 }
 
 // Stats counts what a meter holds.
@@ -190,23 +185,37 @@ type Stats struct {
 // Stats may be called between any two calls.
 func (m *Meter) Stats() Stats { return Stats{len(m.states.byKey), len(m.grants.byID)} }
 
-// advance moves the meter's time on and gives back the grants whose lease is over.
+// advance moves the meter's time on and ends the grants whose lease is over.
 func (m *Meter) advance(now time.Time) {
 	if now.After(m.now) {
 		m.now = now
 	}
 	for {
-		o := m.grants.oldest()
-		if o == nil || m.now.UnixMilli() < o.expires {
+		o := m.grants.due(m.now.UnixMilli())
+		if o == nil {
 			return
 		}
-		of := o.accounts()
-		of.refresh(m.now)
-		for _, a := range of.all() {
-			a.state.release(o)
-		}
-		m.grants.drop(o)
+		m.lapse(o)
 	}
+}
+
+// lapsedFor is how long a grant whose lease has ended may still tell what it used.
+const lapsedFor = 24 * time.Hour
+
+// lapse ends a grant that nobody renewed. What it held counts as spent: nobody tells what it has used of it.
+func (m *Meter) lapse(o *open) {
+	if o.lapsed {
+		m.grants.drop(o)
+		return
+	}
+	of := o.accounts()
+	of.refresh(m.now)
+	for _, a := range of.all() {
+		a.state.release(o)
+	}
+	of.spend(o.input+o.output, o.money)
+	o.lapsed = true
+	m.grants.renew(o, m.now.Add(lapsedFor).UnixMilli())
 }
 
 func (m *Meter) lease(o *open) {

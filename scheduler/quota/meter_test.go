@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -168,34 +169,59 @@ func TestAnswersThatOutliveTheirLimit(t *testing.T) {
 				}
 				m.Settle(noon, &g, Use{Ran: true, Input: 10, Output: 300})
 			}
-			if s := m.states.look("a", "").state; s.HeldOutput != 0 || s.HeldTokens != 0 || s.HeldMoney != 0 || s.Streams != 0 {
+			if s := m.states.byKey[stateKey{tenant: "a"}].state; s.HeldOutput != 0 || s.HeldTokens != 0 || s.HeldMoney != 0 || s.Streams != 0 {
 				t.Errorf("after the end %+v is held", s)
 			}
 			if _, err := m.Reserve(noon, who, Ask{Input: 1, Output: 1, Price: Price{Input: 1e6, Output: 1e6}}); err == nil {
 				t.Errorf("%+v: admitted beyond the limit", l)
 			}
-			if r := m.states.look("a", "").state; !cut && l.OutputTokensPerMinute > 0 && r.room(OutputTokens, 100) != -200 {
+			if r := m.states.byKey[stateKey{tenant: "a"}].state; !cut && l.OutputTokensPerMinute > 0 && r.room(OutputTokens, 100) != -200 {
 				t.Errorf("the debt is %d, want 200", -r.room(OutputTokens, 100))
 			}
 		}
 	}
 }
 
-func TestLeasesGiveBackWhatNobodyRenews(t *testing.T) {
+// What nobody renews runs no more. Of a budget all that it held counts as spent, so that nothing is given out twice,
+// until it tells after all what it used.
+func TestLeasesEndWhatNobodyRenews(t *testing.T) {
 	m := NewMeter(Config{Lease: 10 * time.Second})
-	who := holder(Limits{MaxStreams: 2, DailyTokens: 100})
+	who := holder(Limits{MaxStreams: 2, DailyTokens: 150, Enforcement: Strict})
 	dead := mustReserve(t, m, noon, who, Ask{Input: 10, Output: 40})
 	alive := mustReserve(t, m, noon, who, Ask{Input: 10, Output: 40})
 	m.Renew(noon.Add(9*time.Second), alive.ID)
 	if _, err := m.Reserve(noon.Add(10*time.Second-time.Millisecond), who, Ask{}); err == nil {
-		t.Fatal("given back too early")
+		t.Fatal("ended too early")
 	}
-	mustReserve(t, m, noon.Add(10*time.Second), who, Ask{Input: 40, Output: 10})
-	if m.Settle(noon.Add(11*time.Second), &dead, Use{Ran: true, Input: 10, Output: 40}) {
-		t.Error("a grant was settled after it was given back")
+	late := noon.Add(11 * time.Second)
+	m.Renew(late, dead.ID) // too late
+	third := mustReserve(t, m, late, who, Ask{Input: 40, Output: 10})
+	used := func(want int64) {
+		t.Helper()
+		if st := m.Standings(late, who); st[1].Used != want {
+			t.Errorf("%d are spent, want %d", st[1].Used, want)
+		}
 	}
-	if !m.Settle(noon.Add(11*time.Second), &alive, Use{Ran: true, Input: 10, Output: 40}) {
-		t.Error("a renewed grant was given back")
+	used(50)
+	if !m.Settle(late, &dead, Use{Ran: true, Input: 10, Output: 20}) || m.Settle(late, &dead, Use{Ran: true, Input: 10, Output: 20}) {
+		t.Error("a grant is settled once, after its lease, too")
+	}
+	used(30)
+	if !m.Settle(late, &alive, Use{Ran: true, Input: 10, Output: 40}) {
+		t.Error("a renewed grant was ended")
+	}
+	used(80)
+	if err := m.TopUp(late.Add(11*time.Second), &third, 15, 20); err != nil || third.Covered() != 20 { // it is opened again
+		t.Errorf("%v, %d", err, third.Covered())
+	}
+	used(80)
+	m.Settle(late.Add(11*time.Second), &third, Use{Ran: true, Input: 40, Output: 15})
+	used(135)
+	mustReserve(t, m, late.Add(12*time.Second), who, Ask{Input: 5})
+	for _, later := range []time.Duration{48 * time.Hour, 96 * time.Hour} { // a lapsed grant is forgotten after a day
+		if mustReserve(t, m, late.Add(later), who, Ask{}); m.Stats().Grants != 2 {
+			t.Errorf("%+v", m.Stats())
+		}
 	}
 }
 
@@ -224,7 +250,7 @@ func TestMemoryIsBoundedWithoutGivingCreditAway(t *testing.T) {
 
 func TestBudgetsAreSeeded(t *testing.T) {
 	m, who := NewMeter(Config{}), holder(Limits{DailyTokens: 100, MonthlyCost: 50})
-	if err := m.Seed(noon, who, Spent{Tokens: 90}, Spent{Money: 40}); err != nil {
+	if err := m.Seed(noon, who, []Spending{{Day: Spent{Tokens: 90}, Month: Spent{Money: 40}}, {Model: "m", Day: Spent{Tokens: 99}}, {Account: "k", Day: Spent{Tokens: 7}}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := m.Reserve(noon, who, Ask{Input: 11})
@@ -278,7 +304,7 @@ func TestExtremesDoNotOverflow(t *testing.T) {
 			}
 		}
 	}
-	if s := m.states.look("a", "").state; s.HeldTokens != 0 || s.HeldOutput != 0 || s.HeldMoney != 0 || s.Streams != 0 {
+	if s := m.states.byKey[stateKey{tenant: "a"}].state; s.HeldTokens != 0 || s.HeldOutput != 0 || s.HeldMoney != 0 || s.Streams != 0 {
 		t.Errorf("held after the end: %+v", s)
 	}
 }
@@ -362,5 +388,54 @@ func BenchmarkRefusal(b *testing.B) {
 		if _, err := m.Reserve(noon, who, Ask{}); err == nil {
 			b.Fatal("admitted")
 		}
+	}
+}
+
+// A budget counts from what was told of it: the meter says where it has counted none yet, also where one was taken away
+// for a while. What it knows itself stays if it is more.
+func TestBudgetsThatAreNewAreNotCountedYet(t *testing.T) {
+	m := NewMeter(Config{})
+	bare, daily := holder(Limits{RequestsPerMinute: 100}), holder(Limits{DailyTokens: 100})
+	daily.Key, daily.KeyAccount, daily.KeyLimits = "k2", "k1", &Limits{MonthlyTokens: 30}
+	if !m.Counted(noon, bare) || m.Counted(noon, daily) {
+		t.Error("only budgets are to be told of")
+	}
+	if err := m.Seed(noon, daily, []Spending{{Day: Spent{Tokens: 50}}, {Account: "k1", Month: Spent{Tokens: 20}}}); err != nil || !m.Counted(noon, daily) {
+		t.Fatalf("%v", err)
+	}
+	_, err := m.Reserve(noon, daily, Ask{Input: 11})
+	if r := refusalOf(t, err); r.Kind != MonthlyTokens || r.Key != "k2" || r.Left != 10 {
+		t.Errorf("%+v", r)
+	}
+	mustReserve(t, m, noon, bare, Ask{Input: 1})
+	if m.Counted(noon, daily) {
+		t.Error("a budget that was away for a while is counted")
+	}
+	if err := m.Seed(noon, daily, nil); err != nil {
+		t.Fatal(err)
+	}
+	if st := m.Standings(noon, daily); len(st) != 2 || st[0].Used != 50 || st[1].Key != "k2" || st[1].Used != 20 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Keys that took each other's place have one account; another key of the tenant has its own.
+func TestKeysHaveAccountsOfTheirOwn(t *testing.T) {
+	m, limits := NewMeter(Config{}), &Limits{DailyTokens: 20, MaxStreams: 1}
+	who := func(key, account string) Holder {
+		h := holder(Limits{DailyTokens: 100})
+		h.Key, h.KeyAccount, h.KeyLimits = key, account, limits
+		return h
+	}
+	g := mustReserve(t, m, noon, who("a1", "a1"), Ask{Input: 15})
+	mustReserve(t, m, noon, who("b1", "b1"), Ask{Input: 15})
+	_, err := m.Reserve(noon, who("a2", "a1"), Ask{Input: 1})
+	if r := refusalOf(t, err); r.Kind != Streams || r.Key != "a2" {
+		t.Errorf("%+v", r)
+	}
+	m.Settle(noon, &g, Use{Ran: true, Input: 15})
+	_, err = m.Reserve(noon, who("a2", "a1"), Ask{Input: 6})
+	if r := refusalOf(t, err); r.Kind != DailyTokens || r.Key != "a2" || r.Left != 5 || !strings.Contains(r.Error(), "daily_tokens of the key a2 is 20") {
+		t.Errorf("%+v", r)
 	}
 }

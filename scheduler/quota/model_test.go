@@ -49,7 +49,7 @@ func (c *checker) of(h *Holder) []*usage {
 		if p.limits.Unlimited() {
 			continue
 		}
-		key := h.Tenant + "/" + p.model
+		key := h.Tenant + "/" + p.model + "/" + p.account
 		if c.used[key] == nil {
 			c.used[key] = &usage{limits: p.limits, days: map[int64]int64{}, costs: map[int64]Money{}}
 		}
@@ -76,9 +76,12 @@ func newChecker(t *testing.T, seed uint64) *checker {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	c := &checker{t: t, rng: rng, meter: NewMeter(Config{}), now: noon, used: map[string]*usage{}}
 	for tenant := range 2 {
-		limits := randomLimits(rng)
+		limits, key := randomLimits(rng), randomLimits(rng)
 		for model := range 2 {
-			c.holders = append(c.holders, Holder{fmt.Sprint("t", tenant), fmt.Sprint("m", model), limits, randomLimits(rng)})
+			h := Holder{Tenant: fmt.Sprint("t", tenant), Model: fmt.Sprint("m", model), Limits: limits, ModelLimits: randomLimits(rng)}
+			c.holders = append(c.holders, h)
+			h.Key, h.KeyAccount, h.KeyLimits = "k", "k", key
+			c.holders = append(c.holders, h)
 		}
 	}
 	return c
@@ -136,12 +139,12 @@ func (c *checker) checkRefusal(who Holder, ask Ask, r *Refusal) {
 	for _, early := range []time.Duration{0, time.Millisecond} {
 		var of accounts
 		for _, p := range who.parts() {
-			if e := c.meter.states.look(who.Tenant, p.model); e != nil && !p.limits.Unlimited() {
+			if e := c.meter.states.byKey[p.in(who.Tenant)]; e != nil && !p.limits.Unlimited() {
 				s := e.state
 				s.charge(p.limits, Tokens, s.HeldOutput) // what runs uses what it holds
 				s.charge(p.limits, OutputTokens, s.HeldOutput)
 				s.HeldOutput = 0
-				of.add(account{p.model, p.limits, &s})
+				of.add(account{p, &s})
 			}
 		}
 		of.refresh(c.now.Truncate(time.Millisecond).Add(r.RetryAfter - early))
@@ -231,9 +234,9 @@ func (c *checker) finish() {
 	}
 	for _, h := range c.holders {
 		for _, p := range h.parts() {
-			if e := c.meter.states.look(h.Tenant, p.model); e != nil {
+			if e := c.meter.states.byKey[p.in(h.Tenant)]; e != nil {
 				if s := e.state; s.Streams != 0 || s.HeldOutput != 0 || s.HeldTokens != 0 || s.HeldMoney != 0 {
-					c.t.Errorf("%s/%s holds %+v after the end", h.Tenant, p.model, s)
+					c.t.Errorf("%+v holds %+v after the end", p.in(h.Tenant), s)
 				}
 			}
 		}

@@ -43,7 +43,8 @@ func (k Kind) Budget() bool { return k >= DailyTokens }
 // Refusal is the error of what a limit does not admit.
 type Refusal struct {
 	Kind  Kind
-	Model string // of which the limit is; "" where it is the tenant's for all models
+	Model string // of which the limit is; "" where it is for all models
+	Key   string // id of the key whose limit it is; "" where it is the tenant's
 	Limit int64  // millionths of the currency for costs
 	Left  int64  // now
 	Need  int64  // what was asked for
@@ -66,7 +67,10 @@ var ErrFull = errors.New("the meter knows as many tenants and models as it may")
 
 func (r *Refusal) Error() string {
 	whose := "of the tenant"
-	if r.Model != "" {
+	switch {
+	case r.Key != "":
+		whose = "of the key " + r.Key
+	case r.Model != "":
 		whose = "of the tenant for the model " + r.Model
 	}
 	if r.Kind == DailyCost || r.Kind == MonthlyCost {

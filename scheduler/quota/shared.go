@@ -7,18 +7,26 @@ import "time"
 // client what it decided, from the states that it returns.
 
 // Part is one of the states that a request counts for.
-type Part struct {
-	Model  string // "" is the tenant's state, of all models
-	Limits *Limits
+type Part struct{ part }
+
+// Limits are those that the state is held against.
+func (p *Part) Limits() *Limits { return p.limits }
+
+// Field names the state among its tenant's: "" is that of all models and keys.
+func (p *Part) Field() string {
+	if p.account != "" {
+		return "\x00" + p.account // no model's name begins so
+	}
+	return p.model
 }
 
-// Parts are the states that a holder's requests count for: the tenant's first, then
-// the tenant's of the model, as far as they have limits.
+// Parts are the states that a holder's requests count for, as far as they have limits: the tenant's first, then
+// the tenant's of the model, then the key's.
 func (h *Holder) Parts() []Part {
 	var list []Part
 	for _, p := range h.parts() {
 		if !p.limits.Unlimited() {
-			list = append(list, Part{p.model, p.limits})
+			list = append(list, Part{p})
 		}
 	}
 	return list
@@ -27,7 +35,7 @@ func (h *Holder) Parts() []Part {
 func accountsOf(parts []Part, states []State) accounts {
 	var of accounts
 	for i, p := range parts {
-		of.add(account{p.Model, p.Limits, &states[i]})
+		of.add(account{p.part, &states[i]})
 	}
 	return of
 }
@@ -35,7 +43,7 @@ func accountsOf(parts []Part, states []State) accounts {
 // HasBudgets reports whether the holder has a budget of a day or a month.
 func (h *Holder) HasBudgets() bool {
 	for _, p := range h.parts() {
-		if l := p.limits; l.DailyTokens > 0 || l.MonthlyTokens > 0 || l.DailyCost > 0 || l.MonthlyCost > 0 {
+		if p.limits.hasBudget() {
 			return true
 		}
 	}
@@ -56,8 +64,8 @@ func (u Use) Clamped() Use { return u.clamped() }
 func (a Ask) Needs(parts []Part) (output int64, money, least Money) {
 	tokens, paid := false, false
 	for _, p := range parts {
-		tokens = tokens || p.Limits.StrictTokens()
-		paid = paid || p.Limits.StrictMoney()
+		tokens = tokens || p.limits.StrictTokens()
+		paid = paid || p.limits.StrictMoney()
 	}
 	n := a.need(tokens, paid)
 	return n.output, n.money, n.leastMoney

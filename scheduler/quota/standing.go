@@ -5,7 +5,8 @@ import "time"
 // Standing is one limit of a holder, and how much of it is used.
 type Standing struct {
 	Kind  Kind
-	Model string // of which the limit is; "" where it is the tenant's for all models
+	Model string // of which the limit is; "" where it is for all models
+	Key   string // id of the key whose limit it is; "" where it is the tenant's
 	Limit int64  // requests or tokens; millionths of the currency for costs
 	Used  int64  // of a budget what was spent, which may be above the limit
 	Left  int64  // what a new request meets: without what running requests have reserved
@@ -15,10 +16,10 @@ type Standing struct {
 }
 
 // Standings are the limits of a holder, in the order of their kinds, the tenant's before
-// the model's.
+// the model's, and those before the key's.
 func (m *Meter) Standings(now time.Time, who Holder) []Standing {
 	m.advance(now)
-	var fresh [2]State
+	var fresh [numParts]State
 	of := m.look(&who, &fresh)
 	return of.standings()
 }
@@ -34,7 +35,7 @@ func (a *accounts) standings() []Standing {
 	for _, x := range a.all() {
 		for k := range numKinds {
 			if s, ok := x.state.standing(x.limits, k); ok {
-				s.Model = x.model
+				s.Model, s.Key = x.model, x.key
 				list = append(list, s)
 			}
 		}

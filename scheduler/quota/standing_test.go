@@ -30,17 +30,17 @@ func TestStandings(t *testing.T) {
 		}
 	}
 	check(noon, []Standing{
-		{Requests, "", 60, 2, 58, noon.Add(2 * time.Second)}, {DailyTokens, "", 1000, 150, 820, midnight},
-		{MonthlyCost, "", 500, 150, 320, december}, {Streams, "m", 2, 1, 1, time.Time{}},
+		{Requests, "", "", 60, 2, 58, noon.Add(2 * time.Second)}, {DailyTokens, "", "", 1000, 150, 820, midnight},
+		{MonthlyCost, "", "", 500, 150, 320, december}, {Streams, "m", "", 2, 1, 1, time.Time{}},
 	})
 	m.Settle(noon, &running, Use{Ran: true, Input: 10, Output: 2000})
 	check(noon.Add(time.Minute), []Standing{
-		{Requests, "", 60, 0, 60, time.Time{}}, {DailyTokens, "", 1000, 2160, 0, midnight},
-		{MonthlyCost, "", 500, 2160, 0, december}, {Streams, "m", 2, 0, 2, time.Time{}},
+		{Requests, "", "", 60, 0, 60, time.Time{}}, {DailyTokens, "", "", 1000, 2160, 0, midnight},
+		{MonthlyCost, "", "", 500, 2160, 0, december}, {Streams, "m", "", 2, 0, 2, time.Time{}},
 	})
 	check(midnight.Add(time.Second), []Standing{
-		{Requests, "", 60, 0, 60, time.Time{}}, {DailyTokens, "", 1000, 0, 1000, midnight.Add(24 * time.Hour)},
-		{MonthlyCost, "", 500, 2160, 0, december}, {Streams, "m", 2, 0, 2, time.Time{}},
+		{Requests, "", "", 60, 0, 60, time.Time{}}, {DailyTokens, "", "", 1000, 0, 1000, midnight.Add(24 * time.Hour)},
+		{MonthlyCost, "", "", 500, 2160, 0, december}, {Streams, "m", "", 2, 0, 2, time.Time{}},
 	})
 	if list := m.Standings(noon, Holder{Tenant: "nobody"}); list != nil {
 		t.Errorf("a tenant without limits has %+v", list)

@@ -2,7 +2,7 @@ package quota
 
 import "time"
 
-// State is what a meter knows of a tenant, or of a tenant's use of one model. The
+// State is what a meter knows of a tenant, of a tenant's use of one model, or of a key. The
 // zero value has used nothing. A Meter keeps it in memory; the shared meter keeps
 // it in Redis, where a script does what the methods here do, and uses the methods
 // for explaining the script's decisions.
@@ -22,6 +22,7 @@ type State struct {
 
 	Day, Month           int64 // of At: days since 1970, months since year 0, both in UTC
 	DaySpent, MonthSpent Spent
+	Counted              bool // what was spent is counted in both since there are budgets, and what came before was told
 }
 
 // Spent is what was used of the budgets of a period.
@@ -93,6 +94,7 @@ func (s *State) refresh(l *Limits, now time.Time) {
 			s.Level[k] -= elapsed * limit
 		}
 	}
+	s.Counted = s.Counted && l.hasBudget()
 	day, month := periods(s.At)
 	if day > s.Day {
 		s.Day, s.DaySpent = day, Spent{}
@@ -302,23 +304,19 @@ func (s *State) settle(l *Limits, o *open, use Use, cost Money) {
 
 // seed raises what was spent to at least so much.
 func (s *State) seed(day, month Spent) {
+	s.Counted = true
 	s.DaySpent = Spent{max(s.DaySpent.Tokens, day.Tokens), max(s.DaySpent.Money, day.Money)}
 	s.MonthSpent = Spent{max(s.MonthSpent.Tokens, month.Tokens), max(s.MonthSpent.Money, month.Money)}
 }
 
-// spend counts what a request has used against the budgets.
+// spend counts what a request has used against the budgets; below zero it takes back what was counted.
 func (s *State) spend(l *Limits, tokens int64, money Money) {
-	for _, p := range []struct {
-		spent   *Spent
-		limited bool
-	}{
-		{&s.DaySpent, l.DailyTokens > 0 || l.DailyCost > 0},
-		{&s.MonthSpent, l.MonthlyTokens > 0 || l.MonthlyCost > 0},
-	} {
-		if p.limited {
-			p.spent.Tokens = min(p.spent.Tokens+tokens, maxLevel)
-			p.spent.Money = min(p.spent.Money+money, maxLevel)
-		}
+	if !l.hasBudget() {
+		return
+	}
+	for _, spent := range [...]*Spent{&s.DaySpent, &s.MonthSpent} {
+		spent.Tokens = max(min(spent.Tokens+tokens, maxLevel), 0)
+		spent.Money = max(min(spent.Money+money, maxLevel), 0)
 	}
 }
 

@@ -8,12 +8,16 @@ type table struct {
 	ends  *entry // of the list: next is the newest, prev the oldest
 }
 
-type stateKey struct{ tenant, model string }
+// stateKey names a state; account is "" for those that are no key's.
+type stateKey struct{ tenant, model, account string }
+
+// in is the name of a tenant's part.
+func (p *part) in(tenant string) stateKey { return stateKey{tenant, p.model, p.account} }
 
 // entry is a remembered state.
 type entry struct {
 	key        stateKey
-	limits     *Limits // those of the last request
+	part       part // of the last request
 	state      State
 	prev, next *entry
 }
@@ -31,8 +35,6 @@ func newTable(most int) table {
 	return table{byKey: map[stateKey]*entry{}, most: most, ends: ends}
 }
 
-func (t *table) look(tenant, model string) *entry { return t.byKey[stateKey{tenant, model}] }
-
 // find fills in the states that a holder's requests count for, made at need.
 func (m *Meter) find(who *Holder, o *open) error {
 	parts := who.parts()
@@ -44,9 +46,9 @@ func (m *Meter) find(who *Holder, o *open) error {
 		if p.limits.Unlimited() {
 			continue
 		}
-		e := m.states.take(stateKey{who.Tenant, p.model})
-		e.limits = p.limits
-		e.state.refresh(e.limits, m.now)
+		e := m.states.take(p.in(who.Tenant))
+		e.part = p
+		e.state.refresh(p.limits, m.now)
 		o.entries[o.n] = e
 		o.n++
 	}
@@ -54,7 +56,7 @@ func (m *Meter) find(who *Holder, o *open) error {
 }
 
 // makeRoom sees to it that the table has room for the parts that it lacks.
-func (m *Meter) makeRoom(tenant string, parts [2]part) error {
+func (m *Meter) makeRoom(tenant string, parts [numParts]part) error {
 	t := &m.states
 	for _, looks := range [...]int{0, forgetUsual, forgetFull} {
 		m.forget(looks) // maybe a state of this very holder: then it is lacking
@@ -66,10 +68,10 @@ func (m *Meter) makeRoom(tenant string, parts [2]part) error {
 	return ErrFull
 }
 
-func (t *table) lacks(tenant string, parts [2]part) int {
+func (t *table) lacks(tenant string, parts [numParts]part) int {
 	n := 0
 	for _, p := range parts {
-		if !p.limits.Unlimited() && t.look(tenant, p.model) == nil {
+		if !p.limits.Unlimited() && t.byKey[p.in(tenant)] == nil {
 			n++
 		}
 	}
@@ -96,7 +98,7 @@ func (m *Meter) forget(looks int) {
 	for range min(looks, len(t.byKey)) {
 		e := t.ends.prev
 		t.unlink(e)
-		if e.state.refresh(e.limits, m.now); e.state.idle() {
+		if e.state.refresh(e.part.limits, m.now); e.state.idle() {
 			delete(t.byKey, e.key)
 		} else {
 			t.push(e)

@@ -48,7 +48,7 @@ func (a *accounts) fitRaise(r *raise) *Refusal {
 // cutBy is the refusal that ends an answer: what is needed, and when it can be had, are
 // those of the whole request.
 func (a *accounts) cutBy(x account, k Kind, left int64, whole *need) *Refusal {
-	r := &Refusal{Kind: k, Model: x.model, Left: max(left, 0), Remaining: a.remaining()}
+	r := &Refusal{Kind: k, Model: x.model, Key: x.key, Left: max(left, 0), Remaining: a.remaining()}
 	switch k {
 	case DailyCost, MonthlyCost:
 		r.Need = int64(whole.money)

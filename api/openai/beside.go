@@ -1,0 +1,36 @@
+package openai
+
+import (
+	"time"
+
+	"weir/api/edge"
+)
+
+// What a request takes of the processors beside the engine counts as its tenant's compute time: reading its prompt with
+// template and tokens, compiling its format, and what endpoints such as /tokenize are for.
+
+// works measures such work until the function that it returns is called; rests of the call's turn are left out.
+func (c *call) works() (ended func()) {
+	began, rested := time.Now(), c.turn.hasRested()
+	return func() { c.beside += time.Since(began) - (c.turn.hasRested() - rested) }
+}
+
+func (t *turn) hasRested() time.Duration {
+	if t == nil {
+		return 0
+	}
+	return t.rested
+}
+
+// tellWork reports the work.
+func (c *call) tellWork() {
+	h := c.server.config.Hooks.OnWork
+	if h == nil || c.beside <= 0 || c.caller.Tenant == nil {
+		return
+	}
+	w := edge.Work{Tenant: c.caller.Tenant, Key: c.caller.KeyID(), Ended: time.Now(), Took: c.beside, Started: c.started}
+	if c.found != nil {
+		w.Model = c.found.ID
+	}
+	h(w)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"weir/api/admin"
+	"weir/configs"
+	"weir/internal/reference"
+)
+
+// withKey is a request with a key: its status, and the error's code and message.
+func (s *started) withKey(key, path, body string) (status int, code, message string) {
+	s.t.Helper()
+	status, _, text := s.as(key, "POST", s.api+path, body)
+	var answer struct {
+		Error struct{ Code, Message string }
+	}
+	_ = json.Unmarshal([]byte(text), &answer) // an answer has no error
+	return status, answer.Error.Code, answer.Error.Message
+}
+
+const (
+	chatPath = "/v1/chat/completions"
+	oneToken = hello + `,"max_tokens":1}`
+)
+
+// A key has limits of its own beside its tenant's. They are told of in refusals, changed over HTTP, kept over a restart and
+// a rotation, and shown with what was used.
+func TestLimitsOfKeys(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/weir.db"
+	operator := makeKey(t, url, "ops", "--scope", "admin")
+	s := start(t, func(c *configs.Config) { c.Store.URL = url })
+	s.store = url
+	var key, other, next admin.NewKey
+	if status := s.control(operator, "POST", "/admin/keys", `{"tenant":"acme","label":"app","limits":{"requests_per_minute":2,"daily_tokens":500}}`, &key); status != http.StatusCreated ||
+		key.Spec["limits"].(map[string]any)["daily_tokens"] != 500.0 || !strings.Contains(strings.Join(key.Warnings, " "), "Nobody has made a tenant acme") {
+		t.Fatalf("%d %+v", status, key)
+	}
+	s.control(operator, "POST", "/admin/keys", `{"tenant":"acme","label":"other"}`, &other)
+	for i, want := range []int{200, 200, 429} {
+		if status, code, message := s.withKey(key.Secret, chatPath, oneToken); status != want ||
+			want == 429 && (code != "rate_limit_exceeded" || !strings.Contains(message, "requests_per_minute of the key "+key.ID+" is 2") || strings.Contains(message, key.Secret[16:])) {
+			t.Errorf("request %d: %d %s %s", i, status, code, message)
+		}
+	}
+	if status, _, message := s.withKey(other.Secret, chatPath, oneToken); status != 200 {
+		t.Errorf("the tenant's other key: %d %s", status, message)
+	}
+	if status := s.control(operator, "PATCH", "/admin/keys/"+key.ID, `{"limits":{"requests_per_minute":null,"daily_tokens":3}}`, &key.KeyView); status != 200 ||
+		len(key.Limits) != 1 || key.Limits[0].Left != 0.0 || key.Limits[0].Key != key.ID {
+		t.Errorf("%d %+v", status, key.KeyView)
+	}
+	if status, code, message := s.withKey(key.Secret, chatPath, oneToken); status != 429 || code != "insufficient_quota" || !strings.Contains(message, "daily_tokens of the key") {
+		t.Errorf("a budget that was lowered: %d %s %s", status, code, message)
+	}
+	// The key that takes its place goes on where it stands, also on a server that starts then.
+	s.control(operator, "POST", "/admin/keys/"+key.ID+"/rotate", `{}`, &next)
+	second := start(t, func(c *configs.Config) { c.Store.URL = url })
+	for _, at := range []*started{s, second} {
+		if status, code, message := at.withKey(next.Secret, chatPath, oneToken); status != 429 || code != "insufficient_quota" || !strings.Contains(message, next.ID) {
+			t.Errorf("the key that takes its place: %d %s %s", status, code, message)
+		}
+	}
+	s.control(operator, "PATCH", "/admin/keys/"+next.ID, `{"limits":{"daily_tokens":100000},"models":["weir-default"],"expires":"1h"}`, &next.KeyView)
+	var own ownUsage
+	if _, _, text := s.as(next.Secret, "GET", s.api+"/v1/usage", ""); json.Unmarshal([]byte(text), &own) != nil || len(own.Limits) != 1 || own.Limits[0].Key != next.ID || own.Limits[0].Used == 0 {
+		t.Errorf("%+v", own)
+	}
+	var shown struct {
+		Limits []struct{ Limit, Key string }
+		Usage  struct {
+			Day   struct{ Requests int }
+			Month struct {
+				Output int `json:"output_tokens"`
+			}
+		}
+	}
+	if s.control(operator, "GET", "/admin/keys/"+key.ID, "", &shown); shown.Usage.Day.Requests != 2 || shown.Usage.Month.Output != 2 || len(shown.Limits) != 1 {
+		t.Errorf("%+v", shown)
+	}
+	if status, _, text := s.as(next.Secret, "POST", s.api+"/v1/models/weir-iris:predict", `{"instances":[[5.1,3.5,1.4,0.2]]}`); status != 404 {
+		t.Errorf("a model that the key may not use: %d %s", status, text)
+	}
+	if _, _, text := s.as(next.Secret, "GET", s.api+"/v1/models", ""); strings.Contains(text, "iris") || !strings.Contains(text, "weir-default") {
+		t.Errorf("%s", text)
+	}
+	s.untilBatch(next.Secret, s.batchOf(next.Secret, chatLines(3, 2)), completed) // lines count for the key that made the batch
+	if s.control(operator, "GET", "/admin/keys/"+next.ID, "", &shown); shown.Usage.Day.Requests != 3 || shown.Usage.Month.Output != 6 {
+		t.Errorf("of a batch of three lines %+v counts for its key", shown)
+	}
+	for _, c := range []struct{ method, path, body, code string }{
+		{"PATCH", key.ID, `{"limits":{"rpm":1}}`, "invalid_value"}, {"PATCH", key.ID, `{"label":"x"}`, "invalid_value"},
+		{"PATCH", key.ID, `{"expires":7}`, "invalid_value"}, {"PATCH", key.ID, `[]`, "invalid_value"}, {"PATCH", "0000000000", `{}`, "key_not_found"},
+	} {
+		var answer struct {
+			Error struct{ Code, Message string }
+		}
+		if s.control(operator, c.method, "/admin/keys/"+c.path, c.body, &answer); answer.Error.Code != c.code {
+			t.Errorf("%s %s: %+v", c.path, c.body, answer)
+		}
+	}
+	if status, out, errs := weir("keys", "change", next.ID, "--store", url, "--limit", "daily_tokens=none", "--limit", "daily_cost=5", "--model", "all", "--expires", "never"); status != exitOK ||
+		out != "changed "+next.ID+": daily_cost=5, without an end\n" {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	if status, out, _ := weir("audit", "list", "--store", url); status != exitOK || strings.Count(out, "key.change") != 3 || strings.Contains(out, next.Secret) {
+		t.Errorf("%s", out)
+	}
+}
+
+// Over two servers of one Redis a key's limit is one limit.
+func TestLimitsOfKeysOverTwoWeirs(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/weir.db"
+	key := makeKey(t, url, "acme", "--limit", "requests_per_minute=3")
+	redis := reference.Redis.Get(t)
+	shared := func(c *configs.Config) { c.Store.URL, c.Quota.Redis, c.Quota.Timeout = url, redis, patience }
+	weirs := []*started{start(t, shared), start(t, shared)}
+	for i, want := range []int{200, 200, 200, 429, 429} {
+		if status, code, message := weirs[i%2].withKey(key, chatPath, oneToken); status != want {
+			t.Errorf("request %d: %d %s %s", i, status, code, message)
+		}
+	}
+}
