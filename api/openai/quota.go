@@ -21,6 +21,7 @@ type bill struct {
 	covered   int64 // tokens that are reserved
 	most      int64 // tokens that the request may have
 	settled   bool
+	key       string // id of the key whose limit ended the answer; "" where it was the tenant's, or none
 }
 
 // A top-up is for this many further tokens, or for a quarter of what there is: so
@@ -135,6 +136,7 @@ func (b *bill) token() (limit string) {
 	cover := max(min(next+max(topUpTokens, next/4), b.most), next)
 	err := b.meter.TopUp(&b.grant, next, cover)
 	if r, ok := errors.AsType[*quota.Refusal](err); ok {
+		b.key = r.Key
 		return r.Kind.String()
 	}
 	if err != nil && b.grant.Holder.Strict() {
@@ -145,6 +147,14 @@ func (b *bill) token() (limit string) {
 	}
 	b.generated = next
 	return ""
+}
+
+// whose names who has the limit that ended the answer.
+func (b *bill) whose() string {
+	if b == nil || b.key == "" {
+		return "the tenant's limit"
+	}
+	return "the key " + b.key + "'s limit"
 }
 
 // pay pays for one more token of the generation, and returns what token does. A hit of the

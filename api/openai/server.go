@@ -541,7 +541,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	fault = g.run()
 	if fault == nil {
 		if g.result.Limit != "" {
-			j.params.notes.add("the answer ended at the tenant's limit %s", g.result.Limit)
+			j.params.notes.add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
 			warn(c.ctx, j.params.notes)
 		}
 		c.ctx.SetContentType("application/json")

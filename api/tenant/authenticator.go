@@ -198,7 +198,7 @@ func (a *Authenticator) ByName(name string) (*Tenant, bool) {
 	case a.Open():
 		return s.directory.Unlisted(""), name == ""
 	case strings.HasPrefix(name, staticPrefix):
-		return s.directory.Unlisted(name), s.static.names(name)
+		return s.directory.ofStatic(name), s.static.names(name)
 	}
 	return s.directory.Find(name)
 }
@@ -241,7 +241,7 @@ func (a *Authenticator) bySecret(s *sources, secret string, now time.Time) (Call
 		return Caller{}, deniedNothing
 	}
 	if name, ok := s.static.find(secret); ok {
-		return Caller{Tenant: s.directory.Unlisted(name), Scope: ScopeInference | ScopeMetrics}, nil
+		return Caller{Tenant: s.directory.ofStatic(name), Scope: ScopeInference | ScopeMetrics}, nil
 	}
 	switch {
 	case a.keyring.Load() != nil && strings.HasPrefix(secret, KeyPrefix):

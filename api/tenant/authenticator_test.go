@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -435,5 +436,25 @@ func TestReturnedCallersHaveTheirKeys(t *testing.T) {
 	peer := Caller{Tenant: c.Tenant, Key: c.Key, Peer: true}
 	if who := peer.Holder("small"); who.Key != "" || who.KeyLimits != nil {
 		t.Errorf("what a peer asks for counts for the peer's key: %+v", who)
+	}
+}
+
+// A key that a setting holds has settings of its own where its tenant is listed.
+func TestAStaticKeyWithSettingsOfItsOwn(t *testing.T) {
+	const key = "sk-0123456789"
+	name := staticName(sha256.Sum256([]byte(key)))
+	a := newTestAuthenticator(t, Config{
+		Directory:  mustDirectory(t, named(name, func(t *Tenant) { t.Limits.RequestsPerMinute = 7 }), named(Rest, func(t *Tenant) { t.Limits.RequestsPerMinute = 9 })),
+		StaticKeys: []string{key, "sk-another-one"},
+	})
+	for secret, want := range map[string]int64{key: 7, "sk-another-one": 9} {
+		c, err := a.Identify(Proof{Secret: secret}, noon)
+		if err != nil || c.Tenant.Limits.RequestsPerMinute != want {
+			t.Errorf("%s: %+v, %v", secret, c.Tenant, err)
+			continue
+		}
+		if again, ok := a.ByName(c.Tenant.Name); !ok || again.Limits.RequestsPerMinute != want {
+			t.Errorf("%s by its name: %+v", secret, again)
+		}
 	}
 }

@@ -148,6 +148,14 @@ func (d *Directory) Unlisted(name string) *Tenant {
 	return &t
 }
 
+// ofStatic is the tenant of a key that a setting holds: with settings of its own where it is listed.
+func (d *Directory) ofStatic(name string) *Tenant {
+	if t := d.byName[name]; t != nil {
+		return t
+	}
+	return d.Unlisted(name)
+}
+
 // Lists reports whether a tenant is listed by its name.
 func (d *Directory) Lists(name string) bool { return d.byName[name] != nil }
 

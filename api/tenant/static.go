@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"slices"
+	"strings"
 )
 
 // MinStaticKeyBytes is the least length of a key that a setting holds, so that
@@ -40,6 +41,12 @@ func (s staticKeys) find(key string) (name string, ok bool) {
 }
 
 func staticName(sum [sha256.Size]byte) string { return staticPrefix + hex.EncodeToString(sum[:8]) }
+
+// isStaticName reports whether a name is one that staticName gives.
+func isStaticName(name string) bool {
+	digits := strings.TrimPrefix(name, staticPrefix)
+	return len(digits) == 16 && consistsOf(digits, "0123456789abcdef")
+}
 
 // names reports whether a key's tenant has this name.
 func (s staticKeys) names(name string) bool {

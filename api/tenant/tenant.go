@@ -124,8 +124,9 @@ func (t *Tenant) Validate() error {
 	if t.Name != Rest && !IsName(t.Name) {
 		wrong("name is %.80q; it must be %s, or * for all tenants that are not listed", t.Name, NameForm)
 	}
-	if strings.HasPrefix(t.Name, staticPrefix) {
-		wrong("name is %q; names that begin with %s are kept for the keys of --api-key", t.Name, staticPrefix)
+	if strings.HasPrefix(t.Name, staticPrefix) && !isStaticName(t.Name) {
+		wrong("name is %q; names that begin with %s are kept for the keys of --api-key, as %s and the first 16 digits of a key's SHA-256",
+			t.Name, staticPrefix, staticPrefix)
 	}
 	if t.Weight < 1 || t.Weight > MaxWeight {
 		wrong("weight is %d; it must be from 1 to %d", t.Weight, MaxWeight)

@@ -124,3 +124,36 @@ func TestLimitsOfKeysOverTwoWeirs(t *testing.T) {
 		}
 	}
 }
+
+// An answer that a key's strict budget ends says whose limit it was.
+func TestAnAnswerEndsAtTheKeysLimit(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/weir.db"
+	key := makeKey(t, url, "acme", "--limit", "daily_tokens=40", "--limit", "enforcement=strict")
+	s := start(t, func(c *configs.Config) { c.Store.URL = url })
+	status, head, text := s.as(key, "POST", s.api+chatPath, hello+`,"max_tokens":200,"ignore_eos":true}`)
+	if status != 200 || !strings.Contains(head.Get("X-Weir-Warnings"), "the answer ended at the key "+key[5:15]+"'s limit daily_tokens") ||
+		!strings.Contains(text, `"finish_reason":"length"`) || !strings.Contains(text, `"total_tokens":40`) {
+		t.Errorf("%d %v %s", status, head, text)
+	}
+}
+
+// What a tenant has tokenised is compute time of its, and no request, in usage and metrics.
+func TestTokenisingIsComputeTimeOfTheTenant(t *testing.T) {
+	s, key, operator := limited(t, func(c *configs.Config) { c.Tenants[0].Limits.RequestsPerMinute = 0 })
+	if status, _, text := s.as(key, "POST", s.api+"/tokenize", `{"prompt":"`+strings.Repeat("some words of a long text ", 500)+`"}`); status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	var report struct {
+		Rows []struct {
+			Tenant, Model string
+			Requests      int
+			Compute       float64 `json:"compute_seconds"`
+		}
+	}
+	if s.control(operator, "GET", "/admin/usage?tenant=acme", "", &report); len(report.Rows) != 1 || report.Rows[0].Requests != 0 || report.Rows[0].Compute <= 0 || report.Rows[0].Model != "weir-default" {
+		t.Errorf("%+v", report)
+	}
+	if _, _, text := s.as(operator, "GET", s.metrics+"/metrics", ""); !strings.Contains(text, `weir_tenant_compute_seconds_total{model_name="weir-default",tenant="acme"}`) {
+		t.Error("the metrics have no compute time of the tenant")
+	}
+}
