@@ -20,11 +20,11 @@ func (m *graph) about() inference.Description {
 	return inference.Description{Platform: "weir_onnx", Inputs: m.m.Inputs(), Outputs: m.m.Outputs(), Labels: m.m.Labels()}
 }
 
-// batches reports whether every input and output has a first size that is open.
+// batches reports whether every input and output has a first size that is open, and no row can change another's answer.
 func (m *graph) batches() bool {
 	open := func(s tensor.Spec) bool { return len(s.Shape) > 0 && s.Shape[0] == tensor.Any }
 	closed := func(s tensor.Spec) bool { return !open(s) }
-	return len(m.m.Inputs()) > 0 && !slices.ContainsFunc(m.m.Inputs(), closed) && !slices.ContainsFunc(m.m.Outputs(), closed)
+	return len(m.m.Inputs()) > 0 && !m.m.RowsMayMix() && !slices.ContainsFunc(m.m.Inputs(), closed) && !slices.ContainsFunc(m.m.Outputs(), closed)
 }
 
 func (m *graph) bytes() int64   { return m.memory }

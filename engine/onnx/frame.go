@@ -16,20 +16,29 @@ const maxRunBytes = 4 << 30
 // frame is the memory of one run: the graph's tensors, and buffers that values take
 // one after the other. One goroutine uses it at a time.
 type frame struct {
-	model   *Model
+	graph   *graph
 	tensors []tensor.Tensor
+	lists   []items // of the values that are no tensors; nil: the graph has none
 	buffers []buffer
 	fresh   buffer // of the output that a step makes for the caller
 	scratch []byte
-	call    call  // of the step that runs
-	budget  int64 // bytes that the run may still allocate
-	work    int64 // bytes that steps may still read, and products of matrices; bounds trials at load
+	call    call // of the step that runs
+	*limits
+	own limits // of a frame that runs for itself
+}
+
+// limits are those of a run; the graphs of its nodes share them.
+type limits struct {
+	budget     int64        // bytes that the run may still allocate
+	work       int64        // bytes that steps may still read, and products of matrices; bounds trials at load, and loops
+	iterations int64        // that loops may still make
+	stop       func() error // is asked in every iteration of a loop, and ends the run with its error; nil: never
 }
 
 // charge takes from the work that the run may still do.
 func (f *frame) charge(work int64) error {
 	if f.work -= work; f.work < 0 {
-		return errors.New("the model is too much work for a trial at load")
+		return errors.New("the model takes more work than a trial at load, or the loops of one run, may")
 	}
 	return nil
 }
@@ -57,11 +66,16 @@ type buffer struct {
 	strings [][]byte
 }
 
-func (m *Model) newFrame() *frame {
-	f := &frame{model: m, tensors: make([]tensor.Tensor, len(m.values)), buffers: make([]buffer, m.buffers)}
-	for i, v := range m.values {
+func (g *graph) newFrame() *frame {
+	f := &frame{graph: g, tensors: make([]tensor.Tensor, len(g.values)), buffers: make([]buffer, g.buffers)}
+	f.limits = &f.own
+	f.iterations = maxIterations
+	for i, v := range g.values {
 		if v.constant != nil {
 			f.tensors[i] = *v.constant
+		}
+		if v.form != plain && f.lists == nil {
+			f.lists = make([]items, len(g.values))
 		}
 	}
 	return f
@@ -69,25 +83,27 @@ func (m *Model) newFrame() *frame {
 
 // release forgets the memory that belongs to callers.
 func (f *frame) release() {
-	for _, id := range f.model.given {
+	for _, id := range f.graph.given {
 		f.tensors[id] = tensor.Tensor{}
 	}
-	for i := range f.model.values {
-		if v := &f.model.values[i]; v.constant == nil {
+	for i := range f.graph.values {
+		if v := &f.graph.values[i]; v.constant == nil {
 			f.tensors[i].Data, f.tensors[i].Strings = nil, nil
 		}
 	}
+	clear(f.lists)
 	f.fresh = buffer{}
 	for i := range f.buffers {
 		clear(f.buffers[i].strings)
 	}
+	f.limits, f.own = &f.own, limits{iterations: maxIterations}
 }
 
 // result is an output that the caller may keep.
 func (f *frame) result(id int) tensor.Tensor {
 	t := f.tensors[id]
 	t.Shape = slices.Clone(t.Shape)
-	if f.model.values[id].buffer == fresh {
+	if f.graph.values[id].buffer == fresh {
 		return t
 	}
 	return copied(&t)
@@ -151,7 +167,7 @@ func (c *call) out(i int, shape ...int64) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("output %d has %d dimensions; the limit is %d", i, len(shape), maxRank)
 	}
 	id := c.s.out[i]
-	v, t := &c.f.model.values[id], &c.f.tensors[id]
+	v, t := &c.f.graph.values[id], &c.f.tensors[id]
 	size := int64(max(v.typ.Size(), 1))
 	if v.typ == tensor.Bytes {
 		size = 24
@@ -187,7 +203,7 @@ func (c *call) out(i int, shape ...int64) (*tensor.Tensor, error) {
 func (c *call) share(shape []int64) error {
 	id := c.s.out[0]
 	from, t := c.in(0), &c.f.tensors[id]
-	if c.f.model.values[id].buffer == fresh {
+	if c.f.graph.values[id].buffer == fresh {
 		to, err := c.out(0, shape...)
 		if err == nil {
 			copy(to.Data, from.Data)

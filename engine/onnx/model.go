@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"weir/internal/tensor"
 )
@@ -16,43 +15,10 @@ const wayOut = "a weir built with -tags ort runs such models by ONNX Runtime"
 type Model struct {
 	inputs, outputs []tensor.Spec
 	labels          map[string][]string
-	session         *session // of ONNX Runtime; nil: the steps below are run
-
-	values  []value // every tensor of the graph; a step names them by index
-	steps   []step  // in the order of the file, which is that of the data
-	given   []int   // values of the inputs
-	wanted  []int   // values of the outputs
-	buffers int     // how many memories a frame has
-	frames  sync.Pool
+	session         *session // of ONNX Runtime; nil: the graph is run
+	graph
+	bodies, loops, mixes bool // it has nodes that run graphs, that do so as often as a value says, and what RowsMayMix says
 }
-
-// value is a tensor of the graph as it is known at load.
-type value struct {
-	name     string
-	typ      tensor.Type
-	constant *tensor.Tensor
-	labels   []string // of the classes along the last axis; nil: none
-	buffer   int      // the frame's memory that holds it, or one of:
-}
-
-const (
-	fresh   = -1 // every run allocates the memory, which goes to the caller
-	foreign = -2 // the memory is the caller's or the model's, and is only read
-)
-
-// step is a node of the graph, ready to run.
-type step struct {
-	what    string // the node for errors
-	run     kernel
-	in, out []int // values; absent is -1
-	alias   bool  // output 0 may share the memory of input 0
-}
-
-// absent marks an optional input or output that the node leaves out.
-const absent = -1
-
-// kernel computes a node's outputs from its inputs.
-type kernel func(c *call) error
 
 // Load reads a serialized ModelProto and prepares it to run. The model keeps no
 // part of data. A model that this evaluator does not support goes to ONNX Runtime,
@@ -96,9 +62,20 @@ func (m *Model) Outputs() []tensor.Spec { return m.outputs }
 // [rows, classes] with labels.
 func (m *Model) Labels() map[string][]string { return m.labels }
 
+// Loops reports whether a node Loop may run as often as its inputs say, so that what a run costs
+// does not follow from the inputs' sizes.
+func (m *Model) Loops() bool { return m.loops }
+
+// RowsMayMix reports whether a node's course, that of a loop or a branch, may follow from several rows
+// together. What a row is answered may then depend on the others, whatever trials say.
+func (m *Model) RowsMayMix() bool { return m.mixes }
+
 // Run evaluates the model. Inputs are found by their names and are not changed;
 // the outputs share no memory with the model nor with the inputs.
-func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) {
+func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) { return m.RunUntil(in, nil) }
+
+// RunUntil is Run with a function that every iteration of a loop asks, and whose error ends the run; nil is never.
+func (m *Model) RunUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error) {
 	if m.session != nil {
 		return m.session.run(m, in)
 	}
@@ -113,15 +90,16 @@ func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) {
 	if err := m.bind(f, in); err != nil {
 		return nil, err
 	}
-	f.budget, f.work = maxRunBytes, math.MaxInt64
+	f.budget, f.work, f.stop = maxRunBytes, math.MaxInt64, stop
+	if m.bodies {
+		f.work = maxLoopWork
+	}
 	return m.run(f)
 }
 
 func (m *Model) run(f *frame) ([]tensor.Tensor, error) {
-	for i := range m.steps {
-		if err := f.perform(&m.steps[i]); err != nil {
-			return nil, fmt.Errorf("onnx: %w", err)
-		}
+	if err := f.performAll(); err != nil {
+		return nil, fmt.Errorf("onnx: %w", err)
 	}
 	out := make([]tensor.Tensor, len(m.wanted))
 	for i, id := range m.wanted {

@@ -31,7 +31,7 @@ func init() {
 			"ReduceLogSum": reduction, "ReduceLogSumExp": reduction,
 			"ArgMax": argExtreme, "ArgMin": argExtreme, "TopK": topK, "CumSum": cumSum,
 
-			"Identity": identity, "Dropout": identity, "Constant": constant, "ConstantOfShape": constantOfShape, "Cast": cast,
+			"Identity": renamed, "Dropout": identity, "Constant": constant, "ConstantOfShape": constantOfShape, "Cast": cast,
 			"CastLike": castLike, "Shape": shapeOf, "Size": sizeOf, "Reshape": reshape, "Flatten": flatten,
 			"Squeeze": squeeze, "Unsqueeze": unsqueeze, "Transpose": transpose, "Concat": concat, "Split": split,
 			"Slice": slice, "Gather": gather, "GatherElements": gatherElements, "Expand": expand, "Tile": tile,
@@ -48,6 +48,7 @@ func init() {
 		},
 	}
 	maps.Copy(operators[""], neural())
+	maps.Copy(operators[""], control())
 }
 
 // Sets of types that operators take.

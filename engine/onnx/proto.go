@@ -19,16 +19,19 @@ const (
 	maxNames      = 1 << 12 // of a node's inputs or outputs
 	maxRank       = 16
 	maxOpsets     = 64
+	maxNesting    = 16 // graphs within graphs, and types within types
 )
 
 // modelProto is ModelProto: the fields that matter here.
 type modelProto struct {
-	opsets map[string]int64
-	graph  graphProto
-	others []string // parts of the file that this evaluator does not know
+	opsets    map[string]int64
+	graph     graphProto
+	functions map[functionName]*functionProto
+	others    []string // parts of the file that this evaluator does not know
 }
 
 type graphProto struct {
+	depth           int  // how many graphs it stands in
 	sparse          bool // it has sparse initializers
 	nodes           []nodeProto
 	initializers    []namedTensor
@@ -37,9 +40,9 @@ type graphProto struct {
 }
 
 type nodeProto struct {
-	name, domain, op string
-	inputs, outputs  []string
-	attributes       map[string]attribute
+	name, domain, op, overload string
+	inputs, outputs            []string
+	attributes                 map[string]attribute
 }
 
 // attribute is one of a node's: the field that is set counts.
@@ -51,7 +54,10 @@ type attribute struct {
 	ints    []int64
 	strings [][]byte
 	tensor  *tensor.Tensor
-	foreign bool // it holds what this evaluator does not know: a graph, a type, several tensors
+	graph   *graphProto
+	value   *valueProto // a type
+	refers  string      // the attribute of the function that this one is
+	foreign bool        // it holds what this evaluator does not know: several tensors, graphs or types
 }
 
 type namedTensor struct {
@@ -59,13 +65,14 @@ type namedTensor struct {
 	t    tensor.Tensor
 }
 
-// valueProto is ValueInfoProto of a tensor.
+// valueProto is ValueInfoProto, or a TypeProto alone.
 type valueProto struct {
 	name   string
+	form   form
 	typ    tensor.Type
 	shape  []int64 // tensor.Any where a size is symbolic
 	ranked bool    // shape is known
-	other  string  // what the value is where it is no tensor
+	other  string  // what the value is where it is none of tensors
 }
 
 func parseModel(data []byte) (*modelProto, error) {
@@ -84,7 +91,9 @@ func parseModel(data []byte) (*modelProto, error) {
 				return nil, err
 			}
 		case 25:
-			p.others = []string{"functions of its own"}
+			if err := p.function(m.content()); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if m.err != nil {
@@ -100,7 +109,9 @@ func parseModel(data []byte) (*modelProto, error) {
 	return p, err
 }
 
-func (p *modelProto) opset(data []byte) error {
+func (p *modelProto) opset(data []byte) error { return addOpset(p.opsets, data) }
+
+func addOpset(to map[string]int64, data []byte) error {
 	domain, version := "", int64(0)
 	m := read("OperatorSetIdProto", data)
 	for m.next() {
@@ -111,10 +122,10 @@ func (p *modelProto) opset(data []byte) error {
 			version = m.integer()
 		}
 	}
-	if len(p.opsets) >= maxOpsets {
+	if len(to) >= maxOpsets {
 		return fmt.Errorf("the model imports more than %d operator sets", maxOpsets)
 	}
-	p.opsets[standard(domain)] = version
+	to[standard(domain)] = version
 	return m.err
 }
 
@@ -127,13 +138,21 @@ func standard(domain string) string {
 }
 
 func (g *graphProto) parse(data []byte) error {
+	if g.depth > maxNesting {
+		return fmt.Errorf("graphs stand in one another more than %d deep", maxNesting)
+	}
 	g.infos = make(map[string]valueProto)
 	m := read("GraphProto", data)
 	var err error
 	for m.next() && err == nil {
 		switch m.number {
 		case 1:
-			err = g.node(m.content())
+			if len(g.nodes) >= maxNodes {
+				return fmt.Errorf("the graph has more than %d nodes", maxNodes)
+			}
+			var n nodeProto
+			n, err = parseNode(m.content(), g.depth)
+			g.nodes = append(g.nodes, n)
 		case 5:
 			var t namedTensor
 			if t, err = parseTensor(m.content()); err == nil {
@@ -169,10 +188,8 @@ func addValue(to []valueProto, data []byte) ([]valueProto, error) {
 	return append(to, v), err
 }
 
-func (g *graphProto) node(data []byte) error {
-	if len(g.nodes) >= maxNodes {
-		return fmt.Errorf("the graph has more than %d nodes", maxNodes)
-	}
+// parseNode reads a node of a graph, or of a function, that stands in depth others.
+func parseNode(data []byte, depth int) (nodeProto, error) {
 	n := nodeProto{}
 	m := read("NodeProto", data)
 	for m.next() {
@@ -186,9 +203,9 @@ func (g *graphProto) node(data []byte) error {
 		case 4:
 			n.op = m.text()
 		case 5:
-			name, a, err := parseAttribute(m.content())
+			name, a, err := parseAttribute(m.content(), depth)
 			if err != nil {
-				return fmt.Errorf("node %q (%s): %w", n.name, n.op, err)
+				return n, fmt.Errorf("node %q (%s): %w", n.name, n.op, err)
 			}
 			if n.attributes == nil {
 				n.attributes = make(map[string]attribute)
@@ -196,20 +213,22 @@ func (g *graphProto) node(data []byte) error {
 			n.attributes[name] = a
 		case 7:
 			n.domain = standard(m.text())
+		case 8:
+			n.overload = m.text()
 		}
 		if len(n.inputs) > maxNames || len(n.outputs) > maxNames || len(n.attributes) > maxAttributes {
-			return fmt.Errorf("node %q (%s) has more than %d inputs or outputs, or more than %d attributes",
+			return n, fmt.Errorf("node %q (%s) has more than %d inputs or outputs, or more than %d attributes",
 				n.name, n.op, maxNames, maxAttributes)
 		}
 	}
-	g.nodes = append(g.nodes, n)
-	return m.err
+	return n, m.err
 }
 
-func parseAttribute(data []byte) (string, attribute, error) {
+func parseAttribute(data []byte, depth int) (string, attribute, error) {
 	name, a := "", attribute{}
 	m := read("AttributeProto", data)
 	for m.next() {
+		var err error
 		switch m.number {
 		case 1:
 			name = m.text()
@@ -220,19 +239,28 @@ func parseAttribute(data []byte) (string, attribute, error) {
 		case 4:
 			a.s = m.content()
 		case 5:
-			t, err := parseTensor(m.content())
-			if err != nil {
-				return name, a, fmt.Errorf("attribute %q: %w", name, err)
-			}
+			var t namedTensor
+			t, err = parseTensor(m.content())
 			a.tensor = &t.t
+		case 6:
+			a.graph = &graphProto{depth: depth + 1}
+			err = a.graph.parse(m.content())
 		case 7:
 			a.floats = m.floats(a.floats)
 		case 8:
 			a.ints = m.varints(a.ints)
 		case 9:
 			a.strings = append(a.strings, m.content())
-		case 6, 10, 11, 14, 15, 21, 22, 23:
+		case 14:
+			a.value = new(valueProto)
+			err = a.value.parseType(m.content(), plain)
+		case 21:
+			a.refers = m.text()
+		case 10, 11, 15, 22, 23:
 			a.foreign = true
+		}
+		if err != nil {
+			return name, a, fmt.Errorf("attribute %q: %w", name, err)
 		}
 	}
 	return name, a, m.err
@@ -382,22 +410,59 @@ func parseValue(data []byte) (valueProto, error) {
 	if m.err != nil {
 		return v, m.err
 	}
-	m = read("TypeProto", typ)
+	if err := v.parseType(typ, plain); err != nil {
+		return v, fmt.Errorf("value %q: %w", v.name, err)
+	}
+	return v, nil
+}
+
+// parseType reads a type that stands in one of the form around.
+func (v *valueProto) parseType(data []byte, around form) error {
+	m := read("TypeProto", data)
 	for m.next() {
+		var err error
 		switch m.number {
 		case 1:
-			if err := v.tensorType(m.content()); err != nil {
-				return v, fmt.Errorf("value %q: %w", v.name, err)
-			}
+			v.form = around
+			err = v.tensorType(m.content())
 		case 4:
-			v.other = "sequence"
+			inner := list
+			switch around {
+			case option:
+				inner = optionalList
+			case list, optionalList:
+				return errors.New("sequences of sequences are not supported")
+			}
+			err = v.element(m.content(), inner)
 		case 5:
 			v.other = "map"
-		case 8, 9:
-			v.other = "sparse or optional value"
+		case 8:
+			v.other = "sparse tensor"
+		case 9:
+			if around != plain {
+				return errors.New("optional values within sequences or optional values are not supported")
+			}
+			err = v.element(m.content(), option)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return v, m.err
+	return m.err
+}
+
+// element reads what a sequence or an optional value is of.
+func (v *valueProto) element(data []byte, around form) error {
+	v.form = around
+	m := read("TypeProto.Sequence", data)
+	for m.next() {
+		if m.number == 1 {
+			if err := v.parseType(m.content(), around); err != nil {
+				return err
+			}
+		}
+	}
+	return m.err
 }
 
 func (v *valueProto) tensorType(data []byte) error {

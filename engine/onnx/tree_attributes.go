@@ -9,7 +9,10 @@ import (
 
 // columnsOf is how many columns input 0 has, 0 where that is not known at load.
 func (n *node) columnsOf() int64 {
-	for i, id := range n.b.m.given {
+	if n.b.g != &n.b.m.graph {
+		return 0
+	}
+	for i, id := range n.b.g.given {
 		if id == n.in[0] {
 			if shape := n.b.m.inputs[i].Shape; len(shape) > 0 && shape[len(shape)-1] > 0 {
 				return shape[len(shape)-1]
