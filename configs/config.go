@@ -297,6 +297,9 @@ func settings(c *Config) []Setting {
 		{Key: "api.max_tokenize_bytes", Flag: "max-tokenize-bytes",
 			Usage:   "size of the largest request body of /tokenize and /apply-template",
 			binding: bindInt(&c.API.MaxTokenizeBytes, 1, 1<<30, "")},
+		{Key: "api.any_order", Flag: "any-order",
+			Usage:   "let the properties of JSON objects of a schema come in any order, for requests that do not set any_order",
+			binding: bindBool(&c.API.AnyOrder)},
 		{Key: "api.parse_special", Flag: "parse-special",
 			Usage: "parse control tokens in the text of /v1/completions and /tokenize, for requests that do not set " +
 				"parse_special",

@@ -23,14 +23,14 @@ type answerRules struct {
 	format  *format  // nil: the text is free
 	reading *reading // nil: there is neither thought nor call
 
-	documents []byte // schemas by address that those of tools may refer to
+	schemas schemaRules // of tools
 }
 
 // rulesOf are the rules of a job's answers; ok is false where nothing binds them. Where
 // the model chooses between text and calls, the rules let all text pass that begins no
 // call.
 func rulesOf(j *job) (r answerRules, ok bool) {
-	r = answerRules{j.model, j.params.format, j.reading, j.params.documents}
+	r = answerRules{j.model, j.params.format, j.reading, j.params.schemas}
 	return r, r.format != nil || r.reading != nil && r.reading.tools.choice.Mode != family.None
 }
 
@@ -63,7 +63,8 @@ func (r *answerRules) hash() replay.Hash {
 		d.flag(q.options.Opening.Thinking)
 		d.text(q.options.Opening.Markup)
 		d.reading(q)
-		d.text(string(r.documents))
+		d.text(string(r.schemas.documents))
+		d.flag(r.schemas.anyOrder)
 		d.integer(len(q.options.Tools))
 		for i := range q.options.Tools {
 			t := &q.options.Tools[i]
@@ -83,7 +84,7 @@ func (r *answerRules) size() (n int) {
 		n = r.format.size()
 	}
 	if r.reading != nil {
-		n += len(r.documents)
+		n += len(r.schemas.documents)
 		for i := range r.reading.options.Tools {
 			n += len(r.reading.options.Tools[i].Parameters)
 		}
@@ -118,8 +119,7 @@ type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, stri
 
 // schema adds those that follow their schema.
 func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
-	o := schema.Served(strict)
-	o.Documents = r.documents
+	o := r.schemas.options(strict)
 	s, report, err := schema.Add(b, text, o)
 	c.warn(r.reading.tools.pathOf(text), report.Ignored)
 	return s, err

@@ -31,6 +31,7 @@ type Config struct {
 	MaxMessages      int           // messages of one chat
 	MaxStopTokens    int           // stop_token_ids of one request
 	MaxTokenizeBytes int           // body of /tokenize and /apply-template
+	AnyOrder         bool          // default of any_order: properties of JSON objects come in any order
 	ParseSpecial     bool          // default of parse_special: control tokens in the text of completions are parsed
 	DrainRetries     bool          // clients refused while the server drains should try again
 	CompressMinBytes int           // smaller responses go as they are

@@ -42,6 +42,7 @@ func (f *format) writeTo(d digest) {
 	}
 	d.flag(f.options.Strict)
 	d.flag(f.options.Closed)
+	d.flag(f.options.AnyOrder)
 	d.flag(f.options.Compact)
 	d.text(f.options.Whitespace)
 	d.text(string(f.options.Documents))

@@ -16,9 +16,9 @@ const (
 // (response_format), of vLLM (structured_outputs, and guided_* of its earlier releases),
 // of llama-server (json_schema, grammar) and of SGLang (regex, ebnf). One of them may be there; nil is text.
 //
-// documents are the schemas that its own may refer to.
-func readFormat(o *object, documents []byte, fault **api.Error) *format {
-	r := &formatReader{o: o, fault: fault, documents: documents}
+// rules are those of its schemas.
+func readFormat(o *object, rules schemaRules, fault **api.Error) *format {
+	r := &formatReader{o: o, fault: fault, rules: rules}
 	r.response()
 	if inner, ok := readInner(o, "structured_outputs", r.fault); ok {
 		if r.structured(inner); *fault == nil && r.found == nil {
@@ -41,19 +41,33 @@ type formatReader struct {
 	fault **api.Error
 	found *format
 
-	documents []byte
+	rules schemaRules
 }
 
-// readDocuments reads the schemas by address that those of the request may refer to; nil is none.
-func readDocuments(o *object, fault **api.Error) []byte {
+// schemaRules are what a request says of all its schemas, those of its format and of its tools.
+type schemaRules struct {
+	documents []byte // schemas by address that they may refer to; nil is none
+	anyOrder  bool   // properties come in any order
+}
+
+// options are those of one schema.
+func (s schemaRules) options(strict bool) schema.Options {
+	o := schema.Served(strict)
+	o.Documents, o.AnyOrder = s.documents, s.anyOrder
+	return o
+}
+
+func readSchemaRules(o *object, anyOrder bool, fault **api.Error) schemaRules {
+	s := schemaRules{anyOrder: o.flag("any_order", anyOrder, fault)}
 	raw, ok := o.take("schema_documents")
 	if !ok {
-		return nil
+		return s
 	}
 	if raw[0] != '{' {
 		keep(fault, wrongType("schema_documents", "an object of schemas by address", raw))
 	}
-	return raw
+	s.documents = raw
+	return s
 }
 
 // keep takes a format in; a second one is refused.
@@ -63,7 +77,6 @@ func (r *formatReader) keep(f *format) {
 			"%s and %s both say what the answer must look like; send one of them", r.found.field, f.field))
 		return
 	}
-	f.options.Documents = r.documents
 	r.found = f
 }
 
@@ -103,7 +116,7 @@ func (r *formatReader) response() {
 		}
 	case "structural_tag":
 		r.keep(&format{kind: formatTag, field: o.path, text: o.gather("format", "structures", "triggers"),
-			options: schema.Served(false)})
+			options: r.rules.options(false)})
 	case "":
 		keep(r.fault, missing(join(o.path, "type"), "text, json_object or json_schema"))
 	default:
@@ -144,7 +157,7 @@ func readSchema(o *object, name string, strict bool, r *formatReader) bool {
 	if !ok {
 		return false
 	}
-	f := &format{kind: formatSchema, field: join(o.path, name), text: raw, options: schema.Served(strict)}
+	f := &format{kind: formatSchema, field: join(o.path, name), text: raw, options: r.rules.options(strict)}
 	if raw[0] == '"' {
 		text, err := parseString(f.field, raw)
 		keep(r.fault, err)
@@ -173,7 +186,7 @@ func readTag(o *object, name string, r *formatReader) {
 	if !ok {
 		return
 	}
-	f := &format{kind: formatTag, field: join(o.path, name), text: raw, options: schema.Served(false)}
+	f := &format{kind: formatTag, field: join(o.path, name), text: raw, options: r.rules.options(false)}
 	if raw[0] == '"' {
 		text, err := parseString(f.field, raw)
 		keep(r.fault, err)
@@ -229,8 +242,9 @@ func (r *formatReader) structured(o *object) {
 	readTag(o, "structural_tag", r)
 	readBlanks(o, "whitespace_pattern", r)
 	compact := o.flag("disable_any_whitespace", false, r.fault)
-	if r.found != nil && compact {
-		r.found.options.Compact = true
+	anyOrder := o.flag("any_order", r.rules.anyOrder, r.fault)
+	if r.found != nil {
+		r.found.options.Compact, r.found.options.AnyOrder = compact, anyOrder
 	}
 	o.flag("disable_additional_properties", true, r.fault) // which is what happens anyway
 	o.flag("disable_fallback", true, r.fault)

@@ -529,7 +529,7 @@ func FuzzFormat(f *testing.F) {
 		if fault != nil || len(body) > 4096 {
 			return
 		}
-		got := readFormat(o, nil, &fault)
+		got := readFormat(o, schemaRules{}, &fault)
 		if fault != nil || got == nil {
 			return
 		}

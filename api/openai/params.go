@@ -40,8 +40,8 @@ type params struct {
 	reasoning      Reasoning // names of a thought
 	hideReasoning  bool      // it is not told
 	answerForm
-	format    *format // of answers; nil: text
-	documents []byte  // schemas by address that those of the format and of tools may refer to
+	format  *format // of answers; nil: text
+	schemas schemaRules
 
 	notes *notes // warnings for the client
 }
@@ -65,8 +65,8 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 	p.sampling, p.seeded = readSampling(o, m, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
-	p.documents = readDocuments(o, fault)
-	p.format = readFormat(o, p.documents, fault)
+	p.schemas = readSchemaRules(o, c.AnyOrder, fault)
+	p.format = readFormat(o, p.schemas, fault)
 	p.readStreamOptions(o, fault)
 	readLabels(o, fault)
 	return p

@@ -44,6 +44,7 @@ const (
 	kindRegex
 	kindToken
 	kindRepeat
+	kindAnyOrder
 )
 
 type symbol struct {
@@ -53,8 +54,9 @@ type symbol struct {
 	regex        *regex.Regex // of a lexeme
 	item         itemKind     // of a lexeme
 	token        controlToken // of a control token
-	child        Symbol       // of a repetition
-	least, most  int32        // of a repetition; most is negative where unbounded
+	child        Symbol       // of a repetition; the separator of a list in any order
+	least, most  int32        // of a repetition or a list in any order; most is negative where unbounded
+	members      []Member     // of a list in any order
 }
 
 // controlToken is a token by its text, or by its id where it has none.

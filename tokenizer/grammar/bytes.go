@@ -10,6 +10,7 @@ const (
 	itemSize    = 48 // in a row's items, its key, and what follows it
 	stateSize   = 256
 	lexPartSize = 24
+	setSize     = 160
 	stepSize    = 8
 )
 
@@ -21,7 +22,7 @@ func (g *Grammar) Bytes() int64 {
 
 // measure counts what was compiled.
 func (g *Grammar) measure() {
-	symbols := len(g.code) + len(g.tokens)
+	symbols := len(g.code) + len(g.tokens) + len(g.joins)
 	for i := range g.rules {
 		symbols += 1 + len(g.rules[i].starts)
 	}

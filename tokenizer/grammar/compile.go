@@ -19,6 +19,9 @@ const (
 	opRule                // arg is a rule that comes next
 	opTerm                // arg is a terminal that comes next
 	opCount               // a repetition; arg is its rule
+	opPick                // any member that is left of a list in any order; arg is the list
+	opJoin                // a member is there; arg says which one of which list
+	opMore                // a separator and another member, or the end of a list in any order; arg is the list
 )
 
 // step is one place in the code: what comes next there.
@@ -43,6 +46,8 @@ type Grammar struct {
 	rules    []rule
 	regexes  []*regex.Regex // terminals 0 to len(regexes)-1
 	items    []itemKind     // by terminal that is an expression; nil where no list's items have to differ
+	orders   []order        // lists in any order
+	joins    []join
 	tokens   []controlToken // the terminals after those
 	nullable []bool         // by terminal
 	start    int32          // place before the start symbol
@@ -72,6 +77,9 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 		return nil, ErrNoText
 	}
 	c.empties()
+	if err := c.checkMembers(); err != nil {
+		return nil, err
+	}
 	c.flatten(start)
 	if err := c.starts(); err != nil {
 		return nil, compileError(err)
@@ -118,6 +126,9 @@ func (c *compiler) spread(value []bool, decide func(s *symbol) bool) {
 		}
 		if symbols[i].kind == kindRepeat {
 			users[symbols[i].child] = append(users[symbols[i].child], Symbol(i))
+		}
+		for _, m := range symbols[i].members {
+			users[m.Symbol] = append(users[m.Symbol], Symbol(i))
 		}
 	}
 	var work []Symbol
@@ -171,6 +182,8 @@ func (c *compiler) productive() {
 			return true
 		case kindRepeat:
 			return s.least == 0 || c.fits[s.child]
+		case kindAnyOrder:
+			return c.ordered(s)
 		default:
 			return anyAlternative(s, c.fits)
 		}
@@ -183,7 +196,7 @@ func (c *compiler) empties() {
 		switch s.kind {
 		case kindRegex:
 			return s.regex.Nullable()
-		case kindToken:
+		case kindToken, kindAnyOrder:
 			return false
 		case kindRepeat:
 			return s.least == 0 || c.empty[s.child]
@@ -229,6 +242,15 @@ func (c *compiler) flatten(start Symbol) {
 			}
 			continue
 		}
+		if s.kind == kindAnyOrder {
+			number(s.child)
+			for _, m := range s.members {
+				if c.fits[m.Symbol] {
+					number(m.Symbol)
+				}
+			}
+			continue
+		}
 		for _, a := range s.alternatives {
 			if every(a, c.fits) {
 				for _, x := range a {
@@ -268,6 +290,11 @@ func (c *compiler) write(id Symbol) {
 		r.child = c.steps[s.child]
 		r.starts = append(r.starts, int32(len(g.code)))
 		g.code = append(g.code, step{opCount, at})
+		return
+	}
+	if s.kind == kindAnyOrder {
+		r.starts = append(r.starts, int32(len(g.code)))
+		c.writeOrder(s)
 		return
 	}
 	for _, a := range s.alternatives {

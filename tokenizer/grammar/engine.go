@@ -54,6 +54,7 @@ type engine struct {
 	rows   map[string]*row
 	places map[string]*place
 	build  rowBuilder
+	sets   sets
 	key    []byte
 }
 

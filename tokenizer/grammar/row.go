@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// item is an alternative in progress: the place of what comes next, the rounds that a repetition has behind it, and what its end
-// completes: a rule that was begun in a row.
+// item is an alternative in progress: the place of what comes next, the rounds that a repetition has behind it or the number of what a list in any
+// order has, and what its end completes: a rule that was begun in a row.
 type item struct {
 	at    int32
 	count int32
@@ -66,14 +66,28 @@ func (b *rowBuilder) add(it item) error {
 		}
 		s := g.code[it.at]
 		complete, keep := s.op == opEnd, s.op != opEnd
-		if s.op == opCount {
+		switch s.op {
+		case opCount:
 			r := &g.rules[s.arg]
 			complete, keep = it.count >= r.least, r.most < 0 || it.count < r.most
+		case opJoin:
+			next, err := b.e.joined(it, g.joins[s.arg])
+			if err != nil {
+				return err
+			}
+			work = append(work, next)
+			continue
+		case opMore:
+			o, has := &g.orders[s.arg], b.e.set(s.arg, it.count)
+			if err := b.e.meter.Spend(len(o.members)); err != nil {
+				return err
+			}
+			complete, keep = o.complete(has), o.goesOn(has)
 		}
 		if keep {
 			b.items = append(b.items, it)
 			if g.passable(s) {
-				work = append(work, item{it.at + 1, 0, it.rule, it.row})
+				work = append(work, item{it.at + 1, it.count, it.rule, it.row})
 			}
 		}
 		if !complete {
@@ -163,11 +177,11 @@ type waiting struct {
 
 // predict works out which rules may begin in a row and what its terminals lead to.
 func (b *rowBuilder) predict(r *row) error {
-	p := prediction{g: b.e.g, r: r, waits: map[int32][]waiting{}, terms: map[int32][]waiting{}, home: map[int32]item{}}
+	p := prediction{g: b.e.g, e: b.e, r: r, waits: map[int32][]waiting{}, terms: map[int32][]waiting{}, home: map[int32]item{}}
 	for _, it := range b.items {
 		p.visit(waiting{it, none})
 	}
-	for i := 0; i < len(p.begun); i++ {
+	for i := 0; i < len(p.begun) && p.places <= p.g.limits.Items; i++ {
 		starts := p.g.rules[p.begun[i]].starts
 		if err := b.e.meter.Spend(itemWork * (1 + len(starts))); err != nil {
 			return err
@@ -175,9 +189,9 @@ func (b *rowBuilder) predict(r *row) error {
 		for _, at := range starts {
 			p.visit(waiting{item{at: at}, p.begun[i]})
 		}
-		if p.places > p.g.limits.Items {
-			return limitError("rules in progress at one place", p.g.limits.Items, "give the grammar fewer alternatives at one place")
-		}
+	}
+	if p.places > p.g.limits.Items {
+		return limitError("rules in progress at one place", p.g.limits.Items, "give the grammar fewer alternatives at one place")
 	}
 	if err := b.e.meter.Spend(itemWork * p.places); err != nil {
 		return err
@@ -202,6 +216,7 @@ func (b *rowBuilder) predict(r *row) error {
 
 type prediction struct {
 	g      *Grammar
+	e      *engine
 	r      *row
 	waits  map[int32][]waiting // by rule
 	terms  map[int32][]waiting // by terminal
@@ -213,8 +228,14 @@ type prediction struct {
 func (p *prediction) visit(w waiting) {
 	p.places++
 	s := p.g.code[w.it.at]
-	if s.op == opCount {
+	switch s.op {
+	case opCount:
 		s = p.g.rules[s.arg].child
+	case opMore:
+		s = p.g.orders[s.arg].separator
+	case opPick:
+		p.pick(s.arg, w)
+		return
 	}
 	if s.op == opTerm {
 		p.terms[s.arg] = append(p.terms[s.arg], w)

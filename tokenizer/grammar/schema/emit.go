@@ -19,6 +19,8 @@ type emitter struct {
 	forms   map[form]grammar.Symbol
 	names   map[string]grammar.Symbol
 
+	anyOrder bool // of properties
+
 	openObject, closeObject, endObject grammar.Symbol // end: of an empty object
 	openArray, closeArray, endArray    grammar.Symbol
 	comma                              grammar.Symbol
@@ -26,7 +28,7 @@ type emitter struct {
 
 func newEmitter(b *grammar.Builder, o Options) (*emitter, error) {
 	e := &emitter{builder: b, gap: blanks, symbols: map[*shape]grammar.Symbol{}, forms: map[form]grammar.Symbol{},
-		names: map[string]grammar.Symbol{}}
+		names: map[string]grammar.Symbol{}, anyOrder: o.AnyOrder}
 	switch {
 	case o.Compact:
 		e.gap = regex.Empty()
@@ -211,6 +213,9 @@ type lists struct {
 }
 
 func (f *objectForm) emit(e *emitter) (grammar.Symbol, error) {
+	if e.anyOrder {
+		return f.emitAnyOrder(e)
+	}
 	top := f.most
 	if top < 0 {
 		top = max(f.least, 1)

@@ -118,13 +118,15 @@ var usual = []string{
 
 // drawn are schemas with texts of their masks, for Python's jsonschema to check.
 type drawn struct {
+	options          schema.Options
 	input            bytes.Buffer
 	made, unfinished int
+	texts            func(g *grammar.Grammar, text string) // is told each, where it is not nil
 }
 
 // add draws texts of a schema, over single bytes and over tokens of several by turns; one that is refused has none.
 func (d *drawn) add(t *testing.T, draft, text string, count int) {
-	g, _, err := compile(text, schema.Served(true))
+	g, _, err := compile(text, d.options)
 	if err != nil {
 		return
 	}
@@ -148,6 +150,9 @@ func (d *drawn) add(t *testing.T, draft, text string, count int) {
 			continue
 		}
 		d.made++
+		if d.texts != nil {
+			d.texts(g, instance)
+		}
 		line.Instances = append(line.Instances, instance)
 	}
 	data, err := json.Marshal(line)
@@ -198,7 +203,7 @@ func TestGenerated(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	python(t)
-	var d drawn
+	d := drawn{options: schema.Served(true)}
 	for _, text := range usual {
 		d.add(t, "draft2020-12", text, 300)
 	}

@@ -74,7 +74,7 @@ type slowMask struct {
 
 // TestMaskBench follows the instances of MaskBench's schemas (guidance-ai/jsonschemabench, maskbench/data) through their grammars. The schemas
 // are not ours to keep: WEIR_MASKBENCH names their folder, WEIR_MASKBENCH_VOCABULARY a GGUF file instead of Llama 3's vocabulary, WEIR_MASKBENCH_EVERY
-// takes every nth file, WEIR_MASKBENCH_TRACE a folder to write schemas, tokens and times to, for bench/clients/masks/peers.py.
+// takes every nth file, WEIR_MASKBENCH_ANY_ORDER=1 properties in any order, WEIR_MASKBENCH_TRACE a folder to write schemas, tokens and times to, for bench/clients/masks/peers.py.
 func TestMaskBench(t *testing.T) {
 	folder := os.Getenv("WEIR_MASKBENCH")
 	if folder == "" {
@@ -199,7 +199,9 @@ func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v 
 	}()
 	start := threadTime(t)
 	b := grammar.NewBuilder(grammar.Limits{})
-	s, _, err := schema.Add(b, []byte(tr.Schema), schema.Served(true))
+	o := schema.Served(true)
+	o.AnyOrder = os.Getenv("WEIR_MASKBENCH_ANY_ORDER") != ""
+	s, _, err := schema.Add(b, []byte(tr.Schema), o)
 	var g *grammar.Grammar
 	if err == nil {
 		g, err = b.Compile(s)

@@ -392,7 +392,7 @@ func (c *compiler) limitProperties(members []*value, f *objectForm) error {
 	if f.most > len(f.properties) || f.most < 0 {
 		bound = max(f.least, 1)
 	}
-	if c.loose || len(f.properties)*min(bound, len(f.properties)) > maxCounted {
+	if c.loose || !c.options.AnyOrder && len(f.properties)*min(bound, len(f.properties)) > maxCounted {
 		err := c.refuse(at, keyword, "counting %d properties up to %d takes too many rules; list fewer properties", len(f.properties), bound)
 		f.least, f.most = 0, -1
 		return err

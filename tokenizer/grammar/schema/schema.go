@@ -1,5 +1,5 @@
 // Package schema turns JSON Schema into rules of a grammar: the texts that the grammar lets through are JSON values that the schema holds
-// for, with properties in the schema's order.
+// for, with properties in the schema's order, or in any order as an option.
 //
 // The way has three parts. A schema is decoded with its order kept and its numbers exact. Sets of schemas that hold for the same place
 // (a property of two members of an allOf, say) become shapes: each a list of forms, one for a kind of value and a way through anyOf and
@@ -22,6 +22,8 @@ type Options struct {
 	// Closed reads objects that name properties and say nothing of others as if additionalProperties were false. An object is what all schemas
 	// that hold for one place make of it: allOf, references and the branch that holds of anyOf, oneOf, if and the like.
 	Closed bool
+	// AnyOrder lets the properties of an object come in any order; without it they come in the schema's order, which takes less to follow.
+	AnyOrder bool
 	// Compact allows no blanks between the parts of a value.
 	Compact bool
 	// Whitespace is a pattern of the blanks between parts, vLLM's whitespace_pattern; "" is nothing, one space, or up to two newlines

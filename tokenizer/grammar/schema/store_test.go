@@ -104,7 +104,7 @@ func TestSchemaStoreGenerated(t *testing.T) {
 	if os.Getenv("WEIR_SCHEMASTORE") == "all" {
 		every, count = 1, 6
 	}
-	var d drawn
+	d := drawn{options: schema.Served(true)}
 	for i, s := range readStore(t) {
 		if i%every == 0 {
 			d.add(t, "", s.text, count)

@@ -61,7 +61,7 @@ func (r *reader) jsonSchema(p *part) (grammar.Symbol, error) {
 		Type     string          `json:"type"`
 		Schema   json.RawMessage `json:"json_schema"`
 		Style    string          `json:"style"`
-		AnyOrder bool            `json:"any_order"`
+		AnyOrder *bool           `json:"any_order"`
 		Blanks   *int            `json:"max_whitespace_cnt"`
 		Excludes []string        `json:"excludes"`
 	}
@@ -69,11 +69,12 @@ func (r *reader) jsonSchema(p *part) (grammar.Symbol, error) {
 		return 0, err
 	}
 	o := r.o.Schema
+	if f.AnyOrder != nil {
+		o.AnyOrder = *f.AnyOrder
+	}
 	switch {
 	case f.Style != "" && f.Style != "json":
 		return 0, p.wrong("the style %.60q is not served; values are written as JSON", f.Style)
-	case f.AnyOrder:
-		return 0, p.wrong("any_order is not served; properties come in the order of the schema")
 	case len(f.Excludes) > 0:
 		return 0, p.wrong("excludes is not served inside of JSON; use patterns in the schema")
 	case f.Blanks != nil && (*f.Blanks < 0 || *f.Blanks > 1000):

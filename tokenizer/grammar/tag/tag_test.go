@@ -125,7 +125,6 @@ func TestRefusals(t *testing.T) {
 		{`{"type":"structural_tag"}`, "", "needs a format"},
 		{`{"format":{"type":"any_tokens"}}`, "/format", `"any_tokens" is not served`},
 		{`{"format":{"type":"json_schema","json_schema":{},"style":"qwen_xml"}}`, "/format", "qwen_xml"},
-		{`{"format":{"type":"json_schema","json_schema":{},"any_order":true}}`, "/format", "any_order"},
 		{`{"format":{"type":"json_schema"}}`, "/format/json_schema", "is missing"},
 		{`{"format":{"type":"json_schema","json_schema":{"type":"x"}}}`, "/format/json_schema", "is no type"},
 		{`{"format":{"type":"any_text","max_tokens":5}}`, "/format", "max_tokens"},
