@@ -107,16 +107,18 @@ type closure struct {
 	under map[*value][]*value
 	// aside are the members that hold only because a condition does: those of if, and contraries.
 	aside map[*value]bool
+	facts facts
+	alone bool // it is that of one branch: what depends on the others is left out
 	never bool // no value is possible
 }
 
 func newClosure(t types) *closure {
-	return &closure{has: map[*value]bool{}, types: t, under: map[*value][]*value{}, aside: map[*value]bool{}}
+	return &closure{has: map[*value]bool{}, types: t, under: map[*value][]*value{}, aside: map[*value]bool{}, facts: newFacts()}
 }
 
 func (cl *closure) clone() *closure {
 	n := *cl
-	n.under, n.aside = maps.Clone(cl.under), maps.Clone(cl.aside)
+	n.under, n.aside, n.facts = maps.Clone(cl.under), maps.Clone(cl.aside), cl.facts.clone()
 	n.members = slices.Clone(cl.members)
 	n.choices = slices.Clone(cl.choices)
 	n.has = make(map[*value]bool, len(cl.has)+4)
@@ -170,6 +172,9 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 	cl.types &= t
 	cl.never = cl.never || cl.types == 0
 	cl.listed = cl.listed || c.doc.keyword(s, "enum") != nil || c.doc.keyword(s, "const") != nil
+	if err := c.learn(&cl.facts, s); err != nil {
+		return err
+	}
 	first := !s.before("allOf", "properties") && !s.before("$ref", "properties")
 	if first && c.asserts(s) {
 		cl.members = append(cl.members, s)
@@ -269,6 +274,17 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 			return err
 		}
 	}
+	branches, err := c.possible(cl, branches)
+	if err != nil {
+		return err
+	}
+	if idle, err := c.idle(cl, branches); idle || err != nil {
+		cl.choices = cl.choices[1:]
+		if err != nil {
+			return err
+		}
+		return c.expand(cl, leaf)
+	}
 	for i, branch := range branches {
 		var alternative *closure
 		if i == len(branches)-1 {
@@ -279,10 +295,12 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 			}
 			alternative = cl.clone()
 		}
-		alternative.choices = alternative.choices[1:]
+		later := alternative.choices[1:]
+		alternative.choices = nil
 		if err := c.add(alternative, branch, next.trail); err != nil {
 			return err
 		}
+		alternative.choices = append(alternative.choices, later...) // those of the branch come first
 		if (next.keyword == "anyOf" || next.keyword == "oneOf") && next.at.before(next.keyword, "properties") {
 			alternative.moveLast(next.at)
 		}

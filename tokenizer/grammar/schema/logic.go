@@ -19,6 +19,12 @@ type made struct {
 	conditions  map[*value]bool // schemas of if
 }
 
+// odd reports whether a schema was made to say what its keywords do not, beside types.
+func (m *made) odd(s *value) bool {
+	_, foreign := m.foreign[s]
+	return foreign || m.pattern[s] != nil || m.excluded[s] != nil || m.indivisible[s] != nil
+}
+
 // negation is a schema's contrary: any of the alternatives. It may be narrower than that, and is nil where it is not known at all.
 type negation struct {
 	alternatives []*value
@@ -392,6 +398,9 @@ func (c *compiler) addLogic(cl *closure, s *value, t *trail) error {
 // addForeign is the contrary of a closed object: a property is there that it does not know. It is one of those that the closure names so far,
 // the first of them that is there, so that no object fits two branches; names that no schema lists are left out.
 func (c *compiler) addForeign(cl *closure, s *value, t *trail, known []string) error {
+	if cl.alone {
+		return nil
+	}
 	var branches []*value
 	var earlier []*value
 	for _, m := range cl.members {

@@ -5,12 +5,14 @@ import "slices"
 // profile is what is plain of a branch of a oneOf, to tell branches apart at a glance: by type, or by a property that each gives other values.
 type profile struct {
 	types    types
+	facts    facts
+	whole    bool // types and facts say all
 	required map[string]bool
 	values   map[string]map[string]bool // by property: fingerprints of the values that it may have
 }
 
 func (c *compiler) profile(cl *closure) (*profile, error) {
-	p := &profile{types: cl.types, required: map[string]bool{}, values: map[string]map[string]bool{}}
+	p := &profile{types: cl.types, facts: cl.facts, whole: c.whole(cl), required: map[string]bool{}, values: map[string]map[string]bool{}}
 	for _, m := range cl.members {
 		names, err := c.names(m, "required")
 		if err != nil {
@@ -57,6 +59,7 @@ func (c *compiler) profileOf(branch *value) (*profile, error) {
 		return p, nil
 	}
 	cl := newClosure(isAny)
+	cl.alone = true
 	if err := c.add(cl, branch, nil); err != nil {
 		return nil, err
 	}

@@ -71,6 +71,7 @@ func (c *compiler) textOf(members []*value) (textRule, error) {
 	if t.least, t.most, err = c.counts(members, "minLength", "maxLength"); err != nil {
 		return t, err
 	}
+	var out []string
 	for _, m := range members {
 		if v := c.doc.keyword(m, "pattern"); v != nil {
 			if v.kind != text {
@@ -95,15 +96,14 @@ func (c *compiler) textOf(members []*value) (textRule, error) {
 		if p := c.made.pattern[m]; p != nil {
 			t.not = append(t.not, p)
 		}
-		var out []string
 		for _, v := range c.made.excluded[m] {
 			if v.kind == text {
 				out = append(out, v.text)
 			}
 		}
-		if out != nil {
-			t.not = append(t.not, newPattern(regex.Words(out...)))
-		}
+	}
+	if out != nil {
+		t.not = append(t.not, newPattern(regex.Words(out...)))
 	}
 	if n := len(t.patterns) + len(t.not); n > maxPatterns && !c.loose {
 		return t, c.wrong(members[0], "", "%d patterns and formats hold for this string, more than the %d that are possible; join them", n, maxPatterns)

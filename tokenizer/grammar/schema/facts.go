@@ -1,0 +1,310 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+)
+
+// facts are what is plain of the objects of a closure: enough to see, before branches are combined, that two of them leave no object.
+type facts struct {
+	required map[string]bool
+	schemas  map[string][]*value // by property
+	sealed   []*value            // members that allow no property but those that they list
+}
+
+func newFacts() facts { return facts{required: map[string]bool{}, schemas: map[string][]*value{}} }
+
+func (f facts) clone() facts {
+	return facts{maps.Clone(f.required), maps.Clone(f.schemas), slices.Clip(f.sealed)}
+}
+
+// learn adds what a member says.
+func (c *compiler) learn(f *facts, s *value) error {
+	names, err := c.names(s, "required")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f.required[name] = true
+	}
+	properties, err := c.members(s, "properties")
+	if err != nil {
+		return err
+	}
+	if properties != nil {
+		for i, name := range properties.keys {
+			f.schemas[name] = append(slices.Clip(f.schemas[name]), properties.items[i])
+		}
+	}
+	rest := c.doc.keyword(s, "additionalProperties")
+	if rest != nil && isNever(rest) && c.doc.keyword(s, "patternProperties") == nil {
+		f.sealed = append(slices.Clip(f.sealed), s)
+	}
+	return nil
+}
+
+// clash reports whether no object has what all of some facts ask for, as far as that is plain. The last of them are those of a branch.
+func (c *compiler) clash(all ...*facts) bool {
+	branch := all[len(all)-1]
+	there := func(name string) bool {
+		return slices.ContainsFunc(all, func(f *facts) bool { return f.required[name] })
+	}
+	for name := range branch.schemas {
+		if there(name) && c.noValue(all, name) {
+			return true
+		}
+	}
+	for name := range branch.required {
+		if branch.schemas[name] == nil && c.noValue(all, name) {
+			return true
+		}
+		for _, f := range all {
+			if !allList(f.sealed, name) {
+				return true
+			}
+		}
+	}
+	for _, f := range all {
+		for name := range f.required {
+			if len(branch.sealed) > 0 && !allList(branch.sealed, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// allList reports whether all of some members list a property.
+func allList(members []*value, name string) bool {
+	for _, m := range members {
+		if m.get("properties").lookup(name) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// noValue reports whether a property plainly has no value: none of the few that one of its schemas lists is left by the others.
+func (c *compiler) noValue(all []*facts, name string) bool {
+	var list []*value
+	listed := false
+	for _, f := range all {
+		for _, s := range f.schemas[name] {
+			if values, few := c.few(s, 0); few && (!listed || len(values) < len(list)) {
+				list, listed = values, true
+			}
+		}
+	}
+	return listed && !slices.ContainsFunc(list, func(v *value) bool {
+		for _, f := range all {
+			if slices.ContainsFunc(f.schemas[name], func(s *value) bool { return c.rulesOut(s, v, 0) }) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// maxFactDepth bounds the schemas in each other that facts are looked for in.
+const maxFactDepth = 8
+
+// parts are the schemas that hold in a schema's place beside it.
+func (c *compiler) parts(s *value) []*value {
+	var parts []*value
+	if all := c.doc.keyword(s, "allOf"); all != nil && all.kind == array {
+		parts = all.items
+	}
+	if target, err := c.target(s, "$ref"); err == nil && target != nil {
+		parts = append(slices.Clip(parts), target)
+	}
+	return parts
+}
+
+// few are the values that a schema lists, if it lists any.
+func (c *compiler) few(s *value, depth int) (values []*value, few bool) {
+	switch {
+	case s.kind == boolean:
+		return nil, !s.truth
+	case s.kind != object || depth > maxFactDepth:
+		return nil, false
+	}
+	if v := c.doc.keyword(s, "const"); v != nil {
+		return []*value{v}, true
+	}
+	if v := c.doc.keyword(s, "enum"); v != nil && v.kind == array {
+		return v.items, true
+	}
+	for _, part := range c.parts(s) {
+		if values, few = c.few(part, depth+1); few {
+			return values, true
+		}
+	}
+	return nil, false
+}
+
+// rulesOut reports whether a schema plainly does not hold for a value.
+func (c *compiler) rulesOut(s, v *value, depth int) bool {
+	switch {
+	case s.kind == boolean:
+		return !s.truth
+	case s.kind != object || depth > maxFactDepth || c.meter.Spend(stepWork/4) != nil:
+		return false
+	}
+	if t, err := c.typesOf(s); err == nil && t&typeOf(v) == 0 {
+		return true
+	}
+	if want := c.doc.keyword(s, "const"); want != nil && !same(want, v) {
+		return true
+	}
+	if list := c.doc.keyword(s, "enum"); list != nil && list.kind == array {
+		if among, err := c.among(list, v); err == nil && !among {
+			return true
+		}
+	}
+	if slices.ContainsFunc(c.made.excluded[s], func(out *value) bool { return same(out, v) }) {
+		return true
+	}
+	if slices.ContainsFunc(c.parts(s), func(part *value) bool { return c.rulesOut(part, v, depth+1) }) {
+		return true
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		list := c.doc.keyword(s, keyword)
+		if list != nil && list.kind == array && len(list.items) > 0 &&
+			!slices.ContainsFunc(list.items, func(branch *value) bool { return !c.rulesOut(branch, v, depth+1) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// possible gives the branches of a choice that the closure does not plainly rule out.
+func (c *compiler) possible(cl *closure, branches []*value) ([]*value, error) {
+	left := make([]*value, 0, len(branches))
+	for _, branch := range branches {
+		if err := c.spend(1); err != nil {
+			return nil, err
+		}
+		p, err := c.profileOf(branch)
+		if err != nil {
+			return nil, err
+		}
+		types := cl.types & p.types
+		if types == 0 || types == isObject && c.clash(&cl.facts, &p.facts) {
+			continue
+		}
+		left = append(left, branch)
+	}
+	return left, nil
+}
+
+// idle reports whether a choice says nothing that the closure does not know: a property is absent, or it is there and the rest holds anyway.
+// Dependencies are such choices once what they ask for is known.
+func (c *compiler) idle(cl *closure, branches []*value) (bool, error) {
+	if len(branches) != 2 || len(cl.under) > 0 {
+		return false, nil
+	}
+	var p [2]*profile
+	for i, branch := range branches {
+		var err error
+		if p[i], err = c.profileOf(branch); err != nil || !p[i].whole {
+			return false, err
+		}
+	}
+	for i := range p {
+		out, in := &p[i].facts, p[1-i]
+		if p[i].types != isAny || len(out.required) > 0 || len(out.schemas) != 1 {
+			continue
+		}
+		for name, schemas := range out.schemas {
+			if cl.facts.schemas[name] != nil && slices.ContainsFunc(schemas, isNever) && in.facts.required[name] && c.addsNothing(cl, in, name) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// addsNothing reports whether a branch says of objects that have a property only what the closure says, too.
+func (c *compiler) addsNothing(cl *closure, p *profile, there string) bool {
+	if p.types&isObject == 0 {
+		return false
+	}
+	for name := range p.facts.required {
+		if name != there && !cl.facts.required[name] {
+			return false
+		}
+	}
+	for name, schemas := range p.facts.schemas {
+		known := cl.facts.schemas[name]
+		if known == nil || !slices.ContainsFunc(known, isNever) && slices.ContainsFunc(schemas, func(s *value) bool { return !c.entails(known, s) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// entails reports whether a schema plainly holds for all values that others leave.
+func (c *compiler) entails(known []*value, s *value) bool {
+	if c.surely(s, nil, 0) {
+		return true
+	}
+	var list []*value
+	listed := false
+	for _, k := range known {
+		if values, few := c.few(k, 0); few && (!listed || len(values) < len(list)) {
+			list, listed = values, true
+		}
+	}
+	return listed && !slices.ContainsFunc(list, func(v *value) bool {
+		return !c.surely(s, v, 0) && !slices.ContainsFunc(known, func(k *value) bool { return c.rulesOut(k, v, 0) })
+	})
+}
+
+// surely reports whether a schema plainly holds for a value; nil is any value.
+func (c *compiler) surely(s, v *value, depth int) bool {
+	switch {
+	case s.kind == boolean:
+		return s.truth
+	case s.kind != object || depth > maxFactDepth || c.made.odd(s):
+		return false
+	}
+	for _, key := range s.keys {
+		if !assertions[key] && !inPlace[key] {
+			continue
+		}
+		switch key {
+		case "allOf", "$ref":
+		case "type", "const", "enum":
+			if v == nil {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	if slices.ContainsFunc(c.parts(s), func(part *value) bool { return !c.surely(part, v, depth+1) }) {
+		return false
+	}
+	return v == nil || !c.rulesOut(s, v, depth)
+}
+
+// whole reports whether facts and types say all that a closure says.
+func (c *compiler) whole(cl *closure) bool {
+	if cl.never || cl.listed || len(cl.choices) > 0 || len(cl.facts.sealed) > 0 {
+		return false
+	}
+	for m := range cl.has {
+		if c.made.odd(m) {
+			return false
+		}
+		for _, key := range m.keys {
+			if (assertions[key] || inPlace[key]) && !plainKeywords[key] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// plainKeywords are those of which facts and types say all.
+var plainKeywords = map[string]bool{"type": true, "properties": true, "required": true, "allOf": true, "$ref": true}
