@@ -188,8 +188,11 @@ func (j *attendJob) Do(worker, item int) {
 	p, head := j.parts[item/j.KV.KVHeads], item%j.KV.KVHeads
 	w := &j.work[worker]
 	w.begin(j, j.tiles[p.tile], head)
-	if p.saved < 0 && w.tile.Count > 1 {
-		w.fetchOut()
+	if p.saved < 0 {
+		w.center()
+		if w.tile.Count > 1 {
+			w.fetchOut()
+		}
 	}
 	for s := p.from; s < p.to; s++ {
 		w.segment(s)
@@ -214,8 +217,13 @@ func (j *gatherJob) Do(worker, item int) {
 	}
 	w, t := &j.work[worker], j.tiles[p.tile]
 	w.aim(j.attendJob, t, head)
+	w.center()
 	for s := range t.segments() {
 		w.restore(j.saved(p.saved+s, head))
+		w.offset(s)
+		for l := 0; l < w.lanes; l += laneStep {
+			w.addOffsets(s, l)
+		}
 		w.merge()
 	}
 	w.finish()

@@ -21,7 +21,8 @@ const SegmentTokens = segmentTokens
 
 // keyForm is a KeyForm as it is computed with.
 type keyForm struct {
-	centers []byte // floats, [segments/16][KVHeads][HeadDim][16]: as tiles of an f32 store have keys; nil: zero
+	rows    []float32 // centers, [segments][KVHeads*HeadDim]; nil: zero
+	centers []byte    // the same, [segments/16][KVHeads][HeadDim][16]: as tiles of an f32 store have keys
 	scales  []float32
 	inverse []float32 // of scales
 }
@@ -55,7 +56,7 @@ func (kv *KV) SetKeyForm(layer int, f KeyForm) {
 			tile[i*tileTokens] = v
 		}
 	}
-	to.centers = vector.Bytes(floats)
+	to.rows, to.centers = f.Centers, vector.Bytes(floats)
 }
 
 // form is how a layer's keys are stored.
@@ -75,17 +76,12 @@ func (f *keyForm) tile(s *KVShape, segment, head int) int {
 
 // apply leaves in dst the keys k of all heads, of rows of one segment, as they are stored; false where that is as they are.
 func (f *keyForm) apply(s *KVShape, dst, k []float32, segment int) bool {
-	width, d := s.KVHeads*s.HeadDim, s.HeadDim
+	width := s.KVHeads * s.HeadDim
 	from := k
-	if f.centers != nil {
-		for h := range s.KVHeads {
-			c := vector.Floats(f.centers[f.tile(s, segment, h):])[segment%tileTokens:]
-			for row := h * d; row < len(k); row += width {
-				x, y := k[row:row+d], dst[row:row+d]
-				for i, v := range x {
-					y[i] = v - c[i*tileTokens]
-				}
-			}
+	if f.rows != nil {
+		center := f.rows[min(segment, len(f.rows)/width-1)*width:][:width]
+		for row := 0; row < len(k); row += width {
+			subtract(dst[row:row+width], k[row:row+width], center)
 		}
 		from = dst
 	}
@@ -94,7 +90,15 @@ func (f *keyForm) apply(s *KVShape, dst, k []float32, segment int) bool {
 			multiply(dst[row:row+width], from[row:row+width], f.scales)
 		}
 	}
-	return f.centers != nil || f.scales != nil
+	return f.rows != nil || f.scales != nil
+}
+
+// subtract computes dst = x-y.
+func subtract(dst, x, y []float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	for i, v := range x {
+		dst[i] = v - y[i]
+	}
 }
 
 // multiply computes dst = x*y.
@@ -105,7 +109,7 @@ func multiply(dst, x, y []float32) {
 	}
 }
 
-// offsets are what centers add to the scores of a tile's lanes.
+// offsets are what centers add to the scores of a tile's lanes, where its segments are joined.
 type offsets struct {
 	on      bool
 	queries []uint32  // as they are, see packFloats
@@ -119,8 +123,8 @@ func (o *offsets) reserve(lanes, values int) {
 	o.queries, o.added = make([]uint32, values), make([]float32, lanes*centersTogether)
 }
 
-// packCentered packs the tile's queries for the products with centers. Where all lanes see one segment, nothing is to be joined.
-func (w *attendWork) packCentered() {
+// center packs the tile's queries for the products with centers, by whoever joins its segments. Of one segment nothing is to be joined.
+func (w *attendWork) center() {
 	o := &w.offsets
 	o.on, o.first = w.form.centers != nil && w.tile.segments() > 1, -1
 	for l := 0; o.on && l < w.lanes; l += laneStep {
@@ -131,11 +135,15 @@ func (w *attendWork) packCentered() {
 // offset computes what the centers of a segment and its neighbours add to scores. It overwrites w.scores.
 func (w *attendWork) offset(segment int) {
 	o, first := &w.offsets, segment/centersTogether*centersTogether
-	if first == o.first {
+	if !o.on || first == o.first {
 		return
 	}
 	o.first = first
-	o.tiles = [2]int{w.form.tile(&w.KV.KVShape, first, w.head), w.form.tile(&w.KV.KVShape, first+tileTokens, w.head)}
+	o.tiles[0] = w.form.tile(&w.KV.KVShape, first, w.head)
+	o.tiles[1] = o.tiles[0] // again, which is in the cache, where no lane sees so far
+	if next := first + tileTokens; next < w.tile.segments() {
+		o.tiles[1] = w.form.tile(&w.KV.KVShape, next, w.head)
+	}
 	s := stretchOf(w.form.centers, o.tiles[:])
 	scoreF32(w.level, w.scores, o.queries, w.padded(), w.KV.HeadDim, &s)
 	for l := range w.lanes {
@@ -145,6 +153,9 @@ func (w *attendWork) offset(segment int) {
 
 // addOffsets adds what its center does to the scores of a segment, of four lanes.
 func (w *attendWork) addOffsets(segment, lane int) {
+	if !w.offsets.on {
+		return
+	}
 	for l := lane; l < min(lane+laneStep, w.lanes); l++ {
 		w.now[l].Top += w.offsets.added[l*centersTogether+segment%centersTogether]
 	}

@@ -82,6 +82,7 @@ func alignedCodes(n int) []weightCodes {
 // aim points the worker at a tile, nothing mixed so far.
 func (w *attendWork) aim(j *attendJob, t Span, head int) {
 	w.attendJob, w.tile, w.head, w.lanes = j, t, head, t.Count*j.group
+	w.form, w.offsets.on = j.KV.form(j.Layer), false
 	clear(w.all[:w.lanes])
 	clear(w.acc[:w.padded()*j.KV.HeadDim])
 }
@@ -90,9 +91,7 @@ func (w *attendWork) aim(j *attendJob, t Span, head int) {
 func (w *attendWork) begin(j *attendJob, t Span, head int) {
 	w.aim(j, t, head)
 	if j.KV.Type.rounds() {
-		w.form = j.KV.form(j.Layer)
 		w.packCodes()
-		w.packCentered()
 		return
 	}
 	for l := 0; l < w.lanes; l += laneStep {
@@ -148,9 +147,7 @@ func (w *attendWork) segment(s int) {
 	if w.KV.Type == KVQ4 {
 		places, ahead = w.open(places), nil // what is opened next is prefetched as it is opened
 	}
-	if w.offsets.on {
-		w.offset(s)
-	}
+	w.offset(s)
 	tiles := stretchOf(w.data, places)
 	w.score(tiles, (n+2*tileTokens-1)/(2*tileTokens)*2)
 	if w.Slopes != nil {
@@ -236,9 +233,7 @@ func (w *attendWork) mixCodes(segment int, s stretch, ahead []int) {
 	openScales(w.level, w.scales, len(w.codes), &s)
 	for l := 0; l < w.lanes; l += laneStep {
 		weighQ8(w.level, w.codes, w.scores[l*scoreStride:], len(s.tiles), w.seen[l:], w.scales, w.now[l:])
-		if w.offsets.on {
-			w.addOffsets(segment, l)
-		}
+		w.addOffsets(segment, l)
 		shares := w.shares(l)
 		for b := range w.codes {
 			codes, scales := b*blockValues*tileTokens, b*2*tileTokens
