@@ -29,6 +29,9 @@ type construction struct {
 	nodes     int   // so far, of all graphs and of functions wherever they are called
 	tensors   int   // as well
 	folding   frame // of the nodes that run at load
+
+	pads         []string   // what fills rows of tokens
+	vocabularies [][]string // words that are counted
 }
 
 // builder turns a parsed graph, or a part of one that has names of its own, into steps.
@@ -64,8 +67,16 @@ func build(p *modelProto) (*Model, error) {
 		return nil, err
 	}
 	b.g.finish()
+	m.mixes = m.mixes || b.padsCount()
 	m.learnShapes(declared)
 	return m, nil
+}
+
+// padsCount reports whether what fills rows of tokens, as many as the longest row of all has, may count for something.
+func (b *builder) padsCount() bool {
+	isPad := func(word string) bool { return slices.Contains(b.pads, word) }
+	return len(b.pads) > 0 && (len(b.vocabularies) == 0 ||
+		slices.ContainsFunc(b.vocabularies, func(words []string) bool { return slices.ContainsFunc(words, isPad) }))
 }
 
 func (b *builder) initializers(p *graphProto) error {

@@ -49,6 +49,9 @@ func init() {
 	}
 	maps.Copy(operators[""], neural())
 	maps.Copy(operators[""], control())
+	maps.Copy(operators[""], texts())
+	operators[""]["Compress"] = compress
+	maps.Copy(operators[domainMicrosoft], map[string]constructor{"Tokenizer": tokenizer, "MurmurHash3": murmurHash, "CDist": cdist})
 }
 
 // Sets of types that operators take.
