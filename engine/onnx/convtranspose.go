@@ -65,6 +65,9 @@ func (t *transposition) turn(w *tensor.Tensor) []float32 {
 	from := tensor.Values[float32](w)
 	inputs, width := int(w.Shape[0]), int(product(w.Shape[1:]))
 	each := inputs / int(t.groups)
+	if len(from) == 0 {
+		return from
+	}
 	to := make([]float32, 0, len(from))
 	for g := range int(t.groups) {
 		to = append(to, transposed(from[g*each*width:(g+1)*each*width], each, width)...)
@@ -108,6 +111,9 @@ func (t *transposition) plan(x, w, bias *tensor.Tensor) (*convPlan, error) {
 			return nil, fmt.Errorf("pads %v are more than the output has", t.pads)
 		}
 		p.dims, p.shape = append(p.dims, d), append(p.shape, int64(d.in))
+	}
+	if _, err := tensor.Elements(xs[2:], maxRunBytes); err != nil {
+		return nil, fmt.Errorf("the input is too large: %w", err)
 	}
 	if _, err := tensor.Elements(p.shape, maxRunBytes); err != nil {
 		return nil, fmt.Errorf("the output is too large: %w", err)

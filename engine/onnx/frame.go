@@ -146,7 +146,7 @@ type call struct {
 
 // in is the step's input i, nil where it is absent.
 func (c *call) in(i int) *tensor.Tensor {
-	if i >= len(c.s.in) || c.s.in[i] == absent {
+	if i < 0 || i >= len(c.s.in) || c.s.in[i] == absent {
 		return nil
 	}
 	return &c.f.tensors[c.s.in[i]]
@@ -220,7 +220,7 @@ func (c *call) share(shape []int64) error {
 func scratch[T number](c *call, n int) ([]T, error) {
 	var one T
 	size := int(unsafe.Sizeof(one))
-	if int64(n) > c.f.budget/int64(size) {
+	if n < 0 || int64(n) > c.f.budget/int64(size) {
 		return nil, fmt.Errorf("%d elements of working memory are too many", n)
 	}
 	if n == 0 {

@@ -232,38 +232,61 @@ func counting[T float32 | float64 | int32 | int64](c *call) error {
 	return nil
 }
 
-// oneHot is one row of off values with one on value per index.
+// oneHot has an axis more than its indices, along which one on value stands among off
+// values; an index outside has none.
 func oneHot(n *node) (kernel, error) {
 	if err := n.takes(3, 3); err != nil {
 		return nil, err
 	}
-	if n.integer("axis", -1) != -1 {
-		return nil, fmt.Errorf("another axis than the last is not supported; %s", wayOut)
-	}
+	axis := n.integer("axis", -1)
 	n.gives(n.typ(2))
-	if err := n.oneOf(0, tensor.Int32, tensor.Int64); err != nil {
-		return nil, err
-	}
-	if err := n.oneOf(1, tensor.Int32, tensor.Int64); err != nil {
-		return nil, err
+	for i := range 2 {
+		if err := n.oneOf(i, numeric...); err != nil {
+			return nil, err
+		}
 	}
 	return func(c *call) error {
-		list, depth, values := indices(c.in(0)), indices(c.in(1)), c.in(2)
+		list, depth, values := truncated(c.in(0)), truncated(c.in(1)), c.in(2)
 		if len(depth) != 1 || depth[0] <= 0 || elements(values) != 2 {
 			return fmt.Errorf("depth %v with %d values", depth, elements(values))
 		}
-		out, err := c.out(0, append(slices.Clone(c.in(0).Shape), depth[0])...)
+		from := c.in(0).Shape
+		at, err := axisOf(axis, len(from)+1)
 		if err != nil {
 			return err
 		}
+		out, err := c.out(0, slices.Insert(slices.Clone(from), at, depth[0])...)
+		if err != nil {
+			return err
+		}
+		inner, size := int(product(from[at:])), int(depth[0])
 		for r, index := range list {
 			if index < 0 {
 				index += depth[0]
 			}
-			for i := range int(depth[0]) {
-				copyElements(out, r*int(depth[0])+i, values, int(bit(int64(i) == index)), 1)
+			for i := range size {
+				copyElements(out, (r/inner*size+i)*inner+r%inner, values, int(bit(int64(i) == index)), 1)
 			}
 		}
 		return nil
 	}, n.oneOf(2, anything...)
+}
+
+// truncated are the whole parts of the elements of a numeric tensor.
+func truncated(t *tensor.Tensor) []int64 {
+	switch t.Type {
+	case tensor.Float32:
+		return wholeParts(tensor.Values[float32](t))
+	case tensor.Float64:
+		return wholeParts(tensor.Values[float64](t))
+	}
+	return indices(t)
+}
+
+func wholeParts[T float](from []T) []int64 {
+	to := make([]int64, len(from))
+	for i, x := range from {
+		to[i] = whole(x)
+	}
+	return to
 }

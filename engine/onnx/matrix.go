@@ -59,60 +59,61 @@ func matMul(n *node) (kernel, error) {
 }
 
 func matMulBy[T float](multiply func(dst, x, w []T, m, k, n int)) kernel {
-	return func(c *call) error {
-		a, b := c.in(0), c.in(1)
-		as, bs := a.Shape, b.Shape
-		if len(as) == 2 && len(bs) == 2 && as[1] == bs[0] {
-			return matrices(c, multiply)
-		}
-		if len(as) == 0 || len(bs) == 0 {
-			return fmt.Errorf("shapes %v and %v", as, bs)
-		}
-		if len(as) == 1 {
-			as = []int64{1, as[0]}
-		}
-		if len(bs) == 1 {
-			bs = []int64{bs[0], 1}
-		}
-		m, k, n := as[len(as)-2], as[len(as)-1], bs[len(bs)-1]
-		if bs[len(bs)-2] != k {
-			return fmt.Errorf("shapes %v and %v do not multiply", a.Shape, b.Shape)
-		}
-		stack, err := broadcast(as[:len(as)-2], bs[:len(bs)-2])
-		if err != nil {
-			return err
-		}
-		shape := slices.Clone(stack)
-		if len(a.Shape) > 1 {
-			shape = append(shape, m)
-		}
-		if len(b.Shape) > 1 {
-			shape = append(shape, n)
-		}
-		out, err := c.out(0, shape...)
-		if err != nil {
-			return err
-		}
-		to, x, w := tensor.Values[T](out), tensor.Values[T](a), tensor.Values[T](b)
-		if err := c.f.charge(int64(len(to)) / 4 * k); err != nil {
-			return err
-		}
-		if len(to) == 0 {
-			return nil
-		}
-		walk := newStack(stack, as[:len(as)-2], bs[:len(bs)-2])
-		for at := 0; at < len(to); at += int(m * n) {
-			i, j := walk.offset(0)*int(m*k), walk.offset(1)*int(k*n)
-			multiply(to[at:at+int(m*n)], x[i:i+int(m*k)], w[j:j+int(k*n)], int(m), int(k), int(n))
-			walk.next()
-		}
+	return func(c *call) error { return stacks(c, c.in(0), c.in(1), multiply) }
+}
+
+// stacks multiplies two matrices, or stacks of them, which may be vectors.
+func stacks[T float](c *call, a, b *tensor.Tensor, multiply func(dst, x, w []T, m, k, n int)) error {
+	as, bs := a.Shape, b.Shape
+	if len(as) == 2 && len(bs) == 2 && as[1] == bs[0] {
+		return matrices(c, a, b, multiply)
+	}
+	if len(as) == 0 || len(bs) == 0 {
+		return fmt.Errorf("shapes %v and %v", as, bs)
+	}
+	if len(as) == 1 {
+		as = []int64{1, as[0]}
+	}
+	if len(bs) == 1 {
+		bs = []int64{bs[0], 1}
+	}
+	m, k, n := as[len(as)-2], as[len(as)-1], bs[len(bs)-1]
+	if bs[len(bs)-2] != k {
+		return fmt.Errorf("shapes %v and %v do not multiply", a.Shape, b.Shape)
+	}
+	stack, err := broadcast(as[:len(as)-2], bs[:len(bs)-2])
+	if err != nil {
+		return err
+	}
+	shape := slices.Clone(stack)
+	if len(a.Shape) > 1 {
+		shape = append(shape, m)
+	}
+	if len(b.Shape) > 1 {
+		shape = append(shape, n)
+	}
+	out, err := c.out(0, shape...)
+	if err != nil {
+		return err
+	}
+	to, x, w := tensor.Values[T](out), tensor.Values[T](a), tensor.Values[T](b)
+	if err := c.f.charge(int64(len(to)) / 4 * k); err != nil {
+		return err
+	}
+	if len(to) == 0 {
 		return nil
 	}
+	walk := newStack(stack, as[:len(as)-2], bs[:len(bs)-2])
+	for at := 0; at < len(to); at += int(m * n) {
+		i, j := walk.offset(0)*int(m*k), walk.offset(1)*int(k*n)
+		multiply(to[at:at+int(m*n)], x[i:i+int(m*k)], w[j:j+int(k*n)], int(m), int(k), int(n))
+		walk.next()
+	}
+	return nil
 }
 
 // matrices multiplies two of them.
-func matrices[T float](c *call, multiply func(dst, x, w []T, m, k, n int)) error {
-	a, b := c.in(0), c.in(1)
+func matrices[T float](c *call, a, b *tensor.Tensor, multiply func(dst, x, w []T, m, k, n int)) error {
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
 	out, err := c.out(0, m, n)
 	if err != nil {
@@ -253,6 +254,9 @@ func finish[T float](c *call, g scaling, out *tensor.Tensor, to []T) error {
 // transposed is a copy of a matrix with rows and columns exchanged.
 func transposed[T float](x []T, rows, columns int) []T {
 	to := make([]T, len(x))
+	if len(x) == 0 {
+		return to // whatever the sizes are
+	}
 	for i := range rows {
 		for j := range columns {
 			to[j*rows+i] = x[i*columns+j]

@@ -67,7 +67,8 @@ func (m *Model) Labels() map[string][]string { return m.labels }
 func (m *Model) Loops() bool { return m.loops }
 
 // RowsMayMix reports whether a node's course, that of a loop or a branch, may follow from several rows
-// together. What a row is answered may then depend on the others, whatever trials say.
+// together, or a node quantizes all rows by one scale that it finds in them, as DynamicQuantizeLinear
+// does. What a row is answered may then depend on the others, whatever trials say.
 func (m *Model) RowsMayMix() bool { return m.mixes }
 
 // Run evaluates the model. Inputs are found by their names and are not changed;

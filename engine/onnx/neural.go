@@ -18,6 +18,12 @@ func neural() map[string]constructor {
 		"ConvTranspose":      convTranspose,
 		"LayerNormalization": normalization, "RMSNormalization": normalization, "SimplifiedLayerNormalization": normalization,
 		"GroupNormalization": groupNorm, "InstanceNormalization": groupNorm, "LpNormalization": lpNorm, "MeanVarianceNormalization": meanVariance, "LRN": localResponse,
+		"LSTM": recurrent, "GRU": recurrent, "RNN": recurrent, "Einsum": einsum,
+		"Pad": pad, "GatherND": gatherND, "ScatterND": scatterND, "ScatterElements": scatterElements, "Scatter": scatterElements,
+		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
+		"MatMulInteger": matMulInteger, "ConvInteger": integerConv, "QLinearMatMul": qLinearMatMul, "QLinearConv": integerConv,
+		"Trilu": trilu, "NonZero": nonZero, "EyeLike": eyeLike, "DepthToSpace": depthSpace, "SpaceToDepth": depthSpace, "ReverseSequence": reverseSequence,
+		"Attention": attention,
 	}
 }
 
@@ -27,5 +33,9 @@ func contributed() map[string]constructor {
 		"Gelu": geluOf, "BiasGelu": biasGelu, "FastGelu": biasGelu, "QuickGelu": activate,
 		"FusedConv":              conv,
 		"SkipLayerNormalization": normalization, "SkipSimplifiedLayerNormalization": normalization,
+		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "MatMulIntegerToFloat": matMulToFloat, "DynamicQuantizeMatMul": matMulToFloat,
+		"QGemm": qGemm, "QLinearAdd": qLinearPair, "QLinearMul": qLinearPair, "QLinearSigmoid": qLinearMap, "QLinearLeakyRelu": qLinearMap,
+		"Attention": packedAttention, "MultiHeadAttention": multiHead, "FusedMatMul": fusedMatMul, "FusedGemm": fusedGemm,
+		"QLinearConcat": qLinearConcat, "QLinearAveragePool": qLinearPool, "QLinearGlobalAveragePool": qLinearPool, "QLinearSoftmax": qLinearSoftmax,
 	}
 }

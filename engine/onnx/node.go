@@ -39,7 +39,7 @@ func (n *node) String() string {
 func (n *node) gives(types ...tensor.Type) { copy(n.types, types) }
 
 // has reports whether the node names input i.
-func (n *node) has(i int) bool { return i < len(n.in) && n.in[i] != absent }
+func (n *node) has(i int) bool { return i >= 0 && i < len(n.in) && n.in[i] != absent }
 
 // typ is the type of input i.
 func (n *node) typ(i int) tensor.Type {

@@ -88,18 +88,20 @@ func TestOperatorsEqualONNXRuntime(t *testing.T) {
 	}
 }
 
-// operatorModels are the models of single operators.
+// operatorModels are the models of single operators, and of small networks.
 func operatorModels(t testing.TB) [][]byte {
 	t.Helper()
-	archive, err := zip.OpenReader(filepath.Join("testdata", "operators.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
 	var all [][]byte
-	for _, f := range archive.File {
-		if strings.HasSuffix(f.Name, ".onnx") {
-			all = append(all, unpacked(t, &archive.Reader, f.Name))
+	for _, name := range []string{"operators.zip", "neural.zip"} {
+		archive, err := zip.OpenReader(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer archive.Close()
+		for _, f := range archive.File {
+			if strings.HasSuffix(f.Name, ".onnx") && f.UncompressedSize64 < 12<<10 {
+				all = append(all, unpacked(t, &archive.Reader, f.Name))
+			}
 		}
 	}
 	return all

@@ -271,6 +271,9 @@ func foldInteger[T int32 | int64](op string, so, x T, first bool) T {
 // lines walks along an axis: for every line of the tensor, f gets the offset of its
 // first element. Elements of a line are stride apart.
 func lines(shape []int64, at int, f func(line, first, stride, size int)) {
+	if slices.Contains(shape, 0) {
+		return
+	}
 	outer, size, stride := int(product(shape[:at])), int(shape[at]), int(product(shape[at+1:]))
 	for o := range outer {
 		for i := range stride {
@@ -426,48 +429,59 @@ func cumSum(n *node) (kernel, error) {
 	if err := n.takes(2, 2); err != nil {
 		return nil, err
 	}
-	if n.integer("exclusive", 0) != 0 || n.integer("reverse", 0) != 0 {
-		return nil, fmt.Errorf("exclusive or reversed sums are not supported; %s", wayOut)
-	}
+	exclusive, reverse := n.integer("exclusive", 0) != 0, n.integer("reverse", 0) != 0
 	n.gives(n.typ(0))
 	if err := n.oneOf(1, tensor.Int32, tensor.Int64); err != nil {
 		return nil, err
 	}
 	switch n.typ(0) {
 	case tensor.Float32:
-		return addedUp[float32], nil
+		return addedUp[float32](exclusive, reverse), nil
 	case tensor.Float64:
-		return addedUp[float64], nil
+		return addedUp[float64](exclusive, reverse), nil
 	case tensor.Int32:
-		return addedUp[int32], nil
+		return addedUp[int32](exclusive, reverse), nil
 	case tensor.Int64:
-		return addedUp[int64], nil
+		return addedUp[int64](exclusive, reverse), nil
 	}
 	return nil, n.oneOf(0, numeric...)
 }
 
-func addedUp[T float32 | float64 | int32 | int64](c *call) error {
-	in, axis := c.in(0), indices(c.in(1))
-	if len(axis) != 1 {
-		return fmt.Errorf("%d axes", len(axis))
-	}
-	at, err := axisOf(axis[0], len(in.Shape))
-	if err != nil {
-		return err
-	}
-	out, err := c.out(0, in.Shape...)
-	if err != nil {
-		return err
-	}
-	to, from := tensor.Values[T](out), tensor.Values[T](in)
-	lines(in.Shape, at, func(_, first, stride, size int) {
-		var sum T
-		for i := range size {
-			sum += from[first+i*stride]
-			to[first+i*stride] = sum
+// addedUp adds the elements up to each one, without itself where exclusive is set; from
+// the end where reverse is.
+func addedUp[T float32 | float64 | int32 | int64](exclusive, reverse bool) kernel {
+	return func(c *call) error {
+		in, axis := c.in(0), indices(c.in(1))
+		if len(axis) != 1 {
+			return fmt.Errorf("%d axes", len(axis))
 		}
-	})
-	return nil
+		at, err := axisOf(axis[0], len(in.Shape))
+		if err != nil {
+			return err
+		}
+		out, err := c.out(0, in.Shape...)
+		if err != nil {
+			return err
+		}
+		to, from := tensor.Values[T](out), tensor.Values[T](in)
+		lines(in.Shape, at, func(_, first, stride, size int) {
+			if reverse {
+				first, stride = first+(size-1)*stride, -stride
+			}
+			var sum T
+			for i := range size {
+				x := from[first+i*stride]
+				if exclusive {
+					to[first+i*stride] = sum
+				}
+				sum += x
+				if !exclusive {
+					to[first+i*stride] = sum
+				}
+			}
+		})
+		return nil
+	}
 }
 
 // softmax makes Softmax and LogSoftmax. Before set 13 the axis and those after it are one.

@@ -136,10 +136,15 @@ func cutRanges(c *call, starts, ends, axes, steps []int64) error {
 // out, lead to from element start on.
 func gatherFrom(out, from *tensor.Tensor, steps []int, start int) {
 	n := elements(out)
-	shape, index := out.Shape, make([]int64, len(out.Shape))
+	shape, run := out.Shape, 1
+	for last := len(shape) - 1; last >= 0 && (steps[last] == run || shape[last] == 1); last-- {
+		run *= int(shape[last]) // elements that follow one another in both
+		shape = shape[:last]
+	}
+	index := make([]int64, len(shape))
 	at := start
-	for i := range n {
-		copyElements(out, i, from, at, 1)
+	for i := 0; i < n; i += run {
+		copyElements(out, i, from, at, run)
 		for d := len(shape) - 1; d >= 0; d-- {
 			index[d]++
 			at += steps[d]
