@@ -128,7 +128,9 @@ func (c *compiler) spread(value []bool, decide func(s *symbol) bool) {
 			users[symbols[i].child] = append(users[symbols[i].child], Symbol(i))
 		}
 		for _, m := range symbols[i].members {
-			users[m.Symbol] = append(users[m.Symbol], Symbol(i))
+			for _, part := range m.Symbols {
+				users[part] = append(users[part], Symbol(i))
+			}
 		}
 	}
 	var work []Symbol
@@ -245,8 +247,10 @@ func (c *compiler) flatten(start Symbol) {
 		if s.kind == kindAnyOrder {
 			number(s.child)
 			for _, m := range s.members {
-				if c.fits[m.Symbol] {
-					number(m.Symbol)
+				if every(m.Symbols, c.fits) {
+					for _, part := range m.Symbols {
+						number(part)
+					}
 				}
 			}
 			continue

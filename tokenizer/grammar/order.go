@@ -9,33 +9,35 @@ import (
 
 // Member is a part of a list whose parts come in any order.
 type Member struct {
-	Symbol   Symbol
+	Symbols  []Symbol // one after the other
 	Required bool
 	Repeats  bool // it may come again and again; else it comes once at most
 }
 
 // AnyOrder is a list of members in any order, with separator between them: all that are required, and from least to most members in all;
-// a negative most is no bound. One of those that repeat counts towards least at most once. The list has one member at least, and neither a member nor
-// the separator may be the empty text.
+// a negative most is no bound. One of those that repeat counts towards least at most once. The list has one member at least; the first symbol of a
+// member and the separator may not be the empty text.
 //
 // What it takes grows with the number of members, and not with that of their orders: an answer carries the set of those that it has.
 func (b *Builder) AnyOrder(members []Member, separator Symbol, least, most int) Symbol {
 	s := symbol{kind: kindAnyOrder, child: separator, members: members, least: int32(max(least, 1)), most: int32(max(most, -1))} //nolint:gosec // checked below
-	for _, m := range append([]Member{{Symbol: separator}}, members...) {
-		if !b.valid(m.Symbol) {
-			b.fail(fmt.Errorf("symbol %d is not of this builder", m.Symbol))
-			return 0
+	for _, m := range append([]Member{{Symbols: []Symbol{separator}}}, members...) {
+		b.size += 1 + len(m.Symbols)
+		for _, part := range m.Symbols {
+			if !b.valid(part) {
+				b.fail(fmt.Errorf("symbol %d is not of this builder", part))
+				return 0
+			}
 		}
 	}
 	if int(s.least) != max(least, 1) || int(s.most) != max(most, -1) {
 		b.fail(fmt.Errorf("a list of %d to %d members in any order: the counts are too large", least, most))
 		return 0
 	}
-	b.size += 2 * len(members)
 	return b.add(s)
 }
 
-var errEmptyMember = errors.New("a member of a list in any order, or its separator, may be the empty text")
+var errEmptyMember = errors.New("a member of a list in any order, or its separator, may begin with the empty text")
 
 // order is a list whose members come in any order.
 type order struct {
@@ -211,7 +213,7 @@ func (p *prediction) pick(list int32, w waiting) {
 // ordered reports whether a list in any order has any text.
 func (c *compiler) ordered(s *symbol) bool {
 	for _, m := range s.members {
-		if m.Required && !c.fits[m.Symbol] {
+		if m.Required && !every(m.Symbols, c.fits) {
 			return false
 		}
 	}
@@ -223,7 +225,7 @@ func (c *compiler) ordered(s *symbol) bool {
 func (c *compiler) order(s *symbol) order {
 	o := order{least: int(s.least), most: int(s.most)}
 	for _, m := range s.members {
-		if !c.fits[m.Symbol] {
+		if !every(m.Symbols, c.fits) {
 			continue
 		}
 		o.members = append(o.members, member{required: m.Required && !m.Repeats, repeats: m.Repeats})
@@ -239,11 +241,11 @@ func (c *compiler) order(s *symbol) order {
 	return o
 }
 
-// checkMembers refuses members of lists in any order that take no text.
+// checkMembers refuses members of lists in any order that may begin with no text.
 func (c *compiler) checkMembers() error {
 	for i := range c.b.symbols {
 		s := &c.b.symbols[i]
-		if s.kind == kindAnyOrder && (c.empty[s.child] || slices.ContainsFunc(s.members, func(m Member) bool { return c.empty[m.Symbol] })) {
+		if s.kind == kindAnyOrder && (c.empty[s.child] || slices.ContainsFunc(s.members, func(m Member) bool { return len(m.Symbols) == 0 || c.empty[m.Symbols[0]] })) {
 			return errEmptyMember
 		}
 	}
@@ -259,11 +261,14 @@ func (c *compiler) writeOrder(s *symbol) {
 	g.code = append(g.code, step{opPick, list}, step{opMore, list}, step{opPick, list})
 	i := 0
 	for _, m := range s.members {
-		if !c.fits[m.Symbol] {
+		if !every(m.Symbols, c.fits) {
 			continue
 		}
 		o.members[i].at = int32(len(g.code))
-		g.code = append(g.code, c.steps[m.Symbol], step{opJoin, int32(len(g.joins))})
+		for _, part := range m.Symbols {
+			g.code = append(g.code, c.steps[part])
+		}
+		g.code = append(g.code, step{opJoin, int32(len(g.joins))})
 		g.joins = append(g.joins, join{list, int32(i)})
 		i++
 	}

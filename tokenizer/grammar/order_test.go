@@ -74,7 +74,7 @@ func TestAnyOrder(t *testing.T) {
 		b := NewBuilder(Limits{})
 		var members []Member
 		for _, l := range c.letters {
-			members = append(members, Member{b.Literal(string(l)), strings.ContainsRune(c.required, l), strings.ContainsRune(c.repeats, l)})
+			members = append(members, Member{[]Symbol{b.Literal(string(l))}, strings.ContainsRune(c.required, l), strings.ContainsRune(c.repeats, l)})
 		}
 		const walked, longest = 3, 6 // members; those that are left fit behind those that are walked
 		whole, begun := c.texts(longest)
@@ -128,7 +128,7 @@ func TestAnyOrderOfMany(t *testing.T) {
 		var names []string
 		for i := range n {
 			names = append(names, fmt.Sprintf("name%d=", i))
-			members = append(members, Member{Symbol: b.Define("m", []Symbol{b.Literal(names[i]), b.Regex(mustParse(t, `[0-9]{1,3}`))}), Required: i%2 == 0})
+			members = append(members, Member{Symbols: []Symbol{b.Literal(names[i]), b.Regex(mustParse(t, `[0-9]{1,3}`))}, Required: i%2 == 0})
 		}
 		g, err := b.Compile(b.Define("s", []Symbol{b.AnyOrder(members, b.Literal(","), 0, -1), b.Literal(".")}))
 		if err != nil {
@@ -164,11 +164,11 @@ func TestAnyOrderOfMany(t *testing.T) {
 func TestAnyOrderRefuses(t *testing.T) {
 	b := NewBuilder(Limits{})
 	maybe := b.Repeat(b.Literal("a"), 0, 1)
-	if _, err := b.Compile(b.AnyOrder([]Member{{Symbol: maybe}}, b.Literal(","), 0, -1)); !errors.Is(err, errEmptyMember) {
+	if _, err := b.Compile(b.AnyOrder([]Member{{Symbols: []Symbol{maybe}}}, b.Literal(","), 0, -1)); !errors.Is(err, errEmptyMember) {
 		t.Errorf("an empty member: %v", err)
 	}
 	b = NewBuilder(Limits{})
-	if _, err := b.Compile(b.AnyOrder([]Member{{Symbol: 17}}, b.Literal(","), 0, -1)); err == nil {
+	if _, err := b.Compile(b.AnyOrder([]Member{{Symbols: []Symbol{17}}}, b.Literal(","), 0, -1)); err == nil {
 		t.Error("a member of no builder is taken")
 	}
 }

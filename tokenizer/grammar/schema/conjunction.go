@@ -172,9 +172,7 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 	cl.types &= t
 	cl.never = cl.never || cl.types == 0
 	cl.listed = cl.listed || c.doc.keyword(s, "enum") != nil || c.doc.keyword(s, "const") != nil
-	if err := c.learn(&cl.facts, s); err != nil {
-		return err
-	}
+	c.learn(&cl.facts, s)
 	first := !s.before("allOf", "properties") && !s.before("$ref", "properties")
 	if first && c.asserts(s) {
 		cl.members = append(cl.members, s)
@@ -278,11 +276,8 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 	if err != nil {
 		return err
 	}
-	if idle, err := c.idle(cl, branches); idle || err != nil {
+	if c.idle(cl, branches) {
 		cl.choices = cl.choices[1:]
-		if err != nil {
-			return err
-		}
 		return c.expand(cl, leaf)
 	}
 	for i, branch := range branches {

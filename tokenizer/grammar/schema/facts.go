@@ -18,20 +18,13 @@ func (f facts) clone() facts {
 	return facts{maps.Clone(f.required), maps.Clone(f.schemas), slices.Clip(f.sealed)}
 }
 
-// learn adds what a member says.
-func (c *compiler) learn(f *facts, s *value) error {
-	names, err := c.names(s, "required")
-	if err != nil {
-		return err
-	}
+// learn adds what a member says. What is wrong with it is told where forms are made of it.
+func (c *compiler) learn(f *facts, s *value) {
+	names, _ := c.names(s, "required")
 	for _, name := range names {
 		f.required[name] = true
 	}
-	properties, err := c.members(s, "properties")
-	if err != nil {
-		return err
-	}
-	if properties != nil {
+	if properties, err := c.members(s, "properties"); err == nil && properties != nil {
 		for i, name := range properties.keys {
 			f.schemas[name] = append(slices.Clip(f.schemas[name]), properties.items[i])
 		}
@@ -40,7 +33,6 @@ func (c *compiler) learn(f *facts, s *value) error {
 	if rest != nil && isNever(rest) && c.doc.keyword(s, "patternProperties") == nil {
 		f.sealed = append(slices.Clip(f.sealed), s)
 	}
-	return nil
 }
 
 // clash reports whether no object has what all of some facts ask for, as far as that is plain. The last of them are those of a branch.
@@ -184,13 +176,15 @@ func (c *compiler) possible(cl *closure, branches []*value) ([]*value, error) {
 		if err := c.spend(1); err != nil {
 			return nil, err
 		}
-		p, err := c.profileOf(branch)
-		if err != nil {
-			return nil, err
-		}
-		types := cl.types & p.types
-		if types == 0 || types == isObject && c.clash(&cl.facts, &p.facts) {
+		if slices.ContainsFunc(c.made.against[branch], func(s *value) bool { return cl.has[s] }) {
 			continue
+		}
+		p, err := c.profileOf(branch)
+		if err == nil { // else it is told once the branch is taken in
+			types := cl.types & p.types
+			if types == 0 || types == isObject && c.clash(&cl.facts, &p.facts) {
+				continue
+			}
 		}
 		left = append(left, branch)
 	}
@@ -199,15 +193,15 @@ func (c *compiler) possible(cl *closure, branches []*value) ([]*value, error) {
 
 // idle reports whether a choice says nothing that the closure does not know: a property is absent, or it is there and the rest holds anyway.
 // Dependencies are such choices once what they ask for is known.
-func (c *compiler) idle(cl *closure, branches []*value) (bool, error) {
+func (c *compiler) idle(cl *closure, branches []*value) bool {
 	if len(branches) != 2 || len(cl.under) > 0 {
-		return false, nil
+		return false
 	}
 	var p [2]*profile
 	for i, branch := range branches {
 		var err error
 		if p[i], err = c.profileOf(branch); err != nil || !p[i].whole {
-			return false, err
+			return false
 		}
 	}
 	for i := range p {
@@ -217,11 +211,11 @@ func (c *compiler) idle(cl *closure, branches []*value) (bool, error) {
 		}
 		for name, schemas := range out.schemas {
 			if cl.facts.schemas[name] != nil && slices.ContainsFunc(schemas, isNever) && in.facts.required[name] && c.addsNothing(cl, in, name) {
-				return true, nil
+				return true
 			}
 		}
 	}
-	return false, nil
+	return false
 }
 
 // addsNothing reports whether a branch says of objects that have a property only what the closure says, too.
@@ -298,7 +292,7 @@ func (c *compiler) whole(cl *closure) bool {
 			return false
 		}
 		for _, key := range m.keys {
-			if (assertions[key] || inPlace[key]) && !plainKeywords[key] {
+			if assertions[key] && !plainKeywords[key] { // what applies in place is in the closure
 				return false
 			}
 		}
@@ -307,4 +301,4 @@ func (c *compiler) whole(cl *closure) bool {
 }
 
 // plainKeywords are those of which facts and types say all.
-var plainKeywords = map[string]bool{"type": true, "properties": true, "required": true, "allOf": true, "$ref": true}
+var plainKeywords = map[string]bool{"type": true, "properties": true, "required": true}

@@ -14,6 +14,7 @@ type made struct {
 	indivisible map[*value]*big.Rat // the number must not be a multiple of it
 	foreign     map[*value][]string // the object must have a property of another name than these
 	negated     map[*value]*negation
+	against     map[*value][]*value // schemas that do not hold where this one does
 	bare        map[*value]*value
 	hidden      map[*value]bool // contraries: what they look at does not count for unevaluatedProperties and unevaluatedItems
 	conditions  map[*value]bool // schemas of if
@@ -36,7 +37,7 @@ const firstMade = 1 << 30
 
 func newMade() *made {
 	return &made{next: firstMade, types: map[*value]types{}, pattern: map[*value]*pattern{}, excluded: map[*value][]*value{},
-		indivisible: map[*value]*big.Rat{}, foreign: map[*value][]string{}, negated: map[*value]*negation{}, bare: map[*value]*value{},
+		indivisible: map[*value]*big.Rat{}, foreign: map[*value][]string{}, negated: map[*value]*negation{}, against: map[*value][]*value{}, bare: map[*value]*value{},
 		hidden: map[*value]bool{}, conditions: map[*value]bool{}}
 }
 
@@ -93,6 +94,7 @@ func (m *made) both(at *value, list ...*value) *value {
 func (m *made) hide(at *value, contrary *value) *value {
 	h := m.both(at, contrary)
 	m.hidden[h] = true
+	m.against[h] = m.against[contrary]
 	return h
 }
 
@@ -133,13 +135,18 @@ func (c *compiler) negate(s *value) (*negation, error) {
 		return nil, err
 	}
 	result := negation{known: true}
+	var merged map[string]bool
+	var err error
+	if result.alternatives, merged, err = c.negateRequired(s); err != nil {
+		return nil, err
+	}
 	asserted := false
 	for _, keyword := range s.keys {
 		if !assertions[keyword] && !inPlace[keyword] || c.doc.keyword(s, keyword) == nil {
 			continue
 		}
 		asserted = true
-		more, known, err := c.negateKeyword(s, keyword)
+		more, known, err := c.negateKeyword(s, keyword, merged)
 		if err != nil {
 			return nil, err
 		}
@@ -152,6 +159,11 @@ func (c *compiler) negate(s *value) (*negation, error) {
 	// What is known of the contrary is enough where something is: the grammar is narrower then.
 	n.known = result.known || len(result.alternatives) > 0
 	n.alternatives = result.alternatives
+	for _, a := range n.alternatives {
+		if a.kind == object {
+			c.made.against[a] = append(slices.Clip(c.made.against[a]), s)
+		}
+	}
 	if !asserted {
 		n.known = true
 	}
@@ -167,7 +179,35 @@ func (c *compiler) contrary(s *value) (*value, bool, error) {
 	return c.made.either(s, n.alternatives), true, nil
 }
 
-func (c *compiler) negateKeyword(s *value, keyword string) (alternatives []*value, known bool, err error) {
+// negateRequired is the contrary of what a schema says of properties that it requires and describes: one of them is not there, or does not hold. It
+// is one alternative for each, where required and properties alone have two; merged are the names.
+func (c *compiler) negateRequired(s *value) (alternatives []*value, merged map[string]bool, err error) {
+	names, err := c.names(s, "required")
+	if err != nil || names == nil {
+		return nil, nil, err
+	}
+	properties, err := c.members(s, "properties")
+	if err != nil || properties == nil {
+		return nil, nil, err
+	}
+	merged = map[string]bool{}
+	for _, name := range names {
+		v := properties.get(name)
+		if v == nil || merged[name] {
+			continue
+		}
+		other, ok, err := c.contrary(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		if merged[name] = ok; ok {
+			alternatives = append(alternatives, c.made.object(s, "type", word("object"), "properties", c.made.object(s, name, other)))
+		}
+	}
+	return alternatives, merged, nil
+}
+
+func (c *compiler) negateKeyword(s *value, keyword string, merged map[string]bool) (alternatives []*value, known bool, err error) {
 	v := c.doc.keyword(s, keyword)
 	m := c.made
 	one := func(alternative *value) ([]*value, bool, error) { return []*value{alternative}, true, nil }
@@ -215,11 +255,14 @@ func (c *compiler) negateKeyword(s *value, keyword string) (alternatives []*valu
 	case "required":
 		names, err := c.names(s, keyword)
 		for _, name := range names {
+			if merged[name] {
+				continue
+			}
 			alternatives = append(alternatives, m.both(s, m.object(s, "type", word("object")), m.without(s, name)))
 		}
 		return alternatives, true, err
 	case "properties":
-		return c.negateProperties(s, v)
+		return c.negateProperties(s, v, merged)
 	case "additionalProperties":
 		if !isNever(v) || c.doc.keyword(s, "patternProperties") != nil {
 			return nil, false, nil
@@ -242,10 +285,13 @@ func (c *compiler) negateKeyword(s *value, keyword string) (alternatives []*valu
 }
 
 // negateProperties: a property is there whose schema does not hold.
-func (c *compiler) negateProperties(s, properties *value) ([]*value, bool, error) {
+func (c *compiler) negateProperties(s, properties *value, merged map[string]bool) ([]*value, bool, error) {
 	var alternatives []*value
 	known := properties.kind == object
 	for i, name := range properties.keys {
+		if merged[name] {
+			continue
+		}
 		other, ok, err := c.contrary(properties.items[i])
 		if err != nil {
 			return nil, false, err

@@ -87,7 +87,8 @@ func (c *compiler) object(members []*value, under map[*value][]*value, closed bo
 	if err != nil {
 		return nil, err
 	}
-	if err := c.spend(len(names) * (1 + len(parts))); err != nil {
+	const lookups = 8 // of a name in parts, that take about a step
+	if err := c.spend(len(names) * (1 + len(parts)/lookups)); err != nil {
 		return nil, err
 	}
 	allowed, err := c.nameRule(members)

@@ -15,14 +15,14 @@ func (f *objectForm) emitAnyOrder(e *emitter) (grammar.Symbol, error) {
 			return 0, err
 		}
 		required = required || p.required
-		members = append(members, grammar.Member{Symbol: e.builder.Define("property", []grammar.Symbol{e.key(p.name), value}), Required: p.required})
+		members = append(members, grammar.Member{Symbols: []grammar.Symbol{e.key(p.name), value}, Required: p.required})
 	}
 	more, err := e.extra(f.extras)
 	if err != nil {
 		return 0, err
 	}
-	for _, s := range more {
-		members = append(members, grammar.Member{Symbol: s, Repeats: true})
+	if more != nil {
+		members = append(members, grammar.Member{Symbols: more, Repeats: true})
 	}
 	var alternatives [][]grammar.Symbol
 	if !required && f.least == 0 {
