@@ -29,8 +29,14 @@ func (g *Grammar) measure() {
 	g.account.Keep(int64(grammarSize + symbolSize*symbols))
 }
 
-// grown counts a part that was added; the engine's mutex is held, and readers of the sum hold none.
-func (e *engine) grown(bytes int) { e.account.Keep(int64(bytes)) }
+// grown counts a part that was added; the engine's mutex is held. The account is told once a call, since others share it.
+func (e *engine) grown(bytes int) { e.added += int64(bytes) }
+
+// tell tells the account what was added.
+func (e *engine) tell() {
+	e.account.Keep(e.added)
+	e.added = 0
+}
 
 // bytes is what a row takes.
 func (r *row) bytes() int {

@@ -54,6 +54,7 @@ type engine struct {
 	rows   map[string]*row
 	places map[string]*place
 	build  rowBuilder
+	added  int64 // bytes that the account does not know of yet
 	sets   sets
 	key    []byte
 }
@@ -75,6 +76,7 @@ func newEngine(g *Grammar, v *Vocabulary, m *work.Meter) (*engine, error) {
 	if err := e.begin(); err != nil {
 		return nil, e.wrong(err)
 	}
+	e.tell()
 	e.empty = account.Bytes()
 	return e, nil
 }
@@ -126,7 +128,10 @@ func (e *engine) enter(m *work.Meter) error {
 }
 
 func (e *engine) leave() {
-	e.states.Store(int64(e.size()))
+	if e.added != 0 { // else nothing was
+		e.tell()
+		e.states.Store(int64(e.size()))
+	}
 	if m := e.meter; m == nil || !m.Hurried {
 		e.slow.Add(-1)
 	}

@@ -98,8 +98,11 @@ func spendParts(m *work.Meter, p *place) error {
 	return m.Spend(each * len(p.parts))
 }
 
-// nodesPerUnit is how many nodes of a trie are passed in a unit.
-const nodesPerUnit = 4
+// nodesPerUnit is how many nodes of a trie are passed in a unit. They are counted by their places, some at once.
+const (
+	nodesPerUnit = 4
+	countedNodes = 256
+)
 
 // grow makes the scratch large enough for a vocabulary.
 func (s *scratch) grow(v *Vocabulary) {
@@ -136,22 +139,28 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 			break
 		}
 	}
-	lexes, past := walk.lexes, walk.past
+	lexes, past, class, dead := walk.lexes, walk.past, e.class, e.lexer.dead
 	lexes[0], past[0] = s, false
 	p := pruned{from: trie}
-	for i, nodes := 0, 0; i < len(trie); nodes++ {
-		if nodes&255 == 255 {
-			if err := walk.meter.Spend(256 / nodesPerUnit); err != nil {
+	for i, due := 0, countedNodes; i < len(trie); {
+		if i >= due {
+			if err := walk.meter.Spend(countedNodes / nodesPerUnit); err != nil {
+				return nil, err
+			}
+			due = i + countedNodes
+		}
+		n := &trie[i]
+		var q *lexState
+		if next := lexes[n.depth-1].next.Load(); next != nil {
+			q = next.to[next.of[class[n.byte]]]
+		} else {
+			var err error
+			if q, err = e.lexStep(lexes[n.depth-1], n.byte, walk); err != nil {
 				return nil, err
 			}
 		}
-		n := &trie[i]
-		q, err := e.lexStep(lexes[n.depth-1], n.byte, walk)
-		if err != nil {
-			return nil, err
-		}
 		p.at(i)
-		if q == e.lexer.dead {
+		if q == dead {
 			if past[n.depth-1] {
 				p.keepTree(i)
 			}
@@ -222,11 +231,12 @@ func (e *engine) walkSplit(p *place, k *known, dst []uint64, walk *scratch) erro
 // walkTrie walks a trie whose nodes' parents have their places in walk.
 func (e *engine) walkTrie(trie, whole []node, dst []uint64, walk *scratch) error {
 	at, dead, class := walk.places, e.dead, e.class
-	for i, nodes := 0, 0; i < len(trie); nodes++ {
-		if nodes&255 == 255 {
-			if err := walk.meter.Spend(256 / nodesPerUnit); err != nil {
+	for i, due := 0, countedNodes; i < len(trie); {
+		if i >= due {
+			if err := walk.meter.Spend(countedNodes / nodesPerUnit); err != nil {
 				return err
 			}
+			due = i + countedNodes
 		}
 		n := &trie[i]
 		c, depth := class[n.byte], n.depth&^wholeTree

@@ -92,14 +92,22 @@ func (a *Automaton) Under(m *work.Meter, room int64) {
 func (a *Automaton) Bytes() int64 { return a.size }
 
 // begin opens a call.
-func (a *Automaton) begin() { a.err = nil }
+func (a *Automaton) begin() {
+	if a.err != nil {
+		a.err = nil
+	}
+}
 
 // spend counts work; false means that the call must end.
 func (a *Automaton) spend(units int) bool {
-	if a.err == nil {
-		a.err = a.meter.Spend(units)
+	if a.err != nil {
+		return false
 	}
-	return a.err == nil
+	if err := a.meter.Spend(units); err != nil {
+		a.err = err
+		return false
+	}
+	return true
 }
 
 // grow counts bytes.
