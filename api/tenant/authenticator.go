@@ -77,20 +77,28 @@ const (
 	flushEvery = 10 * time.Second // of the times when keys were used
 )
 
+// FollowEvery is how often a server looks whether another one has changed keys.
+const FollowEvery = 200 * time.Millisecond
+
 // Run notes the use of keys, and sees the first key that another process issues,
 // until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) {
 	if a.keyring.Load() == nil && a.late == nil {
 		return
 	}
-	look, flush := time.NewTicker(lookEvery), time.NewTicker(flushEvery)
+	look, flush, follow := time.NewTicker(lookEvery), time.NewTicker(flushEvery), time.NewTicker(FollowEvery)
 	defer look.Stop()
+	defer follow.Stop()
 	defer flush.Stop()
 	for {
 		select {
 		case <-look.C:
 			if !a.issued.Load() {
 				a.bounded(ctx, a.look)
+			}
+		case <-follow.C:
+			if r := a.keyring.Load(); r != nil {
+				a.bounded(ctx, r.follow)
 			}
 		case <-flush.C:
 			a.bounded(ctx, a.flush)

@@ -20,6 +20,7 @@ type memory struct {
 	keys    map[string]Key
 	finds   int
 	touched map[string]time.Time
+	changes int64
 	err     error         // of every call, if set
 	gate    chan struct{} // Find waits for it, if set
 }
@@ -44,7 +45,14 @@ func (m *memory) Change(_ context.Context, id string, f func(*Key) error) (Key, 
 	k := m.keys[id]
 	err := f(&k)
 	m.keys[id] = k
+	m.changes++
 	return k, err
+}
+
+func (m *memory) KeyChanges(context.Context) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changes, m.err
 }
 
 func (m *memory) List(context.Context, string) ([]Key, error) {
@@ -436,6 +444,45 @@ func TestReturnedCallersHaveTheirKeys(t *testing.T) {
 	peer := Caller{Tenant: c.Tenant, Key: c.Key, Peer: true}
 	if who := peer.Holder("small"); who.Key != "" || who.KeyLimits != nil {
 		t.Errorf("what a peer asks for counts for the peer's key: %+v", who)
+	}
+}
+
+// A change of a key by another process counts from the next request on, once it is seen; while the store does not answer
+// then, a key that was good stays good.
+func TestAKeyIsChangedElsewhere(t *testing.T) {
+	p, m := testPepper(t, 'a'), &memory{}
+	key := issue(t, p, m, "acme", nil)
+	a := newTestAuthenticator(t, Config{Keys: m, Pepper: p})
+	streams := func() int64 {
+		t.Helper()
+		c, err := a.Identify(Proof{Secret: key.Text}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Key.Limits.MaxStreams
+	}
+	streams()
+	if _, err := m.Change(t.Context(), key.ID, func(k *Key) error { k.Limits.MaxStreams = 3; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if n := streams(); n != 0 || m.finds != 1 {
+		t.Errorf("%d streams after %d questions: it is not seen yet", n, m.finds)
+	}
+	a.keyring.Load().follow(t.Context())
+	m.err = errors.New("away")
+	if n := streams(); n != 0 {
+		t.Errorf("%d streams", n)
+	}
+	m.err = nil
+	later := noon.Add(retryAfter)
+	if c, err := a.Identify(Proof{Secret: key.Text}, later); err != nil || c.Key.Limits.MaxStreams != 3 {
+		t.Errorf("%+v, %v", c.Key, err)
+	}
+	finds := m.finds
+	for range 3 {
+		if c, err := a.Identify(Proof{Secret: key.Text}, later); err != nil || c.Key.Limits.MaxStreams != 3 || m.finds != finds {
+			t.Errorf("it was asked %d times, %v", m.finds-finds, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -15,9 +16,7 @@ const (
 	// were issued get there, since others fail by their tag.
 	knownKeys = 8192
 
-	// freshFor is how long the store is not asked again about a key: a key that
-	// another process revokes is good for that long at most, plus the time of
-	// one question.
+	// freshFor is how long the store is not asked again about a key that nobody changes: see follow.
 	freshFor = 2 * time.Second
 	// waitAfter is the age from which callers wait for the store's answer instead
 	// of leaving the question to one of them.
@@ -36,6 +35,8 @@ type keyring struct {
 	store  Keys
 	failed func(error)
 
+	changes atomic.Int64 // of the store's keys, as far as they are seen: what was known before is asked for again
+
 	mu    sync.Mutex // guards adding to known
 	known *lru.Cache[string, *knownKey]
 
@@ -51,6 +52,7 @@ type knownKey struct {
 	key      Key
 	exists   bool
 	at       time.Time // of the last answer; zero: never
+	changes  int64     // of the store's keys that were seen before it
 	failedAt time.Time // of the last question without answer
 }
 
@@ -107,7 +109,7 @@ func (r *keyring) forget(id string) {
 
 // current is the store's answer about the key, as fresh as it must be.
 func (k *knownKey) current(r *keyring, id string, now time.Time) (Key, bool, error) {
-	age, answered := k.age(now)
+	age, answered := k.age(r, now)
 	if answered && age < freshFor {
 		return k.answer()
 	}
@@ -121,7 +123,7 @@ func (k *knownKey) current(r *keyring, id string, now time.Time) (Key, bool, err
 		k.asking <- struct{}{}
 	}
 	defer func() { <-k.asking }()
-	if age, answered := k.age(now); answered && age < freshFor {
+	if age, answered := k.age(r, now); answered && age < freshFor {
 		return k.answer() // who held the lock asked
 	}
 	if !k.ask(r, id, now) && !k.usable(now) {
@@ -130,10 +132,11 @@ func (k *knownKey) current(r *keyring, id string, now time.Time) (Key, bool, err
 	return k.answer()
 }
 
-func (k *knownKey) age(now time.Time) (age time.Duration, answered bool) {
+// age is that of the last answer; there is none where keys were changed since.
+func (k *knownKey) age(r *keyring, now time.Time) (age time.Duration, answered bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return now.Sub(k.at), !k.at.IsZero()
+	return now.Sub(k.at), !k.at.IsZero() && k.changes == r.changes.Load()
 }
 
 func (k *knownKey) answer() (Key, bool, error) {
@@ -143,8 +146,9 @@ func (k *knownKey) answer() (Key, bool, error) {
 }
 
 func (k *knownKey) usable(now time.Time) bool {
-	age, answered := k.age(now)
-	return answered && age < goodWithout
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.at.IsZero() && now.Sub(k.at) < goodWithout
 }
 
 // ask is false when the store did not answer, or was not asked so soon after it
@@ -158,6 +162,7 @@ func (k *knownKey) ask(r *keyring, id string, now time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
+	changes := r.changes.Load()
 	key, err := r.store.Find(ctx, id)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -166,8 +171,15 @@ func (k *knownKey) ask(r *keyring, id string, now time.Time) bool {
 		r.failed(fmt.Errorf("look up key %s: %w", id, err))
 		return false
 	}
-	k.key, k.exists, k.at, k.failedAt = key, err == nil, now, time.Time{}
+	k.key, k.exists, k.at, k.changes, k.failedAt = key, err == nil, now, changes, time.Time{}
 	return true
+}
+
+// follow sees whether keys were changed, by whatever process. A store that does not answer is told of by requests.
+func (r *keyring) follow(ctx context.Context) {
+	if n, err := r.store.KeyChanges(ctx); err == nil {
+		r.changes.Store(n)
+	}
 }
 
 // flush writes when keys were used.

@@ -156,6 +156,8 @@ type Keys interface {
 	// Revoke ends a key. One that was revoked keeps its first time. ErrNoKey: there
 	// is none.
 	Revoke(ctx context.Context, id string, at time.Time) error
+	// KeyChanges is how many changes there were by Change, Rotate and Revoke, in all processes together.
+	KeyChanges(ctx context.Context) (int64, error)
 	// Touch sets when keys were last used, by id; a later time that is there stays.
 	// Unknown ids are passed over.
 	Touch(ctx context.Context, used map[string]time.Time) error

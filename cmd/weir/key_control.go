@@ -77,7 +77,18 @@ func (c *tenantControl) ChangeKey(ctx context.Context, by, id string, patch []by
 		return admin.KeyView{}, keyFault(err)
 	}
 	c.s.callers.authenticator.Forget(id)
+	c.seen(ctx)
 	return c.withLimits(&key)
+}
+
+// seen waits until the servers on the store have seen a change, or would have: when an operator is answered, it counts.
+func (c *tenantControl) seen(ctx context.Context) {
+	timer := time.NewTimer(tenant.FollowEvery * 3 / 2)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // readKeyPatch takes the end out of a patch, whose rest are terms.
@@ -137,6 +148,7 @@ func (c *tenantControl) RevokeKey(ctx context.Context, by, id string) (admin.Key
 	if _, err := c.revoke(ctx, by, id); err != nil {
 		return admin.KeyView{}, keyFault(err)
 	}
+	c.seen(ctx)
 	key, err := c.chain().find(ctx, id)
 	return viewOfKey(&key), keyFault(err)
 }

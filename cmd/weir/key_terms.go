@@ -60,8 +60,7 @@ func newKeysChange() *cobra.Command {
 		Use:   "change ID",
 		Short: "Change the limits, models and end of a key",
 		Long: "Change the limits, models and end of a key. What is not named stays; NAME=none takes a limit away, --model all\n" +
-			"a list of models, --expires never an end. Servers see it within a few seconds; over HTTP (PATCH /admin/keys/ID) the\n" +
-			"server that is asked sees it at once.",
+			"a list of models, --expires never an end. Servers see it within half a second.",
 		Example: "  weir keys change 0a1b2c3d4e --limit daily_cost=10 --limit requests_per_minute=none",
 		Args:    cobra.ExactArgs(1),
 	}

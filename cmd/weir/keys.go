@@ -22,7 +22,7 @@ func newKeys() *cobra.Command {
 		Short: "Create, list, change, rotate and revoke API keys",
 		Long: "Create, list, change, rotate and revoke API keys. They are kept in the store (--store), as keyed hashes:\n" +
 			"a key is shown once, when it is made. A server on the same store takes a new key at once, and\n" +
-			"refuses a revoked one within a few seconds.",
+			"refuses a revoked one within half a second.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -218,7 +218,7 @@ func newKeysRotate() *cobra.Command {
 func newKeysRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "End keys: servers refuse them within a few seconds",
+		Short: "End keys: servers refuse them within half a second",
 		Args:  cobra.MinimumNArgs(1),
 	}
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {

@@ -12,12 +12,9 @@ import (
 	"weir/internal/store"
 )
 
-// tenantsEvery is how often the store is asked whether tenants were changed by another process.
-const tenantsEvery = 2 * time.Second
-
 // followTenants puts tenants into force that other processes make, until ctx ends.
 func (s *server) followTenants(ctx context.Context) {
-	tick, trouble := time.NewTicker(tenantsEvery), &quietly{every: troubleEvery}
+	tick, trouble := time.NewTicker(tenant.FollowEvery), &quietly{every: troubleEvery}
 	defer tick.Stop()
 	for {
 		select {

@@ -151,9 +151,13 @@ func (c *tenantControl) Change(ctx context.Context, by, name string, patch []byt
 	if err := c.fits(&t); err != nil {
 		return view, err
 	}
-	return c.write(ctx, by, actionTenantChange, &t, func(text []byte) (tenant.Record, error) {
+	view, err = c.write(ctx, by, actionTenantChange, &t, func(text []byte) (tenant.Record, error) {
 		return c.s.store.ChangeTenant(ctx, name, records[i].Revision, text, time.Now())
 	})
+	if err == nil {
+		c.seen(ctx)
+	}
+	return view, err
 }
 
 func wrongTenant(err error) *api.Error {

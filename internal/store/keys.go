@@ -72,7 +72,10 @@ func (s *Store) Rotate(ctx context.Context, id string, oldEnds time.Time, next t
 		if err := oneRow(ended, err, tenant.ErrNoKey); err != nil {
 			return err
 		}
-		return createKey(ctx, tx, &next)
+		if err := createKey(ctx, tx, &next); err != nil {
+			return err
+		}
+		return countKeyChange(ctx, tx)
 	})
 }
 
@@ -105,8 +108,10 @@ func (s *Store) Change(ctx context.Context, id string, f func(*tenant.Key) error
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE weir_keys SET terms = $2, expires = $3 WHERE id = $1`, id, terms, micros(k.Expires))
-		return err
+		if _, err = tx.ExecContext(ctx, `UPDATE weir_keys SET terms = $2, expires = $3 WHERE id = $1`, id, terms, micros(k.Expires)); err != nil {
+			return err
+		}
+		return countKeyChange(ctx, tx)
 	})
 	return k, err
 }
@@ -169,9 +174,27 @@ func (s *Store) Revoke(ctx context.Context, id string, at time.Time) error {
 	if !storable(id) {
 		return tenant.ErrNoKey
 	}
-	result, err := s.write.ExecContext(ctx, `UPDATE weir_keys
-		SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`, id, micros(at))
-	return oneRow(result, err, tenant.ErrNoKey)
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `UPDATE weir_keys
+			SET revoked = CASE WHEN revoked = 0 THEN $2 ELSE revoked END WHERE id = $1`, id, micros(at))
+		if err := oneRow(result, err, tenant.ErrNoKey); err != nil {
+			return err
+		}
+		return countKeyChange(ctx, tx)
+	})
+}
+
+// countKeyChange lets other servers see that a key that they may know is another now.
+func countKeyChange(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO weir_key_changes (id, number) VALUES (1, 1)
+		ON CONFLICT (id) DO UPDATE SET number = weir_key_changes.number + 1`)
+	return err
+}
+
+// KeyChanges is how many changes there were of keys.
+func (s *Store) KeyChanges(ctx context.Context) (n int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT COALESCE(max(number), 0) FROM weir_key_changes`).Scan(&n)
+	return n, err
 }
 
 // Touch sets when keys were last used; a later time that is there stays.

@@ -212,6 +212,9 @@ func TestTermsOfKeys(t *testing.T) {
 		if got, err := s.Find(ctx, old.ID); err != nil || !reflect.DeepEqual(got, old) {
 			t.Errorf("%+v, %v; want %+v", got, err, old)
 		}
+		if n, err := s.KeyChanges(ctx); err != nil || n != 8 {
+			t.Errorf("%d changes, %v; want 8", n, err)
+		}
 		next := testKey("b", "", "", now)
 		next.Follow(&old)
 		if err := s.Rotate(ctx, old.ID, now.Add(time.Hour), next); err != nil {
@@ -219,6 +222,12 @@ func TestTermsOfKeys(t *testing.T) {
 		}
 		if got, err := s.Find(ctx, next.ID); err != nil || !reflect.DeepEqual(got, next) || got.Holder().KeyAccount != old.ID || got.Holder().Key != next.ID {
 			t.Errorf("%+v, %v; want %+v", got, err, next)
+		}
+		if err := s.Revoke(ctx, next.ID, now); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.KeyChanges(ctx); err != nil || n != 10 {
+			t.Errorf("%d changes, %v; want 10", n, err)
 		}
 		for _, id := range []string{"", "zzzzzzzzzz", "nul\x00"} {
 			if _, err := s.Change(ctx, id, func(*tenant.Key) error { return nil }); !errors.Is(err, tenant.ErrNoKey) {

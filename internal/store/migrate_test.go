@@ -31,6 +31,7 @@ var samples = []struct {
 }{
 	{1, `INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', ` + `HASH, 1700000000000000, 0, 0, 1700000001000000)`, 12},
 	{13, `INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', ` + `HASH, 1700000000000000, 0, 0, 1700000001000000, '{"limits":{"daily_cost":"5"},"models":["m"]}', '')`, 0},
+	{14, `INSERT INTO weir_key_changes VALUES (1, 3)`, 0},
 	{2, `INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7)`, 0},
 	{2, `INSERT INTO weir_usage_batches VALUES ('WRITER', 9, 1700000000000000)`, 0},
 	{11, `INSERT INTO weir_usage_hours VALUES (480000, 'acme', 'm', '0123456789', 3, 30, 4, 5, 6000, 7)`, 0},
