@@ -447,6 +447,10 @@ func (r *resident) advise(p *planned) {
 	if r.template.note != "" {
 		r.log.Warn(r.template.note, model)
 	}
+	if info.KVMeasured > 0 {
+		r.log.Info("measured what a q8_0 KV cache costs this model, for --kv-cache-dtype auto; what was measured is kept for later loads where there is a cache folder",
+			model, zap.Float64("nats", *info.KVCost), zap.Float64("most", llm.MostCacheCost), zap.String("kv_cache_dtype", info.KVType), zap.Duration("took", info.KVMeasured))
+	}
 	if info.MaxModelLen > info.ContextLength {
 		r.log.Warn("sequences may grow beyond what the model was trained on", model,
 			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"time"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel"
@@ -50,6 +51,7 @@ func (o *outline) chooseCache(m *model, opts *Options) error {
 	if opts.KVType != attend.KVAuto || o.kvType(opts) != attend.KVQ8 || o.cacheCost != nil || len(opts.Sample) == 0 {
 		return nil
 	}
+	began := time.Now()
 	fine := *opts
 	fine.Fine = true // else what rounding takes from activations is most of the divergence
 	own := fine.compute()
@@ -58,7 +60,7 @@ func (o *outline) chooseCache(m *model, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	o.cacheCost = &nats
+	o.cacheCost, o.measured = &nats, time.Since(began)
 	if opts.CacheCosts != nil && opts.exact == nil && !math.IsNaN(nats) { // NaN: of a damaged file
 		opts.CacheCosts.Keep(o.digest, nats)
 	}

@@ -44,6 +44,9 @@ func TestAutoGoesByWhatTheCacheCosts(t *testing.T) {
 			if info.KVType != tc.want || info.KVCost == nil || (*info.KVCost <= MostCacheCost) != (tc.want == "q8_0") {
 				t.Errorf("cache %s at a cost of %v nats, want %s", info.KVType, show(info.KVCost), tc.want)
 			}
+			if info.KVMeasured <= 0 {
+				t.Errorf("a measurement took %v", info.KVMeasured)
+			}
 			if kept, known := costs[info.Digest]; !known || kept != *info.KVCost {
 				t.Errorf("kept %v, measured %v", costs, show(info.KVCost))
 			}
@@ -65,7 +68,7 @@ func TestKnownCostsDecide(t *testing.T) {
 		want string
 	}{{0.01, attend.KVAuto, "f16"}, {MostCacheCost, attend.KVAuto, "q8_0"}, {math.Inf(1), attend.KVQ8, "q8_0"}} {
 		o := Options{KVType: tc.typ, KVBlocks: 64, Threads: 1, Sample: sampleText(200), CacheCosts: keptCosts{digest: tc.nats}}
-		if info := openTiny(t, file, o).Info(); info.KVType != tc.want || *info.KVCost != tc.nats {
+		if info := openTiny(t, file, o).Info(); info.KVType != tc.want || *info.KVCost != tc.nats || info.KVMeasured != 0 {
 			t.Errorf("%v with a known cost of %g: cache %s at %v", tc.typ, tc.nats, info.KVType, show(info.KVCost))
 		}
 	}

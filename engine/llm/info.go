@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"time"
+
 	"weir/engine/gguf"
 	"weir/internal/inference"
 )
@@ -30,9 +32,10 @@ type Info struct {
 
 	MaxModelLen     int
 	KVType          string
-	KVLayout        string   // attend.KVType.Layout
-	KVCost          *float64 // nats of mean divergence that q8_0 costs beside f16; nil: not measured
-	KVBlocks        int      // usable ones
+	KVLayout        string        // attend.KVType.Layout
+	KVCost          *float64      // nats of mean divergence that q8_0 costs beside f16; nil: not measured
+	KVMeasured      time.Duration // what measuring it took of this load; 0: it was known, or nobody asked
+	KVBlocks        int           // usable ones
 	BlockTokens     int
 	KVTokens        int // tokens that the KV cache holds
 	KVBytesPerToken int
@@ -65,7 +68,7 @@ func (o *outline) describe(f *gguf.File, threads int) Info {
 		Layers: h.depth, Width: h.width, Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
 		FeedForward: h.ffn, VocabSize: h.vocab, ContextLength: h.context, Pooling: h.pooling,
 		MaxModelLen: o.budget.maxModelLen,
-		KVType:      s.Type.String(), KVLayout: s.Type.Layout(), KVCost: o.cacheCost, KVBlocks: s.Blocks - 1, BlockTokens: s.BlockTokens,
+		KVType:      s.Type.String(), KVLayout: s.Type.Layout(), KVCost: o.cacheCost, KVMeasured: o.measured, KVBlocks: s.Blocks - 1, BlockTokens: s.BlockTokens,
 		KVTokens: (s.Blocks - 1) * s.BlockTokens, KVBytesPerToken: s.TokenBytes(),
 		KVBytes:     cacheBytes(s),
 		WeightBytes: o.weightBytes, Threads: threads,

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"errors"
+	"time"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
@@ -27,6 +28,7 @@ type outline struct {
 	budget      budget
 	digest      string   // gguf.File.Digest in hexadecimal
 	cacheCost   *float64 // nats that a q8_0 cache costs; nil: not measured
+	measured    time.Duration
 }
 
 // readOutline checks the header and the options against each other and against
