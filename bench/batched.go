@@ -110,7 +110,7 @@ func (r *Rig) RunBatched(ctx context.Context, o BatchedOptions) ([]BatchedRow, e
 		o.Progress = func(BatchedTest, int, int) {}
 	}
 	if !o.NoWarmup {
-		if _, err := r.generate(ctx, r.tenant(), r.tokens(gateTokens), 2); err != nil {
+		if _, err := r.generate(ctx, r.domain(), r.tokens(gateTokens), 2); err != nil {
 			return nil, fmt.Errorf("warm up: %w", err)
 		}
 	}
@@ -127,12 +127,12 @@ func (r *Rig) RunBatched(ctx context.Context, o BatchedOptions) ([]BatchedRow, e
 }
 
 func (r *Rig) batched(ctx context.Context, t BatchedTest) (BatchedRow, error) {
-	tenant, row := r.tenant(), BatchedRow{Test: t}
+	domain, row := r.domain(), BatchedRow{Test: t}
 	prompts := make([][]inference.TokenID, t.Sequences)
 	for i := range prompts {
 		prompts[i] = r.tokens(t.Prompt)
 	}
-	steps, first, err := r.together(ctx, tenant, prompts, 1)
+	steps, first, err := r.together(ctx, domain, prompts, 1)
 	if err != nil {
 		return row, fmt.Errorf("prefill: %w", err)
 	}
@@ -143,7 +143,7 @@ func (r *Rig) batched(ctx context.Context, t BatchedTest) (BatchedRow, error) {
 	for i := range prompts {
 		prompts[i] = append(prompts[i], first[i]...)
 	}
-	if steps, _, err = r.together(ctx, tenant, prompts, t.Generate); err != nil {
+	if steps, _, err = r.together(ctx, domain, prompts, t.Generate); err != nil {
 		return row, fmt.Errorf("decode: %w", err)
 	}
 	again := t.Prompt%r.Info().BlockTokens + 1
@@ -162,9 +162,9 @@ func span(steps []step) time.Duration {
 // together submits a request per prompt while the gate keeps the engine busy,
 // and returns the steps after the gate's and the tokens of each.
 func (r *Rig) together(
-	ctx context.Context, tenant string, prompts [][]inference.TokenID, tokens int,
+	ctx context.Context, domain string, prompts [][]inference.TokenID, tokens int,
 ) ([]step, [][]inference.TokenID, error) {
-	gate, err := r.submit(r.tenant(), r.tokens(gateTokens), 1)
+	gate, err := r.submit(r.domain(), r.tokens(gateTokens), 1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,7 +173,7 @@ func (r *Rig) together(
 	}
 	streams := make([]*inference.Stream, len(prompts))
 	for i, p := range prompts {
-		if streams[i], err = r.submit(tenant, p, tokens); err != nil {
+		if streams[i], err = r.submit(domain, p, tokens); err != nil {
 			return nil, nil, err
 		}
 	}

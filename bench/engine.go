@@ -97,7 +97,7 @@ func (r EngineRow) Rates() []float64 {
 // from the start of the first step to the end of the step that gives the first
 // token; tg is that of the steps after it, one token each; both together run
 // from the first start to the last end. Sampling is greedy and part of a step.
-// Every repetition has tokens and a tenant of its own, so that the prefix
+// Every repetition has tokens and a domain of its own, so that the prefix
 // cache gives it nothing but its depth.
 func (r *Rig) RunEngine(ctx context.Context, o EngineOptions) ([]EngineRow, error) {
 	if err := o.Check(r.Info().BlockTokens); err != nil {
@@ -139,14 +139,14 @@ func (r *Rig) warmUp(ctx context.Context, o EngineOptions) error {
 }
 
 func (r *Rig) measure(ctx context.Context, t EngineTest) (time.Duration, error) {
-	tenant, past := r.tenant(), r.tokens(t.Depth)
+	domain, past := r.domain(), r.tokens(t.Depth)
 	if t.Depth > 0 {
-		if _, err := r.generate(ctx, tenant, past, 1); err != nil {
+		if _, err := r.generate(ctx, domain, past, 1); err != nil {
 			return 0, fmt.Errorf("fill the context: %w", err)
 		}
 	}
 	prompt := max(t.Prompt, 1)
-	steps, err := r.generate(ctx, tenant, append(past, r.tokens(prompt)...), t.Generate+1)
+	steps, err := r.generate(ctx, domain, append(past, r.tokens(prompt)...), t.Generate+1)
 	if err != nil {
 		return 0, err
 	}

@@ -23,7 +23,7 @@ type Rig struct {
 	engine *llm.Engine
 	level  string
 	log    stepLog
-	serial int // of the last tenant
+	serial int // of the last domain
 	random *rand.Rand
 }
 
@@ -92,8 +92,8 @@ func (l *stepLog) take() []step {
 	return steps
 }
 
-// tenant names a new tenant, which shares no cached prefixes with others.
-func (r *Rig) tenant() string {
+// domain names a new domain of the prefix cache, which shares no blocks with others.
+func (r *Rig) domain() string {
 	r.serial++
 	return "bench-" + strconv.Itoa(r.serial)
 }
@@ -107,11 +107,11 @@ func (r *Rig) tokens(n int) []inference.TokenID {
 	return ids
 }
 
-func (r *Rig) submit(tenant string, prompt []inference.TokenID, tokens int) (*inference.Stream, error) {
+func (r *Rig) submit(domain string, prompt []inference.TokenID, tokens int) (*inference.Stream, error) {
 	sampling := inference.DefaultSampling()
 	sampling.Temperature = 0
 	return r.engine.Submit(&inference.Request{
-		Tenant: tenant, Prompt: prompt, MaxTokens: tokens, N: 1, IgnoreEOS: true,
+		Tenant: "bench", CacheDomain: domain, Prompt: prompt, MaxTokens: tokens, N: 1, IgnoreEOS: true,
 		PromptLogprobs: -1, Sampling: sampling, Arrived: time.Now(),
 	})
 }
@@ -167,8 +167,8 @@ func (r *Rig) idle(ctx context.Context) ([]step, error) {
 }
 
 // generate runs one request alone and returns its steps.
-func (r *Rig) generate(ctx context.Context, tenant string, prompt []inference.TokenID, tokens int) ([]step, error) {
-	s, err := r.submit(tenant, prompt, tokens)
+func (r *Rig) generate(ctx context.Context, domain string, prompt []inference.TokenID, tokens int) ([]step, error) {
+	s, err := r.submit(domain, prompt, tokens)
 	if err != nil {
 		return nil, err
 	}

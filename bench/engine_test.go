@@ -72,7 +72,7 @@ func TestEngineMeasuresEveryTestWithItsCounts(t *testing.T) {
 func TestRepetitionsFindNothingInTheCache(t *testing.T) {
 	r := openRig(t, 80, 1, 20)
 	for range 3 {
-		steps, err := r.generate(t.Context(), r.tenant(), r.tokens(64), 4)
+		steps, err := r.generate(t.Context(), r.domain(), r.tokens(64), 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,9 +80,9 @@ func TestRepetitionsFindNothingInTheCache(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	tenant, prompt := r.tenant(), r.tokens(64)
+	domain, prompt := r.domain(), r.tokens(64)
 	for i, want := range []int{64, 16} { // the last block is never taken: its last row is computed again
-		steps, err := r.generate(t.Context(), tenant, prompt, 1)
+		steps, err := r.generate(t.Context(), domain, prompt, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

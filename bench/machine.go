@@ -62,7 +62,7 @@ func NewMachine() Machine { return Machine{Learned: cost.New(cost.Prior{})} }
 
 // observe runs prompts and outputs of many sizes and returns the steps.
 func (r *Rig) observe(ctx context.Context) ([]observed, error) {
-	if _, err := r.generate(ctx, r.tenant(), r.tokens(gateTokens), 2); err != nil { // warm
+	if _, err := r.generate(ctx, r.domain(), r.tokens(gateTokens), 2); err != nil { // warm
 		return nil, err
 	}
 	var seen []observed
@@ -75,17 +75,17 @@ func (r *Rig) observe(ctx context.Context) ([]observed, error) {
 			seen = append(seen, steps...)
 		}
 		for _, n := range machinePrompts {
-			steps, err := r.observePrompt(ctx, r.tenant(), r.tokens(n), 0)
+			steps, err := r.observePrompt(ctx, r.domain(), r.tokens(n), 0)
 			if err != nil {
 				return nil, err
 			}
 			seen = append(seen, steps...)
 		}
-		tenant, prompt := r.tenant(), r.tokens(machineDepth)
-		if _, err := r.generate(ctx, tenant, prompt, 1); err != nil {
+		domain, prompt := r.domain(), r.tokens(machineDepth)
+		if _, err := r.generate(ctx, domain, prompt, 1); err != nil {
 			return nil, err
 		}
-		steps, err := r.observePrompt(ctx, tenant, append(prompt, r.tokens(64)...), machineDepth)
+		steps, err := r.observePrompt(ctx, domain, append(prompt, r.tokens(64)...), machineDepth)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (r *Rig) observeDecoding(ctx context.Context, n int) ([]observed, error) {
 	for i := range prompts {
 		prompts[i] = r.tokens(machineStart)
 	}
-	steps, _, err := r.together(ctx, r.tenant(), prompts, machineTokens)
+	steps, _, err := r.together(ctx, r.domain(), prompts, machineTokens)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (r *Rig) observeDecoding(ctx context.Context, n int) ([]observed, error) {
 }
 
 // observePrompt computes a prompt of which so many tokens are cached and returns its steps.
-func (r *Rig) observePrompt(ctx context.Context, tenant string, prompt []inference.TokenID, cached int) ([]observed, error) {
-	steps, err := r.generate(ctx, tenant, prompt, 1)
+func (r *Rig) observePrompt(ctx context.Context, domain string, prompt []inference.TokenID, cached int) ([]observed, error) {
+	steps, err := r.generate(ctx, domain, prompt, 1)
 	if err != nil {
 		return nil, err
 	}

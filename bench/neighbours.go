@@ -34,25 +34,35 @@ type Neighbour struct {
 	About   string
 	First   []float64      // milliseconds to the first token, sorted; of requests that were answered
 	Failed  map[string]int // requests of the measured tenant by kind of failure
+	Gaps    []float64      // milliseconds between two tokens of the measured tenant's answers, sorted
 	Sent    int            // answers to the attack
 	Refused int            // of these, with a status of 400 or above
-	Peak    int64          // bytes of the server's resident memory after the attack; 0: unknown
+	Steps   Steps          // of the server beside the attack
+	Peak    Memory         // while the attack goes on
+	Rest    Memory         // after the pause behind it
+}
+
+// Memory is what a server holds, in bytes; 0 where that is not known.
+type Memory struct {
+	Resident int64 // by the system
+	Heap     int64 // of these, in use on Go's heap; the rest is above all the model's weights, the KV cache as far as it was written, and what Go keeps for reuse
 }
 
 // P50 and Worst are milliseconds to the first token; 0 where nothing was answered.
-func (n *Neighbour) P50() float64 {
-	if len(n.First) == 0 {
-		return 0
-	}
-	return Percentile(n.First, 50)
-}
+func (n *Neighbour) P50() float64 { return median(n.First) }
 
 // Worst is the longest.
-func (n *Neighbour) Worst() float64 {
-	if len(n.First) == 0 {
+func (n *Neighbour) Worst() float64 { return greatest(n.First) }
+
+// Steps is the longest step and the median, in milliseconds.
+type Steps struct{ P50, Worst float64 }
+
+// OfStep is the worst first token in longest steps; 0 where either is not known.
+func (n *Neighbour) OfStep() float64 {
+	if n.Steps.Worst == 0 {
 		return 0
 	}
-	return n.First[len(n.First)-1]
+	return n.Worst() / n.Steps.Worst
 }
 
 // The keys of the two tenants; a key that a flag names is a tenant of its own.
@@ -81,7 +91,7 @@ func RunNeighbours(ctx context.Context, o NeighboursOptions) (rows []*Neighbour,
 	if o.Model != "" {
 		args = append(args, o.Model)
 	}
-	args = append(args, "--port", "0", "--admin-address", "off", "--served-model-name", clusterModel, "--api-key", victimKey, "--api-key", attackerKey)
+	args = append(args, "--port", "0", "--admin-address", "off", "--api-metrics", "--served-model-name", clusterModel, "--api-key", victimKey, "--api-key", attackerKey)
 	if r.server, err = startWeir(ctx, o.Weir, o.Log, append(args, o.Flags...)); err != nil {
 		return nil, err
 	}
@@ -133,11 +143,19 @@ func (r *neighboursRun) beside(ctx context.Context, a *Attack) (*Neighbour, erro
 		stop()
 		return nil, ctx.Err()
 	}
+	before, err := r.page(ctx)
+	if err != nil {
+		stop()
+		return nil, err
+	}
 	for range r.o.Requests {
 		r.asked++
-		out := r.target.exchange(ctx, &Request{Prompt: fmt.Sprintf("Say the number %d.", r.asked), OutputTokens: 4}, time.Now(), false)
+		out := r.target.exchange(ctx, &Request{Prompt: fmt.Sprintf("Say the number %d.", r.asked), OutputTokens: 8}, time.Now(), false)
 		if out.ok() {
 			n.First = append(n.First, 1000*out.TTFT)
+			for _, gap := range out.ITLs {
+				n.Gaps = append(n.Gaps, 1000*gap)
+			}
 		} else {
 			n.Failed[out.Kind]++
 		}
@@ -145,11 +163,20 @@ func (r *neighboursRun) beside(ctx context.Context, a *Attack) (*Neighbour, erro
 			break
 		}
 	}
-	n.Peak = residentBytes(r.server.cmd.Process.Pid)
+	after, err := r.page(ctx)
 	stop()
 	all.Wait()
+	if err != nil {
+		return nil, err
+	}
+	n.Steps, n.Peak = stepsBetween(before, after), r.memory(after)
 	slices.Sort(n.First)
+	slices.Sort(n.Gaps)
 	sleep(ctx, settleTime)
+	if after, err = r.page(ctx); err != nil {
+		return nil, err
+	}
+	n.Rest = r.memory(after)
 	return n, ctx.Err()
 }
 
@@ -162,11 +189,23 @@ func (r *neighboursRun) attack(ctx context.Context, a *Attack, client, turn int)
 	}
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Authorization", "Bearer "+attackerKey)
+	if a.HangUp {
+		hangingUp, cancel := context.WithTimeout(ctx, hangUpAfter)
+		defer cancel()
+		q = q.WithContext(hangingUp)
+	}
 	res, err := r.client.Do(q)
 	if err != nil {
 		return 0, err
 	}
 	defer res.Body.Close()
+	switch {
+	case a.HangUp:
+		return res.StatusCode, nil
+	case a.Unread && res.StatusCode == http.StatusOK:
+		<-ctx.Done()
+		return res.StatusCode, nil
+	}
 	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Attack is what a tenant may send that costs a server more than it costs the tenant.
@@ -13,41 +15,50 @@ type Attack struct {
 	About   string
 	Clients int // at a time; each sends its next request when the last is answered
 
+	HangUp bool // each client leaves as soon as its answer begins, or after a few milliseconds
+	Unread bool // nobody reads the answers
+
 	request func(words, client, turn int) (path string, body []byte)
 }
 
+// hangUpAfter is how long a client waits that hangs up.
+const hangUpAfter = 20 * time.Millisecond
+
 // Attacks are those that weir is measured beside.
-var Attacks = []Attack{
-	{"prompts", "six long prompts", 6, func(words, client, turn int) (string, []byte) {
+var Attacks = slices.Concat(workAttacks, callAttacks)
+
+// workAttacks have much computed.
+var workAttacks = []Attack{
+	{Name: "prompts", About: "six long prompts", Clients: 6, request: func(words, client, turn int) (string, []byte) {
 		return chatAttack(fields{"messages": userSays(longText(words, client, turn)), "max_tokens": 1})
 	}},
-	{"choices", "two requests with n 128", 2, func(_, client, turn int) (string, []byte) {
+	{Name: "choices", About: "two requests with n 128", Clients: 2, request: func(_, client, turn int) (string, []byte) {
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Count ", client, turn)), "n": 128, "max_tokens": 32, "ignore_eos": true})
 	}},
-	{"echo", "four prompts echoed with log-probabilities", 4, func(words, client, turn int) (string, []byte) {
+	{Name: "echo", About: "four prompts echoed with log-probabilities", Clients: 4, request: func(words, client, turn int) (string, []byte) {
 		return completionAttack(fields{"prompt": longText(words, client, turn), "echo": true, "logprobs": 5, "max_tokens": 1})
 	}},
-	{"allowed", "four requests with 40,000 allowed_token_ids", 4, func(_, client, turn int) (string, []byte) {
+	{Name: "allowed", About: "four requests with 40,000 allowed_token_ids", Clients: 4, request: func(_, client, turn int) (string, []byte) {
 		ids := make([]int, 40_000)
 		for i := range ids {
 			ids[i] = i
 		}
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Say ", client, turn)), "allowed_token_ids": ids, "max_tokens": 16, "ignore_eos": true})
 	}},
-	{"streams", "thirty streams of 200 tokens", 30, func(_, client, turn int) (string, []byte) {
+	{Name: "streams", About: "thirty streams of 200 tokens", Clients: 30, request: func(_, client, turn int) (string, []byte) {
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Tell story ", client, turn)), "stream": true, "max_tokens": 200, "ignore_eos": true})
 	}},
-	{"tokenise", "sixteen texts of 900 kB for /tokenize", 16, func(_, client, turn int) (string, []byte) {
+	{Name: "tokenise", About: "sixteen texts of 900 kB for /tokenize", Clients: 16, request: func(_, client, turn int) (string, []byte) {
 		return "/tokenize", encoded(fields{"model": clusterModel, "prompt": longText(150_000, client, turn)})
 	}},
-	{"templates", "eight chats of 4,096 messages for /apply-template", 8, func(_, client, turn int) (string, []byte) {
+	{Name: "templates", About: "eight chats of 4,096 messages for /apply-template", Clients: 8, request: func(_, client, turn int) (string, []byte) {
 		messages := make([]fields, 4096)
 		for i := range messages {
 			messages[i] = fields{"role": []string{"user", "assistant"}[i%2], "content": fmt.Sprint("word ", client, turn, i)}
 		}
 		return "/apply-template", encoded(fields{"model": clusterModel, "messages": messages})
 	}},
-	{"schemas", "eight new schemas of 300 properties", 8, func(_, client, turn int) (string, []byte) {
+	{Name: "schemas", About: "eight new schemas of 300 properties", Clients: 8, request: func(_, client, turn int) (string, []byte) {
 		properties := fields{}
 		for i := range 300 {
 			properties[fmt.Sprintf("p%d_%d_%d", client, turn, i)] = fields{"type": "string", "pattern": fmt.Sprintf("^[a-z]{1,%d}[0-9]{2,9}$", 20+i%40)}
@@ -55,9 +66,55 @@ var Attacks = []Attack{
 		return chatAttack(fields{"messages": userSays("Answer."), "max_tokens": 16, "response_format": fields{"type": "json_schema",
 			"json_schema": fields{"name": "large", "schema": fields{"type": "object", "properties": properties}}}})
 	}},
-	{"regex", "a regular expression with counted classes", 1, func(_, client, turn int) (string, []byte) {
+	{Name: "regex", About: "a regular expression with counted classes", Clients: 1, request: func(_, client, turn int) (string, []byte) {
 		return chatAttack(fields{"messages": userSays("Answer."), "max_tokens": 64, "structured_outputs": fields{
 			"regex": fmt.Sprintf(`(\p{L}{1,%d}|[^a-z]{3,700}){2,60}`, 500+client+turn)}})
+	}},
+	{Name: "logprobs", About: "sixteen streams with 20 top_logprobs", Clients: 16, request: func(_, client, turn int) (string, []byte) {
+		return chatAttack(fields{"messages": userSays(fmt.Sprint("Explain ", client, turn)), "stream": true, "logprobs": true, "top_logprobs": 20,
+			"max_tokens": 200, "ignore_eos": true})
+	}},
+	{Name: "sampling", About: "sixteen streams with penalties, top_p and min_p", Clients: 16, request: func(_, client, turn int) (string, []byte) {
+		return chatAttack(fields{"messages": userSays(fmt.Sprint("Invent ", client, turn)), "stream": true, "max_tokens": 200, "ignore_eos": true,
+			"temperature": 1.9, "top_p": 0.9999, "min_p": 0.0001, "frequency_penalty": 0.5, "presence_penalty": 0.5, "repetition_penalty": 1.1})
+	}},
+	{Name: "bias", About: "four requests with a logit_bias of 40,000 tokens", Clients: 4, request: func(_, client, turn int) (string, []byte) {
+		bias := make(map[string]int, 40_000)
+		for i := range 40_000 {
+			bias[strconv.Itoa(i)] = i % 7
+		}
+		return chatAttack(fields{"messages": userSays(fmt.Sprint("Name ", client, turn)), "logit_bias": bias, "max_tokens": 16, "ignore_eos": true})
+	}},
+}
+
+// callAttacks have much asked.
+var callAttacks = []Attack{
+	{Name: "tiny", About: "32 clients that ask for one token", Clients: 32, request: func(_, client, turn int) (string, []byte) {
+		return completionAttack(fields{"prompt": fmt.Sprintf("%d-%d is", client, turn), "max_tokens": 1})
+	}},
+	{Name: "lists", About: "two lists of 256 prompts", Clients: 2, request: func(_, client, turn int) (string, []byte) {
+		prompts := make([]string, 256)
+		for i := range prompts {
+			prompts[i] = longText(8, client, 1000*turn+i)
+		}
+		return completionAttack(fields{"prompt": prompts, "max_tokens": 4, "ignore_eos": true})
+	}},
+	{Name: "tools", About: "four chats with 500 tools", Clients: 4, request: func(_, client, turn int) (string, []byte) {
+		tools := make([]fields, 500)
+		for i := range tools {
+			tools[i] = fields{"type": "function", "function": fields{"name": fmt.Sprintf("f%d_%d_%d", client, turn, i), "description": "adds two numbers",
+				"parameters": fields{"type": "object", "properties": fields{"a": fields{"type": "number"}, "b": fields{"type": "number"}}}}}
+		}
+		return chatAttack(fields{"messages": userSays("Add 1 and 2."), "tools": tools, "tool_choice": "required", "max_tokens": 16})
+	}},
+	{Name: "oversized", About: "eight prompts far beyond the context", Clients: 8, request: func(_, client, turn int) (string, []byte) {
+		return chatAttack(fields{"messages": userSays(longText(100_000, client, turn)), "max_tokens": 1})
+	}},
+	{Name: "hangups", About: "32 clients that hang up at once", Clients: 32, HangUp: true, request: func(words, client, turn int) (string, []byte) {
+		return chatAttack(fields{"messages": userSays(longText(words, client, turn)), "stream": true, "max_tokens": 200, "ignore_eos": true})
+	}},
+	{Name: "unread", About: "32 streams that nobody reads", Clients: 32, Unread: true, request: func(_, client, turn int) (string, []byte) {
+		return chatAttack(fields{"messages": userSays(fmt.Sprint("Go on ", client, turn)), "stream": true, "max_tokens": 2000, "ignore_eos": true})
 	}},
 }
 

@@ -11,21 +11,39 @@ import (
 	"strings"
 )
 
-// WriteNeighbours writes the table.
+// WriteNeighbours writes the table. Memory is in MB, in use on Go's heap in brackets.
 func WriteNeighbours(w io.Writer, rows []*Neighbour) error {
 	var b strings.Builder
-	b.WriteString("| another tenant sends | first token p50, ms | worst, ms | of alone | failed | answered (refused) | server's memory, MB |\n|---|---|---|---|---|---|---|\n")
-	alone := 0.0
+	b.WriteString("| another tenant sends | first token p50, ms | worst, ms | step p50, ms | longest, ms | worst in longest steps | between tokens p50, ms | worst, ms | failed | answered (refused) " +
+		"| server's memory (heap), MB | a second after |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, n := range rows {
 		name := n.About
 		if n.Attack == "" {
-			name, alone = "nothing", n.P50()
+			name = "nothing"
 		}
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1fx | %s | %d (%d) | %d |\n", name, n.P50(), n.Worst(), n.P50()/max(alone, 1e-9),
-			failures(n.Failed), n.Sent, n.Refused, n.Peak>>20)
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.0f | %s | %d (%d) | %s | %s |\n", name, n.P50(), n.Worst(),
+			n.Steps.P50, n.Steps.Worst, n.OfStep(), median(n.Gaps), greatest(n.Gaps), failures(n.Failed), n.Sent, n.Refused, n.Peak, n.Rest)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// String gives MB.
+func (m Memory) String() string { return fmt.Sprintf("%d (%d)", m.Resident>>20, m.Heap>>20) }
+
+// median is the middle of sorted values, and greatest the last; 0 without any.
+func median(sorted []float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return Percentile(sorted, 50)
+}
+
+func greatest(sorted []float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)-1]
 }
 
 func failures(kinds map[string]int) string {

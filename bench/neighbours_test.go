@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,7 @@ func TestAttacksAreRequests(t *testing.T) {
 		if err := json.Unmarshal(body, &fields); err != nil || fields["model"] != clusterModel || !strings.HasPrefix(path, "/") {
 			t.Errorf("%s: %s %.80s: %v", a.Name, path, body, err)
 		}
-		if string(body) == string(next) && a.Name != "allowed" {
+		if string(body) == string(next) {
 			t.Errorf("%s sends the same request each time, which a cache answers", a.Name)
 		}
 	}
@@ -28,14 +29,15 @@ func TestAttacksAreRequests(t *testing.T) {
 
 func TestNeighboursAreReported(t *testing.T) {
 	rows := []*Neighbour{
-		{First: []float64{10, 20, 30}}, {Attack: "streams", About: "thirty streams", First: []float64{40, 50, 300}, Sent: 9, Refused: 2, Peak: 5 << 20},
+		{First: []float64{10, 20, 30}}, {Attack: "streams", About: "thirty streams", First: []float64{40, 50, 300}, Sent: 9, Refused: 2,
+			Gaps: []float64{4, 5, 70}, Steps: Steps{P50: 30, Worst: 200}, Peak: Memory{Resident: 5 << 20, Heap: 2 << 20}, Rest: Memory{Resident: 4 << 20, Heap: 1 << 20}},
 		{Attack: "regex", About: "a regular expression", Failed: map[string]int{failTimeout: 3, "http_503": 1}},
 	}
 	var table, plot strings.Builder
 	if err := WriteNeighbours(&table, rows); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| nothing | 20 | 30 | 1.0x | 0 | 0 (0) |", "| thirty streams | 50 | 300 | 2.5x | 0 | 9 (2) | 5 |", "3 timeout"} {
+	for _, want := range []string{"| nothing | 20 | 30 | 0 | 0 | 0.0 |", "| thirty streams | 50 | 300 | 30 | 200 | 1.5 | 5 | 70 | 0 | 9 (2) | 5 (2) | 4 (1) |", "3 timeout"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
@@ -45,5 +47,32 @@ func TestNeighboursAreReported(t *testing.T) {
 	}
 	if err := PlotNeighbours(&plot, rows[2:]); err == nil {
 		t.Error("a plot of nothing")
+	}
+}
+
+func TestStepsBetweenTwoPages(t *testing.T) {
+	const first = "# TYPE weir_step_seconds histogram\n" +
+		`weir_step_seconds_bucket{engine="0",model_name="m",le="0.01"} 5` + "\n" + `weir_step_seconds_bucket{engine="0",model_name="m",le="0.012"} 5` + "\n" +
+		`weir_step_seconds_bucket{engine="0",model_name="m",le="0.1"} 5` + "\n" + `weir_step_seconds_bucket{engine="0",model_name="m",le="+Inf"} 6` + "\n" +
+		"go_memstats_heap_inuse_bytes 1.048576e+06\n"
+	before, err := readPage([]byte(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := readPage([]byte(strings.NewReplacer(`"0.012"} 5`, `"0.012"} 8`, `"0.1"} 5`, `"0.1"} 9`, `"+Inf"} 6`, `"+Inf"} 10`).Replace(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := stepsBetween(before, after); math.Abs(s.P50-11) > 1e-9 || math.Abs(s.Worst-56) > 1e-9 {
+		t.Errorf("steps %+v, want 11 and 56 ms", s)
+	}
+	if s := stepsBetween(after, after); s != (Steps{}) {
+		t.Errorf("steps %+v where there were none", s)
+	}
+	if after.heap != 1<<20 {
+		t.Errorf("heap %d", after.heap)
+	}
+	if _, err := readPage([]byte("go_memstats_heap_inuse_bytes many\n")); err == nil {
+		t.Error("a page that is none")
 	}
 }

@@ -16,10 +16,13 @@ import (
 // shortest possible step, so that reading the weights once more for the next
 // step costs a few percent at most; a request that arrives meanwhile, or a
 // cancel, waits no longer than that. It has room for leastAlone rows whatever
-// they take, since fewer would leave the kernels half idle.
+// they take, since fewer would leave the kernels half idle. Where several tenants have sent
+// requests lately, steps are shorter: what one of them sends is not to be paid by the others' first tokens.
 const (
-	amortises  = 24
-	leastAlone = 64
+	amortises      = 24
+	amortisesAmong = 12
+	leastAlone     = 64
+	leastAmong     = 32
 )
 
 // A step beside outputs leaves prompts a part of its time however long the outputs
@@ -48,6 +51,10 @@ type allowance struct {
 func (s *Scheduler) pace() {
 	s.step.outputs = s.step.load
 	s.step.least = leastAlone
+	several := s.company.several(s.step.began)
+	if several {
+		s.step.least = leastAmong
+	}
 	s.step.target = s.strictest()
 	if !s.cost.Ready() {
 		if s.cfg.StepLimit > 0 && s.stats.Steps == 0 {
@@ -55,9 +62,7 @@ func (s *Scheduler) pace() {
 		}
 		return
 	}
-	if s.cfg.StepLimit > 0 {
-		s.step.limit = min(s.cfg.StepLimit, amortises*s.cost.Estimate(cost.Load{Rows: 1}))
-	}
+	s.step.limit = s.longest(several)
 	if s.step.target == 0 {
 		return
 	}
@@ -66,6 +71,19 @@ func (s *Scheduler) pace() {
 	s.step.least = s.cfg.RowPanel
 	if s.step.outputs.Rows > 0 {
 		s.spread()
+	}
+}
+
+// longest is how long a step with the outputs that are planned may take.
+func (s *Scheduler) longest(several bool) time.Duration {
+	shortest := s.cost.Estimate(cost.Load{Rows: 1})
+	switch {
+	case s.cfg.StepLimit < 0:
+		return math.MaxInt64
+	case several:
+		return min(s.cfg.StepLimit, s.cost.Estimate(s.step.outputs)+amortisesAmong*shortest)
+	default:
+		return min(s.cfg.StepLimit, amortises*shortest)
 	}
 }
 

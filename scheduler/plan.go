@@ -28,6 +28,7 @@ type step struct {
 	limit    time.Duration             // that the step may take by its estimate
 	least    int                       // prompt rows that it has room for whatever they take
 	wanted   int                       // rows that new prompts could take which the step cannot finish
+	short    shortStep
 }
 
 func (p *Plan) reset() {
@@ -84,7 +85,14 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 // schedule gives out the rows of a step.
 func (s *Scheduler) schedule() {
 	s.step.limit = math.MaxInt64
+	s.shorten()
 	s.decodes()
+	if s.step.short.on {
+		if s.startAhead() {
+			return
+		}
+		s.decodes() // those that were left out
+	}
 	s.unpause(true)
 	s.pace()
 	s.prefills()
@@ -108,7 +116,7 @@ func (s *Scheduler) failRequest(r *request, finish inference.FinishReason, err e
 func (s *Scheduler) decodes() {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
-		if !q.decoding() || q.late {
+		if !q.decoding() || q.late || q.rows > 0 || s.leftOut(q) {
 			continue
 		}
 		if s.cover(i) {

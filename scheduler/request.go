@@ -103,6 +103,7 @@ type sequence struct {
 	rows        int                 // in the plan in the making or out, drafts included
 	chunk       int                 // index of these in the plan
 	late        bool                // gets no rows until Release
+	aside       uint64              // plan of a short step that leaves it out
 	ended       bool                // ended while its rows are in a plan that is out
 }
 
@@ -166,7 +167,7 @@ func (s *Scheduler) newSequence(r *request, choice, slots int) *sequence {
 	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
 	q.ids = append(q.ids, r.Prompt...)
 	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
-	q.preemptions, q.rows, q.ended, q.late = 0, 0, false, false
+	q.preemptions, q.rows, q.ended, q.late, q.aside = 0, 0, false, false, 0
 	q.drafts, q.forces, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q

@@ -219,19 +219,21 @@ type Scheduler struct {
 	blockTokens int
 	watermark   int // blocks
 
-	waiting  *admission.Queue
-	requests slab
-	running  []*sequence // in order of precedence; the first is never preempted
-	paused   []*sequence // without a slot, their blocks kept, in the same order
-	resuming []*sequence // preempted, in the same order
-	partial  []*request  // with choices that wait for a slot, in order of admission
-	dated    []*request  // admitted, with deadlines, in order of admission
-	lately   turn        // what was started last, a waiting request or a waiting choice
-	spare    []*sequence // ended, for reuse
-	slots    int         // taken of MaxSeqs: running sequences and forks to come
-	parties  parties     // tenants with live requests
-	admitted uint64      // requests ever; numbers them in order of admission
-	plans    uint64      // calls of Plan
+	waiting   *admission.Queue
+	requests  slab
+	running   []*sequence // in order of precedence; the first is never preempted
+	paused    []*sequence // without a slot, their blocks kept, in the same order
+	resuming  []*sequence // preempted, in the same order
+	partial   []*request  // with choices that wait for a slot, in order of admission
+	dated     []*request  // admitted, with deadlines, in order of admission
+	lately    turn        // what was started last, a waiting request or a waiting choice
+	spare     []*sequence // ended, for reuse
+	slots     int         // taken of MaxSeqs: running sequences and forks to come
+	parties   parties     // tenants with live requests
+	admitted  uint64      // requests ever; numbers them in order of admission
+	plans     uint64      // calls of Plan
+	company   company     // of the requests submitted
+	shortened uint64      // plan of the last short step
 
 	prefilling []*sequence // scratch of prompts
 	oldest     *sequence   // of the running prompts, after prompts
@@ -398,6 +400,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		s.stats.Refused++
 		return 0, err
 	}
+	s.company.note(now, r.Tenant)
 	q.open(r, s.usable*s.blockTokens)
 	q.answers, q.party = s.lengths.Of(r.Tenant), s.parties.join(&q.Request)
 	s.stats.Submitted++

@@ -36,8 +36,9 @@ type world struct {
 	fault      func(j *job) error                      // a chunk's result is an error
 	foresee    func() (n int, rightly bool)            // how many forced tokens a result has; they come true, or the last one does not
 
-	lates func() bool        // a result is late
-	waits map[lateChoice]int // late choices, and how many plans they wait for yet
+	took  func(p *Plan) int64 // nanoseconds of a step; nil is none
+	lates func() bool         // a result is late
+	waits map[lateChoice]int  // late choices, and how many plans they wait for yet
 
 	onPlan func(before []runner) // after each Plan, with who ran before it
 	onEnd  func(e End)
@@ -271,6 +272,9 @@ func (w *world) commit() []End {
 		results[i] = w.run(&w.plan.Chunks[i])
 	}
 	w.out = false
+	if w.took != nil {
+		w.now += w.took(&w.plan)
+	}
 	ends := slices.Clone(w.sched.Commit(w.now, results))
 	w.check()
 	for i := range w.plan.Chunks {

@@ -42,6 +42,14 @@ func shortBuckets() []float64 {
 	}
 }
 
+// stepBuckets are a fifth of their bounds apart where steps are.
+func stepBuckets() []float64 {
+	return []float64{
+		.00025, .0005, .001, .002, .003, .004, .005, .006, .008, .01, .012, .015, .018, .022, .026, .032, .04, .05, .06, .072, .086, .1, .12, .15, .18, .22, .26, .32,
+		.4, .5, .6, .8, 1, 1.5, 2.5, 5, 10,
+	}
+}
+
 // planBuckets resolves microseconds.
 func planBuckets() []float64 {
 	return []float64{

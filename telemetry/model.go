@@ -159,7 +159,7 @@ func newModel(maxModelLen int) *Model {
 			"Prompt tokens per request that were computed, not found in the prefix cache.", sizes),
 		stepTokens: histogram("vllm:iteration_tokens_total", "Rows (token positions) that one engine step computed.",
 			stepTokenBuckets()),
-		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", shortBuckets()),
+		stepSeconds:  histogram("weir_step_seconds", "Duration of one engine step.", stepBuckets()),
 		stepRatio:    histogram("weir_step_estimate_ratio", "Duration of one engine step divided by its estimate.", ratioBuckets()),
 		planSeconds:  histogram("weir_plan_seconds", "Time to plan one engine step, part of the step's duration.", planBuckets()),
 		cancelToFree: histogram("weir_cancel_to_free_seconds", "Time from a cancel until the KV blocks are released.", shortBuckets()),

@@ -142,6 +142,16 @@ func (q *Queue) Skip() {
 	s.current = none
 }
 
+// Pass leaves the tenant of the request that Next returned out of the rest of the scan.
+func (q *Queue) Pass() {
+	s := &q.scan
+	if s.current == none {
+		return
+	}
+	q.park(q.entries.at(s.current).flow)
+	s.current = none
+}
+
 // SetAside moves the request that Next returned out of the line: scans pass
 // over it, without counting it among the skipped, until one asks for such
 // requests. It keeps its place.

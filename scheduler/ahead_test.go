@@ -1,0 +1,137 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// beside has one tenant keep n requests at a time, and another send short prompts, each just after a step has begun.
+// It returns the latter's times to the first token and the longest step, once the machine is known.
+func beside(t *testing.T, n int, attack func(rng *rand.Rand) Request) (first []time.Duration, longest time.Duration) {
+	t.Helper()
+	m := newMachine(t, Config{MaxSeqs: 64, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget})
+	m.took = speeds
+	rng := rand.New(rand.NewPCG(3, 9))
+	live := func() int {
+		if p := m.s.parties.byKey[partyKey{"many", inference.Default}]; p != nil {
+			return p.live
+		}
+		return 0
+	}
+	step := func() (took time.Duration) {
+		for live() < n {
+			r := attack(rng)
+			r.Tenant, r.Class = "many", inference.Default
+			m.submit(t, r)
+		}
+		began := m.now
+		m.step()
+		if m.s.Stats().Steps > 100 {
+			longest = max(longest, m.now-began)
+		}
+		return m.now - began
+	}
+	for len(first) < 60 {
+		for range 4 + rng.IntN(12) {
+			step()
+		}
+		arrived := m.now
+		step()
+		few := m.submit(t, Request{Tenant: "few", Class: inference.Default, Prompt: text(rng, 8), MaxTokens: 1})
+		for m.first[few] == 0 {
+			step()
+		}
+		if m.s.Stats().Steps > 100 {
+			first = append(first, m.first[few]-arrived)
+		}
+	}
+	slices.Sort(first)
+	return first, longest
+}
+
+func TestNewcomersWaitOneAndAHalfSteps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n      int
+		attack func(rng *rand.Rand) Request
+		step   time.Duration // that none may be longer than
+	}{
+		{"streams", 30, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 8), MaxTokens: 300} }, 400 * time.Millisecond},
+		{"choices", 2, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 20), MaxTokens: 32, N: 128} }, 600 * time.Millisecond},
+		{"prompts", 6, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 2000), MaxTokens: 1} }, 300 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, longest := beside(t, c.n, c.attack)
+			t.Logf("first token %v, worst %v, longest step %v", first[len(first)/2], first[len(first)-1], longest)
+			if worst := first[len(first)-1]; worst > longest*3/2 {
+				t.Errorf("a newcomer waited %v for its first token, the longest step took %v", worst, longest)
+			}
+			if longest > c.step {
+				t.Errorf("a step took %v, want at most %v with several tenants", longest, c.step)
+			}
+		})
+	}
+}
+
+// In random worlds with short steps, whoever is left out has a row in the next step, the first sequence has one in each,
+// and all requests end.
+func TestShortStepsOfRandomWorlds(t *testing.T) {
+	short, left := 0, 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 21))
+		w := newWorld(t, Config{MaxSeqs: 24, MaxBatchTokens: 64, MaxModelLen: 64, WatermarkBlocks: -1}, kvcache.Config{Blocks: 60 + rng.IntN(120), BlockTokens: 4})
+		w.took = func(p *Plan) int64 { return 1000 + 100*int64(p.Rows) }
+		submit := func(tenant string, weight, tokens int) {
+			r := Request{Tenant: tenant, Weight: weight, MaxTokens: tokens + rng.IntN(20), N: 1 + rng.IntN(2), Class: inference.Default + inference.Class(rng.IntN(8)/7), Domain: w.pool.Domain("a")}
+			for range 1 + rng.IntN(12) {
+				r.Prompt = append(r.Prompt, int32(rng.IntN(50)))
+			}
+			if _, err := w.submit(tenant+strconv.Itoa(len(w.order)), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 20 {
+			submit("many", 1, 20)
+		}
+		before := map[*sequence]bool{} // left out of the last step
+		w.onPlan = func(rs []runner) {
+			w.checkNobodySkipped(rs)
+			now := map[*sequence]bool{}
+			for _, r := range rs {
+				if r.decoding && w.sched.leftOut(r.seq) && slices.Contains(w.sched.running, r.seq) {
+					now[r.seq] = true
+					if before[r.seq] {
+						t.Fatalf("world %d: %s is left out of two steps in a row", seed, w.jobs[r.id].name)
+					}
+				}
+			}
+			if len(now) > 0 {
+				short++
+				left += len(now)
+			}
+			before = now
+			if len(rs) > 0 && rs[0].decoding && !slices.Contains(w.sched.step.seqs, rs[0].seq) && len(w.plan.Preempted) == 0 && w.sched.running[0] == rs[0].seq {
+				t.Fatalf("world %d: the first sequence does not advance: %s", seed, w)
+			}
+		}
+		for range 200 {
+			w.step()
+			switch rng.IntN(8) {
+			case 0:
+				submit("few", 1+rng.IntN(2), 1)
+			case 1, 2:
+				submit("many", 1, 20)
+			}
+		}
+		w.drain(20000)
+	}
+	if short < 60 || left < 300 {
+		t.Errorf("%d short steps left out %d outputs: too few to show anything", short, left)
+	}
+}
