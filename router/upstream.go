@@ -12,6 +12,12 @@ import (
 // ErrNoReplica says that an upstream has no server that could take a request now.
 var ErrNoReplica = errors.New("no replica takes requests")
 
+// UpstreamFault is an error of a server's answer. Its kind is the label kind of weir_route_errors_total.
+type UpstreamFault interface {
+	error
+	FaultKind() string
+}
+
 // Upstream passes requests on to servers that have their own tokenizer and template:
 // bytes go in and bytes come out. Implementations are safe for concurrent use.
 type Upstream interface {

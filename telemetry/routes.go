@@ -21,7 +21,8 @@ type RouteReplica struct {
 	Breaker  float64
 	InFlight int
 
-	Requests, Failures, Refusals, Broken int64
+	Requests int64
+	Faults   map[string]int64 // by kind
 }
 
 // Values of RouteReplica.Breaker.
@@ -51,7 +52,7 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 		retries:  desc("weir_route_retries_total", "Further attempts of requests: after a failure, after a refusal, or to go on with a stream.", model, "after"),
 		none:     desc("weir_route_no_replica_total", "Picks that found no replica.", model),
 		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
-		errors: desc("weir_route_errors_total", "What replicas did wrong: failures before content, refusals (429, 503), streams that broke after content.",
+		errors: desc("weir_route_errors_total", "Answers of replicas with a fault, by kind; docs/replicas.md has what follows each.",
 			replica, "kind"),
 		inFlight:   desc("weir_route_in_flight", "Requests at a replica that have not ended.", replica),
 		ready:      desc("weir_route_replica_ready", "1 where a replica's probes say that it takes requests.", replica),
@@ -85,9 +86,9 @@ func (r *routes) Collect(to chan<- prometheus.Metric) {
 		count(r.none, route.None)
 		for _, p := range route.Replicas {
 			count(r.requests, p.Requests, p.Replica)
-			count(r.errors, p.Failures, p.Replica, "failure")
-			count(r.errors, p.Refusals, p.Replica, "refusal")
-			count(r.errors, p.Broken, p.Replica, "broken_stream")
+			for kind, n := range p.Faults {
+				count(r.errors, n, p.Replica, kind)
+			}
 			send(r.inFlight, prometheus.GaugeValue, float64(p.InFlight), p.Replica)
 			ready := 0.0
 			if p.Ready {

@@ -217,7 +217,7 @@ func FuzzUpstreamWait(f *testing.F) {
 	now := time.Date(2026, 10, 21, 7, 27, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, ms, after string) {
 		said := http.Header{"Retry-After-Ms": {ms}, "Retry-After": {after}}
-		if w := upstreamWait(said, now); w < 0 || w > longestUpstreamWait {
+		if w := router.WaitOf(said, now); w < 0 || w > router.MaxWait {
 			t.Errorf("%q, %q: wait %v", ms, after, w)
 		}
 		h := map[string]string{}

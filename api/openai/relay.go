@@ -353,11 +353,19 @@ func (p *passage) broken(err error) *api.Error {
 		fault = api.Refuse(noReplica, "none of the servers behind this model takes requests now; retry")
 		p.result.Cause = err
 	default:
-		fault = api.Refuse(upstreamUnavailable, "the server behind this model did not answer, or not to the end; retry")
+		fault = api.Refuse(upstreamUnavailable, "the server behind this model did not answer, or not to the end"+kindOf(err)+"; retry")
 		p.result.Cause = err
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
+}
+
+// kindOf is the kind of an upstream's fault, for a message: what else it says may be a secret of the operator.
+func kindOf(err error) string {
+	if f, ok := errors.AsType[router.UpstreamFault](err); ok {
+		return " (" + f.FaultKind() + ")"
+	}
+	return ""
 }
 
 // end is called exactly once by whoever wrote the last byte or gave up;

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"weir/api"
@@ -20,8 +18,9 @@ import (
 func (p *passage) refused(c *call, j *job) *api.Error {
 	status, whole := p.answer.Status, p.answer.Whole
 	switch {
-	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		return p.broken(fmt.Errorf("status %d: %.200q", status, whole))
+	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound,
+		status == http.StatusMethodNotAllowed, status == http.StatusProxyAuthRequired:
+		return p.broken(&statusFault{status, whole})
 	}
 	p.result.Status, p.result.Code = status, upstreamCode(whole)
 	if j != nil {
@@ -34,6 +33,19 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 	return nil
 }
 
+// statusFault is an answer that says that this server is not welcome there.
+type statusFault struct {
+	status int
+	body   []byte
+}
+
+func (f *statusFault) Error() string { return fmt.Sprintf("status %d: %.200q", f.status, f.body) }
+
+// FaultKind implements router.UpstreamFault.
+func (f *statusFault) FaultKind() string { return fmt.Sprintf("misconfigured: status %d", f.status) }
+
+var _ router.UpstreamFault = (*statusFault)(nil)
+
 // refusalOf is an upstream's refusal of a chat as an error of this server's.
 func refusalOf(a *router.Answer) *api.Error {
 	var said struct {
@@ -43,7 +55,7 @@ func refusalOf(a *router.Answer) *api.Error {
 	fault := &api.Error{
 		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a.Whole), Param: said.Error.Param,
 		Message:    cmp.Or(said.Error.Message, fmt.Sprintf("the server behind this model refuses the request with the status %d", a.Status)),
-		RetryAfter: upstreamWait(a.Header, time.Now()),
+		RetryAfter: router.WaitOf(a.Header, time.Now()),
 	}
 	switch {
 	case a.Status == http.StatusTooManyRequests:
@@ -74,7 +86,7 @@ func upstreamCode(body []byte) string {
 // advise says whether and when to try again after an upstream's refusal: what the
 // upstream says, or else what its status means.
 func advise(set func(name, value string), status int, code string, said http.Header) {
-	e := api.Error{Status: status, Code: code, RetryAfter: upstreamWait(said, time.Now())}
+	e := api.Error{Status: status, Code: code, RetryAfter: router.WaitOf(said, time.Now())}
 	transient := status == http.StatusTooManyRequests || status >= statusInternal && status != http.StatusNotImplemented
 	if e.RetryAfter == 0 && transient {
 		e.RetryAfter = time.Second
@@ -84,32 +96,4 @@ func advise(set func(name, value string), status int, code string, said http.Hea
 	if v := said.Get("X-Should-Retry"); v == "true" || v == "false" {
 		set("X-Should-Retry", v)
 	}
-}
-
-// longestUpstreamWait bounds what an upstream may ask for: a day.
-const longestUpstreamWait = 24 * time.Hour
-
-// upstreamWait is the time that an upstream's answer asks to wait: retry-after-ms, or
-// Retry-After as seconds, fractions allowed, or as a date. 0 is none.
-func upstreamWait(h http.Header, now time.Time) time.Duration {
-	if ms, ok := positive(h.Get("Retry-After-Ms")); ok {
-		return scaled(ms, time.Millisecond)
-	}
-	after := h.Get("Retry-After")
-	if s, ok := positive(after); ok {
-		return scaled(s, time.Second)
-	}
-	if at, err := http.ParseTime(after); err == nil {
-		return min(max(at.Sub(now), 0), longestUpstreamWait)
-	}
-	return 0
-}
-
-func positive(text string) (float64, bool) {
-	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	return f, err == nil && f > 0
-}
-
-func scaled(n float64, unit time.Duration) time.Duration {
-	return time.Duration(min(n*float64(unit), float64(longestUpstreamWait)))
 }

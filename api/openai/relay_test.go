@@ -202,9 +202,13 @@ func TestRelayFaults(t *testing.T) {
 	}{
 		{"busy", answer(503, "Retry-After: 7", `{"error":{"message":"full","code":"busy"}}`), 503, `"full"`, ""},
 		{"too many", answer(429, "Retry-After: 7", `{"error":{"message":"slower","code":429}}`), 429, `"slower"`, ""},
-		{"wrong key", answer(401, "", `{"error":{"message":"sk-upstream is no key"}}`), 502, "upstream_unavailable", "401"},
+		{"wrong key", answer(401, "", `{"error":{"message":"sk-upstream is no key"}}`), 502, "to the end (misconfigured: status 401); retry", "401"},
 		{"no such model", answer(404, "", `{"error":{}}`), 502, "upstream_unavailable", "404"},
 		{"redirect", answer(307, "Location: http://elsewhere", ""), 502, "upstream_unavailable", "307"},
+		{"no method", answer(405, "", ""), 502, "misconfigured: status 405", "405"},
+		{"an error under 200", answer(200, "Retry-After: 7", `{"error":{"message":"full","code":503}}`), 503, `"full"`, ""},
+		{"no choices", answer(200, "", `{"choices":[]}`), 502, "to the end (empty_answer); retry", "no choices"},
+		{"a page", answer(200, "Content-Type: text/html", `<html>`), 502, "(bad_answer)", "no JSON"},
 		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "{")
@@ -272,12 +276,12 @@ func TestRelayedModelsInTheTable(t *testing.T) {
 		t.Errorf("ready: %d", res.StatusCode)
 	}
 	// What arrives is the request with another model: all else byte for byte.
-	_, back := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" } }`)
-	if want := `{"model":"front","a":1.0,"bb":{"model":"gpt-4o" }}`; back != want {
+	_, back := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" }, "choices":[0] }`)
+	if want := `{"model":"front","a":1.0,"bb":{"model":"gpt-4o" },"choices":[0]}`; back != want {
 		t.Errorf("the client got %s, want %s", back, want)
 	}
 	got := <-arrived
-	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" }}`; got != want {
+	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" },"choices":[0]}`; got != want {
 		t.Errorf("the upstream got %s, want %s", got, want)
 	}
 	both := *r.openai.models.Load().list[0]

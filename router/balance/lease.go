@@ -20,6 +20,7 @@ type Lease struct {
 // Outcome is how a request ended.
 type Outcome struct {
 	Failed bool // it did not end as it should: nothing is learned from it
+	Fault  bool // it failed by the replica's answer, which came sooner than a good one: the replica shall not get more requests for that
 	Output int  // tokens, as far as is known
 }
 
@@ -141,6 +142,9 @@ func (b *Balancer) end(r *record, now time.Duration, o Outcome) {
 	}
 	p.ends.Add(1)
 	b.flying.Add(-1)
+	if o.Fault || !o.Failed {
+		p.faults.learn(now, o.Fault)
+	}
 	if o.Failed {
 		return
 	}

@@ -101,10 +101,13 @@ func (p *picking) consider(id ReplicaID) *candidate {
 }
 
 func (p *picking) candidate(id ReplicaID) candidate {
-	l := p.b.replicas[id].load(p.now, p.b.c.ReportsLast)
-	return candidate{
-		id: id, load: l.requests, ahead: l.tokens, kv: l.kv, tokens: p.tokens(), slot: true, cost: float64(l.requests),
+	r := &p.b.replicas[id]
+	l := r.load(p.now, p.b.c.ReportsLast)
+	cost := float64(l.requests)
+	if share := r.faults.share(p.now); share > 0 {
+		cost = (cost+1)/(1-share) - 1 // requests until one is answered
 	}
+	return candidate{id: id, load: l.requests, ahead: l.tokens, kv: l.kv, tokens: p.tokens(), slot: true, cost: cost}
 }
 
 // tokens is the length of the prompt, guessed from its keys where it is not given.
@@ -286,9 +289,10 @@ func (p *picking) reason() Why {
 }
 
 const (
-	unknownOutput = 128  // tokens
-	tightKV       = 0.9  // share of the KV cache from which on sequences are preempted soon
-	tightFactor   = 10.0 // how much more a sequence weighs in a full cache
+	unknownOutput  = 128 // tokens
+	unknownService = float64(time.Second)
+	tightKV        = 0.9  // share of the KV cache from which on sequences are preempted soon
+	tightFactor    = 10.0 // how much more a sequence weighs in a full cache
 )
 
 // price estimates a candidate's cost.
@@ -312,6 +316,9 @@ func (p *picking) price(c *candidate) {
 		pressure *= 1 + (tightFactor-1)*(c.kv-tightKV)/(1-tightKV)
 	}
 	c.cost += pressure
+	if share := r.faults.share(p.now); share > 0 { // each fault costs a request elsewhere
+		c.cost = (c.cost + share*max(r.service.get(), unknownService)) / (1 - share)
+	}
 	if c.home {
 		c.cost -= speed * float64(p.b.c.Session)
 	}

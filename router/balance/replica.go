@@ -67,7 +67,7 @@ type replica struct {
 	given, begun atomic.Int64
 	service      rate // nanoseconds of a request from pick to end
 	decode       rate // nanoseconds between two output tokens
-	_            [16]byte
+	faults       faults
 }
 
 // reported is a report and when it came.
@@ -130,8 +130,51 @@ func (r *replica) reset(m Member, prefill float64) {
 	r.prefill.set(prefill)
 	r.decode.set(0)
 	r.service.set(0)
+	r.faults.bits.Store(0)
 	r.slots.Store(int64(m.Slots))
 	r.distance.Store(int64(m.Distance))
+}
+
+// faults is the share of a replica's latest requests that it answered with a fault. Without further requests it halves
+// every faultsHalve, so that a replica which is avoided for it is tried again. Changes at the same time may be lost.
+type faults struct {
+	bits atomic.Uint64
+	at   atomic.Int64 // when it was changed, since the balancer's start
+}
+
+const (
+	faultsHalve = 10 * time.Second
+	maxFaults   = 0.99 // of the share, so that the expected time stays finite
+	leastFaults = 0.001
+)
+
+// share is between 0 and maxFaults.
+func (f *faults) share(now time.Duration) float64 {
+	v := math.Float64frombits(f.bits.Load())
+	if v == 0 {
+		return 0
+	}
+	v = min(v, maxFaults) * math.Exp2(-float64(now-time.Duration(f.at.Load()))/float64(faultsHalve))
+	if v < leastFaults {
+		return 0
+	}
+	return v
+}
+
+// learn takes in the end of a request. Of a replica without faults a good end changes nothing.
+func (f *faults) learn(now time.Duration, fault bool) {
+	if !fault && f.bits.Load() == 0 {
+		return
+	}
+	v := f.share(now) * (1 - learning)
+	if fault {
+		v += learning
+	}
+	if v < leastFaults {
+		v = 0
+	}
+	f.at.Store(int64(now))
+	f.bits.Store(math.Float64bits(v))
 }
 
 // rate is a running mean that is read and changed by anyone; 0 is nothing known.

@@ -11,7 +11,7 @@ import (
 const (
 	budgetSlots = 10
 	// freeRetries may be made in any window, so that a fleet with few requests has some.
-	freeRetries = 3
+	freeRetries = 10
 )
 
 // budget counts requests and retries over a sliding window.

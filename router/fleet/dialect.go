@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func (d dialect) judge(line []byte) (content, error) {
 		if json.Valid(data) {
 			return begun, nil // data of another kind
 		}
-		return failed, fmt.Errorf("an event is no JSON: %.200q", data)
+		return failed, BadAnswer.because("an event is no JSON: %.200q", data)
 	}
 	switch {
 	case e.Type == "ping":

@@ -85,7 +85,7 @@ func judge(line []byte) (content, error) {
 		if json.Valid(data) {
 			return begun, nil // data of another kind
 		}
-		return failed, fmt.Errorf("an event is no JSON: %.200q", data)
+		return failed, BadAnswer.because("an event is no JSON: %.200q", data)
 	}
 	switch {
 	case !isEmpty(c.Error):

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"weir/router"
+	"weir/router/balance"
 )
 
 // Sockets are followed by few goroutines for all time.
@@ -72,7 +74,9 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	fault := *f.fault.Load()
 	flush := w.(http.Flusher).Flush //nolint:forcetypeassert // it always is one
-	if status, ok := map[string]int{"400": 400, "404": 404, "429": 429, "500": 500, "503": 503}[fault]; ok {
+	if status, err := strconv.Atoi(fault); err == nil {
+		w.Header().Set("Location", "http://127.0.0.1:1/v1")
+		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"error":{"message":%q,"code":"c%s"}}`, f.name, fault)
 		return
@@ -86,6 +90,18 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	case "stall":
 		<-r.Context().Done()
+		return
+	case "html":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>Welcome to nginx!</html>")
+		return
+	case "error under 200":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"error":{"message":"Provider returned error","code":502}}`)
+		return
+	case "empty choices":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","choices":[],"usage":{"prompt_tokens":1}}`)
 		return
 	}
 	if !bytes.Contains(body, []byte(`"stream":true`)) {
@@ -323,7 +339,7 @@ func TestUnreachableReplicasAreSkipped(t *testing.T) {
 
 // What a client has done wrong, another replica would refuse too.
 func TestClientErrorsAreNotRetried(t *testing.T) {
-	for _, fault := range []string{"400", "404", "bad request event"} {
+	for _, fault := range []string{"400", "bad request event"} {
 		a, b := newFake(t, "a", fault), newFake(t, "b", fault)
 		f := fleetOf(t, Config{}, a, b)
 		for range 3 {
@@ -460,7 +476,7 @@ func TestHangingUpBlamesNobody(t *testing.T) {
 // A replica that fails is left alone.
 func TestBreakerOpens(t *testing.T) {
 	good, bad := newFake(t, "good", ""), newFake(t, "bad", "500")
-	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 3, BreakerPause: time.Hour, RetryShare: 1}}, good, bad)
+	f := fleetOf(t, Config{Balance: inTurn, Routing: Routing{BreakerFailures: 3, BreakerPause: time.Hour, RetryShare: 1}}, good, bad)
 	for range 20 {
 		if got, _, err := take(t, f, call("")); err != nil || got.Status != 200 {
 			t.Fatalf("%+v %v", got, err)
@@ -469,19 +485,39 @@ func TestBreakerOpens(t *testing.T) {
 	if n := bad.calls.Load(); n != 3 {
 		t.Errorf("the bad one was asked %d times", n)
 	}
-	good.set("500")
+}
+
+// Where no breaker is closed, the replicas that their probes find ready are asked all the same, and a good answer closes its breaker.
+func TestBreakersDoNotKeepAllRequestsFromAll(t *testing.T) {
+	a, b := newFake(t, "a", "500"), newFake(t, "b", "500")
+	f := fleetOf(t, Config{Balance: inTurn, Routing: Routing{BreakerFailures: 2, BreakerPause: time.Hour, RetryShare: 1}}, a, b)
+	for range 20 {
+		if got, _, err := take(t, f, call("")); err != nil || got.Status != 500 {
+			t.Fatalf("with both open: %+v %v", got, err)
+		}
+	}
+	b.set("")
 	for range 20 {
 		_, _, _ = take(t, f, call(""))
 	}
-	if _, _, err := take(t, f, call("")); !errors.Is(err, router.ErrNoReplica) {
-		t.Errorf("with both open: %v", err)
+	before := a.calls.Load()
+	for range 20 {
+		if got, _, err := take(t, f, call("")); err != nil || got.Replica != b.id() || got.Status != 200 {
+			t.Fatalf("with one back: %+v %v", got, err)
+		}
+	}
+	if n := a.calls.Load() - before; n != 0 {
+		t.Errorf("the one whose breaker is open was asked %d times", n)
 	}
 }
+
+// inTurn asks a replica whatever it has answered before.
+var inTurn = balance.Config{Policy: balance.RoundRobin}
 
 // A replica that failed is tried again after the pause, and takes its share once it works.
 func TestBreakerCloses(t *testing.T) {
 	good, bad := newFake(t, "good", ""), newFake(t, "bad", "500")
-	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 3, BreakerPause: 20 * time.Millisecond, RetryShare: 1}}, good, bad)
+	f := fleetOf(t, Config{Balance: inTurn, Routing: Routing{BreakerFailures: 3, BreakerPause: 20 * time.Millisecond, RetryShare: 1}}, good, bad)
 	asked := func() string {
 		t.Helper()
 		got, _, err := take(t, f, call(""))
@@ -505,7 +541,7 @@ func TestBreakerCloses(t *testing.T) {
 // Signs of life pass while the answer is held back, and another replica may still take over.
 func TestHeartbeatsPassBeforeContent(t *testing.T) {
 	bad, good := newFake(t, "bad", "comments, then cut"), newFake(t, "good", "")
-	f := fleetOf(t, Config{Routing: Routing{HoldTime: time.Nanosecond, RetryShare: 1}}, bad, good) // it is over with the first comment
+	f := fleetOf(t, Config{Balance: inTurn, Routing: Routing{HoldTime: time.Nanosecond, RetryShare: 1}}, bad, good) // it is over with the first comment
 	passed := 0
 	for bad.calls.Load() < 2 {
 		_, text, err := take(t, f, call(streamed))

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"weir/router"
 	"weir/router/balance"
 )
@@ -210,7 +212,34 @@ func (f *Fleet) Load() router.Load {
 
 // has reports whether a replica is left that takes requests and was not asked.
 func (f *Fleet) has(tried []*replica) bool {
-	return slices.ContainsFunc(f.members.Load().list, func(r *replica) bool { return r.takes() && !slices.Contains(tried, r) })
+	panics := f.panics()
+	return slices.ContainsFunc(f.members.Load().list, func(r *replica) bool {
+		return (r.takes() || panics && r.in(Ready)) && !slices.Contains(tried, r)
+	})
+}
+
+// panics reports whether the breaker of no replica that its probes find ready is closed: then breakers would keep all
+// requests from all replicas, and are not asked.
+func (f *Fleet) panics() bool {
+	return !slices.ContainsFunc(f.members.Load().list, func(r *replica) bool {
+		return r.in(Ready) && r.breaker.Load().State() == gobreaker.StateClosed
+	})
+}
+
+// closeBreaker gives a replica a closed breaker that has seen nothing.
+func (f *Fleet) closeBreaker(r *replica) {
+	r.breaker.Store(f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) }))
+}
+
+// reopen judges an attempt that the breaker was not asked about: a good answer closes it.
+func (f *Fleet) reopen(r *replica) func(error) {
+	asked := r.breaker.Load()
+	return func(err error) {
+		if err == nil && r.breaker.Load() == asked {
+			f.closeBreaker(r)
+			f.config.Changed(Change{r.id, "breaker closed", ""})
+		}
+	}
 }
 
 // regroup makes the set of replicas that the sources give. Replicas that stay keep what is
@@ -262,7 +291,7 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: now,
 		waiting: make(map[*attempt]struct{})}
 	r.wire = newWire(t.Base, t.Address, string(t.APIKey), f.config.AnswerTimeout)
-	r.breaker = f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) })
+	f.closeBreaker(r)
 	var err error
 	r.number, err = f.balancer.Add(now, balance.Member{Distance: f.config.distance(t.Zone)})
 	return r, err

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,14 +29,23 @@ type flight struct {
 
 	request balance.Request
 	tried   []*replica // in order
-	worked  int        // of them, those that may have worked for it
+	last    Fault      // of the last attempt
+	doubted []doubt    // attempts whose replica may be at fault: another one's answer tells
+	worked  int        // attempts that may have worked for the request
 	spilled bool       // a refusal has sent the request on to another replica
 	content bool       // the client has some
 	resume  *resume    // nil: a stream that breaks after content has failed
 }
 
+// doubt is an attempt that has ended with a fault of which it is not known whose it is.
+type doubt struct {
+	attempt *attempt
+	err     error
+}
+
 // begin asks replicas until an answer has begun, or nobody else may be asked.
 func (fl *flight) begin() (answer *router.Answer, err error) {
+	defer func() { fl.settle(err == nil && fl.last == NoFault) }()
 	for {
 		a, none := fl.pick()
 		switch {
@@ -48,8 +56,32 @@ func (fl *flight) begin() (answer *router.Answer, err error) {
 		default:
 			return answer, err // of those that were asked
 		}
-		if !fl.again(answer, err) {
+		if !fl.again() {
 			return answer, err
+		}
+	}
+}
+
+// settle judges the replicas in doubt: those that refuse what another one answers are at fault.
+func (fl *flight) settle(answered bool) {
+	for _, d := range fl.doubted {
+		if answered {
+			d.attempt.verdict(d.err)
+		} else {
+			d.attempt.verdict(fmt.Errorf("%w: %w", d.err, errNotJudged))
+		}
+	}
+	fl.doubted = fl.doubted[:0]
+}
+
+// avoid lists the replicas that shall not be asked: those that do not suit, and where others are left, those that
+// have asked for time.
+func (fl *flight) avoid(m *members, now time.Time) {
+	fl.request.Avoid = fl.request.Avoid[:0]
+	rested := slices.ContainsFunc(m.list, func(r *replica) bool { return fl.suits(r) && !r.cools(now) && r.takes() })
+	for _, r := range m.list {
+		if !fl.suits(r) || rested && r.cools(now) {
+			fl.request.Avoid = append(fl.request.Avoid, r.number)
 		}
 	}
 }
@@ -58,12 +90,8 @@ func (fl *flight) begin() (answer *router.Answer, err error) {
 func (fl *flight) pick() (*attempt, error) {
 	f := fl.fleet
 	members := f.members.Load()
-	fl.request.Avoid = fl.request.Avoid[:0]
-	for _, r := range members.list {
-		if !fl.suits(r) {
-			fl.request.Avoid = append(fl.request.Avoid, r.number)
-		}
-	}
+	fl.avoid(members, time.Now())
+	panics := f.panics()
 	for {
 		now := time.Now()
 		lease, err := f.balancer.Pick(now, &fl.request)
@@ -77,7 +105,10 @@ func (fl *flight) pick() (*attempt, error) {
 			lease.Done(now, balance.Outcome{Failed: true})
 			continue
 		}
-		judge, err := r.breaker.Allow()
+		judge, err := r.breaker.Load().Allow()
+		if err != nil && panics {
+			judge, err = f.reopen(r), nil
+		}
 		if err != nil { // another request tries whether the replica is back
 			lease.Done(now, balance.Outcome{Failed: true})
 			continue
@@ -120,7 +151,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	if again := fl.resume; again != nil && again.again > 0 {
 		again.counted = again.count(ctx, r)
 		if body = again.body(again.counted); body == nil {
-			return nil, fl.fail(a, errNothingLeft)
+			return nil, fl.fail(a, NoFault, errNothingLeft)
 		}
 	}
 	var d direct
@@ -129,7 +160,10 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	}
 	res, err := fl.send(ctx, r, body)
 	if err != nil {
-		return nil, fl.fail(a, err)
+		if notSent(err) {
+			return nil, fl.fail(a, Unreachable, err)
+		}
+		return nil, fl.fail(a, NoAnswer, err)
 	}
 	r.heard.Add(1)
 	f.note(r, res.Header)
@@ -138,29 +172,55 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
 		d.of(res)
 		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, tail: tail{dialect: dialect(apiOf(fl.call.Path))}}
-		err := s.open()
-		refused, ok := errors.AsType[*eventError](err)
-		switch {
-		case err == nil:
-			answer.Events = s
+		if err = s.open(); err == nil {
+			fl.last, answer.Events = NoFault, s
 			return answer, nil
-		case !ok:
-			_ = res.Body.Close() // it failed already
-			return nil, fl.fail(a, err)
 		}
-		_ = res.Body.Close() // nothing follows an error
-		answer.Status, answer.Whole = refused.answer()
-		a.end(r.blame(answer.Status))
-		return answer, nil
+		_ = res.Body.Close() // it has failed, and nothing follows an error
+		return fl.refused(a, answer, err)
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
-	if answer.Whole, err = readAnswer(res.Body); err == nil && res.StatusCode == http.StatusOK {
+	if answer.Whole, err = readAnswer(res.Body); err != nil {
+		return nil, fl.fail(a, NoAnswer, err)
+	}
+	if faultOf(answer.Status) == NoFault {
 		err = fl.check(answer)
 	}
-	if err != nil {
-		return nil, fl.fail(a, err)
+	return fl.refused(a, answer, err)
+}
+
+// refused ends an attempt whose answer is there whole, or has an error in place of it. An error that the server has
+// put into an answer under 200 is an answer with the error's status.
+func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router.Answer, error) {
+	if said, ok := errors.AsType[*eventError](err); ok {
+		answer.Status, answer.Whole = said.answer()
+		answer.Header.Set("Content-Type", "application/json")
+		err = nil
 	}
-	a.end(r.blame(answer.Status))
+	if err != nil {
+		fault := NoAnswer
+		if e, ok := errors.AsType[*faultError](err); ok {
+			fault = e.fault
+		}
+		return nil, fl.fail(a, fault, err)
+	}
+	fl.last = faultOf(answer.Status)
+	a.replica.counts.add(fl.last)
+	switch t := treatments[fl.last]; {
+	case fl.last == NoFault:
+		a.end(nil)
+	case t.blame == guilty:
+		a.end(fl.last.ofStatus(answer.Status))
+	case t.blame == suspected:
+		err := fl.last.ofStatus(answer.Status)
+		a.leave(err)
+		fl.doubted = append(fl.doubted, doubt{a, err})
+	default:
+		if t.cools {
+			a.replica.cool(answer.Header, time.Now())
+		}
+		a.end(fmt.Errorf("%w: %w", fl.last.ofStatus(answer.Status), errRefused))
+	}
 	return answer, nil
 }
 
@@ -170,17 +230,6 @@ func (fl *flight) send(ctx context.Context, r *replica, body []byte) (*http.Resp
 		return r.wire.infer(ctx, r.model, fl.call, fl.introduction(r))
 	}
 	return r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, body))
-}
-
-// check reads an answer that is no stream as far as to know that it is one.
-func (fl *flight) check(a *router.Answer) error {
-	switch {
-	case fl.call.Infer != nil:
-		return fl.call.Infer.Read(a.Header, a.Whole)
-	case !json.Valid(a.Whole):
-		return fmt.Errorf("the answer is no JSON: %.200q", a.Whole)
-	}
-	return nil
 }
 
 // introduction tells another weir who calls.
@@ -197,63 +246,55 @@ func (fl *flight) introduction(r *replica) http.Header {
 
 // fail ends an attempt that gave no answer. Who hung up, or asked for an answer by a
 // time that has passed, is no reason to doubt the replica.
-func (fl *flight) fail(a *attempt, err error) error {
+func (fl *flight) fail(a *attempt, fault Fault, err error) error {
 	if cause := a.cause(); cause != nil && fl.ctx.Err() == nil {
 		err = cause // the attempt was ended here: what was read then says less
 	}
-	if fl.ctx.Err() != nil {
+	if fl.last = fault; fl.ctx.Err() != nil {
+		fl.last = NoFault
 		a.end(errNotJudged)
 		return err
 	}
-	if !errors.Is(err, errNotJudged) {
-		a.replica.counts.failures.Add(1)
+	if _, named := errors.AsType[*faultError](err); !named && fault != NoFault {
+		err = &faultError{fault, err}
 	}
+	a.replica.counts.add(fl.last)
 	a.end(err)
 	return err
 }
 
-// blame is what a status says about its replica: a refusal nothing, a failure that it fails.
-func (r *replica) blame(status int) error {
-	switch {
-	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		r.counts.refusals.Add(1)
-		return errNotJudged
-	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
-		r.counts.failures.Add(1)
-		return fmt.Errorf("status %d", status)
-	}
-	return nil
-}
-
 // again reports whether another replica shall be asked, after an answer or an error that
 // nobody has seen yet.
-func (fl *flight) again(answer *router.Answer, err error) bool {
+func (fl *flight) again() bool {
 	now := time.Now()
 	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl.tried) {
 		return false
 	}
-	switch {
-	case errors.Is(err, errNothingLeft):
-		return false
-	case err != nil && notSent(err):
-		return true // nobody has worked for it
-	case err == nil && answer.Events != nil, err == nil && answer.Status < http.StatusTooManyRequests:
-		return false
-	case err == nil && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable):
+	counts := &fl.fleet.counts
+	switch treatments[fl.last].again {
+	case always:
+		return true
+	case once:
 		again := !fl.spilled
 		if fl.spilled = true; again {
-			fl.fleet.counts.spills.Add(1)
+			counts.spills.Add(1)
 		}
 		return again
-	case err == nil && (answer.Status < http.StatusInternalServerError || answer.Status == http.StatusNotImplemented):
-		return false
+	case opinion:
+		again := len(fl.doubted) < maxAttempts
+		if again {
+			counts.spills.Add(1)
+		}
+		return again
+	case budgeted:
+		fl.worked++
+		again := fl.worked < maxAttempts && fl.fleet.budget.take(now)
+		if again {
+			counts.retries.Add(1)
+		}
+		return again
 	}
-	fl.worked++
-	again := fl.worked < maxAttempts && fl.fleet.budget.take(now)
-	if again {
-		fl.fleet.counts.retries.Add(1)
-	}
-	return again
+	return false
 }
 
 // late reports whether a deadline of the request has passed.

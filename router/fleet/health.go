@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 const (
@@ -117,6 +119,10 @@ func (f *Fleet) judge(r *replica, s State, why string) {
 	if changed {
 		switch s {
 		case Ready:
+			if r.in(Down) && r.breaker.Load().State() != gobreaker.StateClosed { // another process, or the same one mended
+				f.closeBreaker(r)
+				f.config.Changed(Change{r.id, "breaker closed", "it is ready again"})
+			}
 			f.balancer.Resume(now, r.number)
 		case Draining:
 			f.balancer.Drain(r.number)

@@ -3,7 +3,9 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -39,7 +41,8 @@ type replica struct {
 	model  string // its name of the model
 	wire   *wire
 
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker atomic.Pointer[breaker]
+	rests   atomic.Int64 // until then, in nanoseconds since 1970, it asked for no requests
 	running atomic.Int64 // attempts, streams to their end
 	heard   atomic.Int64 // pieces of answers that it sent
 	counts  replicaCounts
@@ -57,8 +60,14 @@ type replica struct {
 
 // replicaCounts are of the time since the replica was added.
 type replicaCounts struct {
-	requests, failures, refusals, broken atomic.Int64
+	requests atomic.Int64
+	faults   [numFaults]atomic.Int64
 }
+
+func (c *replicaCounts) add(f Fault) { c.faults[f].Add(1) }
+
+// breaker keeps requests from a replica that fails.
+type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
 
 // State is what the probes found out of a replica.
 type State string
@@ -75,8 +84,25 @@ func (r *replica) takes() bool {
 	r.mu.Lock()
 	open := r.state == Ready && !r.gone
 	r.mu.Unlock()
-	return open && r.breaker.State() != gobreaker.StateOpen
+	return open && r.breaker.Load().State() != gobreaker.StateOpen
 }
+
+// The longest and the shortest time that a replica rests after a 429 or a 503.
+const (
+	longestRest  = time.Minute
+	shortestRest = time.Second
+)
+
+// cool keeps further requests from a replica for the time that its answer asks for, a second where it names none. What
+// another weir refuses is a matter of its tenants, and its load is known.
+func (r *replica) cool(h http.Header, now time.Time) {
+	if r.target.Kind != Weir {
+		r.rests.Store(now.Add(min(max(router.WaitOf(h, now), shortestRest), longestRest)).UnixNano())
+	}
+}
+
+// cools reports whether a replica has asked for no requests now.
+func (r *replica) cools(now time.Time) bool { return now.UnixNano() < r.rests.Load() }
 
 // in reports whether the replica is in a state.
 func (r *replica) in(s State) bool {
@@ -122,13 +148,15 @@ func (r *replica) awaited(a *attempt) {
 var (
 	errReplicaDown = errors.New("the replica is down")
 	errStalled     = errors.New("the replica sent nothing for too long")
-	// errNotJudged: what became of the attempt says nothing about the replica.
+	// errNotJudged: the end of the attempt says nothing about the replica.
 	errNotJudged = errors.New("not the replica's fault")
+	// errRefused: likewise, but the answer came sooner than one to the request would have.
+	errRefused = fmt.Errorf("refused: %w", errNotJudged)
 )
 
 // newBreaker opens after failures in a row, or when half of many requests fail, and lets one
 // request try the replica again after a pause.
-func (c *Config) newBreaker(changed func(from, to string)) *gobreaker.TwoStepCircuitBreaker[struct{}] {
+func (c *Config) newBreaker(changed func(from, to string)) *breaker {
 	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval: breakerWindow, BucketPeriod: breakerWindow / 10, Timeout: c.BreakerPause,
 		ReadyToTrip: func(n gobreaker.Counts) bool {
@@ -154,8 +182,9 @@ type attempt struct {
 	status  int // of the answer; 0: none has come
 	cause   func() error
 	timer   *time.Timer // ends an attempt that stalls
-	once    sync.Once
-	judged  sync.Once
+	left    sync.Once
+	judged  sync.Once // by the breaker
+	told    sync.Once
 }
 
 // begun notes that the answer has begun: the replica works.
@@ -177,25 +206,36 @@ func (a *attempt) report(err error) {
 	a.tell(told)
 }
 
-// end gives back what the attempt holds, whatever became of it. err is what the replica did
-// wrong; nil is nothing.
+// end gives back what the attempt holds, and judges its replica. err is what the replica did wrong; nil is nothing.
 func (a *attempt) end(err error) {
-	a.once.Do(func() {
+	a.leave(err)
+	a.verdict(err)
+}
+
+// leave gives back what the attempt holds.
+func (a *attempt) leave(err error) {
+	a.left.Do(func() {
 		a.timer.Stop()
 		a.replica.awaited(a)
 		a.replica.running.Add(-1)
-		a.lease.Done(time.Now(), balance.Outcome{Failed: err != nil})
-		late := true
+		a.lease.Done(time.Now(), balance.Outcome{Failed: err != nil, Fault: err != nil && (!errors.Is(err, errNotJudged) || errors.Is(err, errRefused))})
+		a.cancel(nil)
+	})
+}
+
+// verdict tells the breaker and the caller's record how the attempt ended.
+func (a *attempt) verdict(err error) {
+	a.told.Do(func() {
+		b, late := a.replica.breaker.Load(), true
 		a.judged.Do(func() {
 			late = false
 			a.judge(err)
 		})
 		if late && err != nil && !errors.Is(err, errNotJudged) { // it had begun well
-			if judge, refused := a.replica.breaker.Allow(); refused == nil {
+			if judge, refused := b.Allow(); refused == nil {
 				judge(err)
 			}
 		}
-		a.cancel(nil)
 		a.report(err)
 	})
 }

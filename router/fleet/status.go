@@ -18,11 +18,10 @@ type Status struct {
 	Since   time.Time // of the state
 	Breaker string    // closed, half-open, open
 
-	Running  int   // requests that were sent there and have not ended
-	Requests int64 // since it was added
-	Failures int64
-	Refusals int64
-	Broken   int64 // streams that broke after they had content
+	Running  int              // requests that were sent there and have not ended
+	Requests int64            // since it was added
+	Faults   map[string]int64 // likewise, by kind; those that never came are left out
+	Rests    time.Duration    // for so long it has asked for no requests; 0: it has not
 
 	Said   router.Report // of its load; negative numbers are unknown
 	SaidAt time.Time
@@ -39,7 +38,7 @@ func (f *Fleet) Status() []Status {
 	members := f.members.Load().list
 	list := make([]Status, len(members))
 	for i, r := range members {
-		breaker := r.breaker.State().String() // may call back, so that no lock is held
+		breaker := r.breaker.Load().State().String() // may call back, so that no lock is held
 		r.mu.Lock()
 		list[i] = Status{
 			ID: r.id, Kind: r.target.Kind, Zone: r.target.Zone, Model: r.model, State: r.state, Why: r.why, Since: r.since,
@@ -47,8 +46,19 @@ func (f *Fleet) Status() []Status {
 		}
 		r.mu.Unlock()
 		s := &list[i]
-		s.Running, s.Requests, s.Failures = int(r.running.Load()), r.counts.requests.Load(), r.counts.failures.Load()
-		s.Refusals, s.Broken, s.Balance = r.counts.refusals.Load(), r.counts.broken.Load(), numbered[r.number]
+		s.Running, s.Requests, s.Faults, s.Balance = int(r.running.Load()), r.counts.requests.Load(), r.counts.byName(), numbered[r.number]
+		s.Rests = max(time.Until(time.Unix(0, r.rests.Load())), 0)
+	}
+	return list
+}
+
+// byName are the faults that came, by the names of metrics.
+func (c *replicaCounts) byName() map[string]int64 {
+	list := make(map[string]int64)
+	for f := Unreachable; f < numFaults; f++ {
+		if n := c.faults[f].Load(); n > 0 {
+			list[f.String()] = n
+		}
 	}
 	return list
 }

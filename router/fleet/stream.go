@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"time"
+
+	"weir/router"
 )
 
 // maxHeldBytes bounds what is held back of a stream that has no content yet; beyond it the
@@ -61,7 +64,7 @@ func (s *stream) fill() error {
 		s.pass()
 		return nil
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("the stream ended before it had content: %w", io.ErrUnexpectedEOF)
+		return EmptyAnswer.because("the stream ended before it had content: %w", io.ErrUnexpectedEOF)
 	}
 	return err
 }
@@ -174,8 +177,7 @@ func (s *stream) relay(buf []byte) (int, error) {
 			err = io.ErrUnexpectedEOF // a connection that is closed in between looks like one that ended well
 		}
 		s.over = true
-		s.attempt.replica.counts.broken.Add(1)
-		err = s.flight.fail(s.attempt, err)
+		err = s.flight.fail(s.attempt, BrokenStream, err)
 	}
 	return n, err
 }
@@ -183,19 +185,21 @@ func (s *stream) relay(buf []byte) (int, error) {
 // replace asks other replicas after the one of this stream has failed without content.
 func (s *stream) replace(err error) error {
 	_ = s.body.Close() // it failed already
-	if refused, ok := errors.AsType[*eventError](err); ok {
-		status, _ := refused.answer()
-		s.attempt.end(s.attempt.replica.blame(status))
-	} else {
-		err = s.flight.fail(s.attempt, err)
-	}
 	s.over = true
-	r := s.flight.resume
-	if s.content && (r == nil || !r.can()) || !s.flight.again(nil, err) {
+	fl, r := s.flight, s.flight.resume
+	switch {
+	case s.content:
+		err = fl.fail(s.attempt, BrokenStream, err)
+	default:
+		if _, failed := fl.refused(s.attempt, &router.Answer{Header: make(http.Header)}, err); failed != nil {
+			err = failed
+		}
+	}
+	if s.content && (r == nil || !r.can()) || !fl.again() {
+		fl.settle(false)
 		return err
 	}
 	if s.content {
-		s.attempt.replica.counts.broken.Add(1)
 		r.again++
 		s.flight.fleet.counts.resumed.Add(1)
 	}

@@ -131,7 +131,7 @@ func TestRulesReadRegisteredSeries(t *testing.T) {
 			t.Errorf("%s: %s", strings.TrimSpace(m[1]+m[2]), why)
 		}
 	}
-	if found != 69 {
+	if found != 71 {
 		t.Errorf("%d expressions", found)
 	}
 }

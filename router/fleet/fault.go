@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"weir/router"
+)
+
+// Fault is what is wrong with a replica's answer. Its text is that of metrics and of /admin/explain.
+type Fault uint8
+
+// The faults. What follows each stands in treatments.
+const (
+	NoFault       Fault = iota
+	Unreachable         // no connection came about
+	NoAnswer            // the connection broke, or nothing came for too long, before content
+	ServerError         // 500 and above, but 501 and 503
+	BadAnswer           // 200 with what cannot be read: HTML, torn JSON, an event that is no JSON
+	EmptyAnswer         // 200 without choices
+	NotStreamed         // 200 with one JSON object where a stream was asked for
+	BrokenStream        // a stream that broke after content
+	Misconfigured       // 3xx, 401, 403, 404, 405, 407: a key, a path or a model's name is wrong, if other replicas answer
+	TooLarge            // 413, likewise
+	Throttled           // 429
+	Overloaded          // 503
+	Rejected            // another status of 400 and above: the request is wrong
+	numFaults
+)
+
+// retry says whether another replica is asked after a fault.
+type retry uint8
+
+const (
+	never    retry = iota
+	always         // the replica has done nothing for the request
+	once           // the replica has no room, and others may be as full
+	opinion        // another replica shows whose fault it is; maxAttempts at most
+	budgeted       // the replica may have worked for it; maxAttempts at most, within the budget of retries
+)
+
+// blame says whether a fault counts to the replica's breaker.
+type blame uint8
+
+const (
+	innocent  blame = iota
+	suspected       // it does where another replica answers the same request
+	guilty
+)
+
+// treatments is what follows each fault: whether another replica is asked, whether it counts to the breaker, and
+// whether the replica gets no requests for the time that it asks for (Retry-After).
+var treatments = [numFaults]struct {
+	name  string
+	again retry
+	blame blame
+	cools bool
+}{
+	NoFault:       {"", never, innocent, false},
+	Unreachable:   {"unreachable", always, guilty, false},
+	NoAnswer:      {"no_answer", budgeted, guilty, false},
+	ServerError:   {"server_error", budgeted, guilty, false},
+	BadAnswer:     {"bad_answer", budgeted, guilty, false},
+	EmptyAnswer:   {"empty_answer", budgeted, guilty, false},
+	NotStreamed:   {"not_streamed", budgeted, guilty, false},
+	BrokenStream:  {"broken_stream", budgeted, guilty, false}, // asked again only where the client lets a stream be resumed
+	Misconfigured: {"misconfigured", opinion, suspected, false},
+	TooLarge:      {"too_large", opinion, suspected, false},
+	Throttled:     {"throttled", once, innocent, true},
+	Overloaded:    {"overloaded", once, innocent, true},
+	Rejected:      {"rejected", never, innocent, false},
+}
+
+func (f Fault) String() string { return treatments[f].name }
+
+// faultOf is what a status says.
+func faultOf(status int) Fault {
+	switch {
+	case status >= http.StatusOK && status < http.StatusMultipleChoices:
+		return NoFault
+	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound,
+		status == http.StatusMethodNotAllowed, status == http.StatusProxyAuthRequired:
+		return Misconfigured
+	case status == http.StatusRequestEntityTooLarge:
+		return TooLarge
+	case status == http.StatusTooManyRequests:
+		return Throttled
+	case status == http.StatusServiceUnavailable:
+		return Overloaded
+	case status < http.StatusInternalServerError, status == http.StatusNotImplemented:
+		return Rejected
+	}
+	return ServerError
+}
+
+// faultError is a fault with what shows it.
+type faultError struct {
+	fault Fault
+	err   error
+}
+
+func (e *faultError) Error() string { return e.fault.String() + ": " + e.err.Error() }
+func (e *faultError) Unwrap() error { return e.err }
+
+// FaultKind implements router.UpstreamFault.
+func (e *faultError) FaultKind() string { return e.fault.String() }
+
+var _ router.UpstreamFault = (*faultError)(nil)
+
+func (f Fault) because(format string, args ...any) error {
+	return &faultError{f, fmt.Errorf(format, args...)}
+}
+
+// ofStatus is the fault of a status as an error.
+func (f Fault) ofStatus(status int) error { return f.because("status %d", status) }
+
+// generations are the paths whose answers have choices.
+var generations = map[string]bool{"/chat/completions": true, "/completions": true}
+
+// check reads an answer under 200 that is no stream as far as to know that it is one to the call. An error object in it
+// is an *eventError.
+func (fl *flight) check(a *router.Answer) error {
+	c := fl.call
+	if c.Infer != nil {
+		if err := c.Infer.Read(a.Header, a.Whole); err != nil {
+			return BadAnswer.because("%w", err)
+		}
+		return nil
+	}
+	if !json.Valid(a.Whole) {
+		return BadAnswer.because("the answer is no JSON: %.200q", a.Whole)
+	}
+	var said struct {
+		Error   json.RawMessage
+		Choices []json.RawMessage
+	}
+	err := json.Unmarshal(a.Whole, &said) // an array or a number has neither
+	switch {
+	case !isEmpty(said.Error):
+		return &eventError{text: string(said.Error), dialect: dialect(apiOf(c.Path))}
+	case generations[c.Path] && (err != nil || len(said.Choices) == 0):
+		return EmptyAnswer.because("the answer has no choices: %.200q", a.Whole)
+	case c.Stream:
+		return NotStreamed.because("a stream was asked for, and the answer is %.100q", a.Header.Get("Content-Type"))
+	}
+	return nil
+}
