@@ -17,17 +17,17 @@ build: ## the static binary ./weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
 test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
-	@.ci/services with $(GO) test ./...
+	@.ci/services with $(GO) test $(TESTFLAGS) ./...
 
 test-short: ## the tests without the slow ones
 	@.ci/services with $(GO) test -short ./...
 
 test-race: ## the tests without the slow ones under the race detector (needs a C compiler)
 	@case ",$$WEIR_CI_WITHOUT," in *,race,*) echo 'without the race detector, as WEIR_CI_WITHOUT says';; \
-	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test -race -short -timeout 12m ./...;; esac
+	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race -short -timeout 12m ./...;; esac
 
 test-purego: ## the engine without assembly
-	$(GO) test -short -tags purego ./engine/...
+	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/...
 
 test-invariants: ## every test with broken contracts stopping where they happen
 	@.ci/services with $(GO) test -tags invariants ./...
@@ -36,7 +36,8 @@ fuzz: ## every fuzz target for FUZZTIME each
 	@.ci/fuzz $(FUZZTIME)
 
 lint: ## golangci-lint with .golangci.yml
-	$(GO) run $(LINT) run ./...
+	env -u CGO_ENABLED -u GOFLAGS GOBIN=$(CURDIR)/.cache $(GO) install $(LINT)
+	.cache/golangci-lint run ./...
 
 format-check: ## fail where gofmt would change something
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run: gofmt -w .'; exit 1; }
@@ -104,6 +105,10 @@ demo-cluster: build ## three replicas, a router, chats, one replica killed: dist
 
 CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests smoke
 
+# Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
+# before the tests, so these do not do it again.
+SHARED = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath" TESTFLAGS=-vet=off
+
 # A step that hangs is ended, and named, before whoever started the run gives up on all of it.
 STEP_LIMIT ?= 20m
 
@@ -111,7 +116,7 @@ check: ## all that CI runs, one after the other, with times
 	@started=$$(date +%s); limit=$$(command -v timeout >/dev/null && echo 'timeout --kill-after=60 $(STEP_LIMIT)'); \
 	for step in $(CHECKS); do \
 		echo; echo "== $$step ($$(($$(date +%s) - started)) s)"; \
-		$$limit $(MAKE) --no-print-directory $$step || { status=$$?; \
+		$(SHARED) $$limit $(MAKE) --no-print-directory $$step || { status=$$?; \
 			case $$status in 124 | 137) echo "check: $$step was ended after $(STEP_LIMIT)";; *) echo "check: $$step failed";; esac; exit 1; }; \
 	done; echo; echo "all of it holds, $$(($$(date +%s) - started)) s"
 
