@@ -105,6 +105,7 @@ func TestScalingGoesOutFastAndInSlowly(t *testing.T) {
 // While a load rises, an autoscaler that sees what runs is ahead of one that sees only what waits: a replica is full before
 // anything waits there, and those that come meanwhile take none of it.
 func TestScalingByWhatRunsIsInTime(t *testing.T) {
+	longSimulation(t)
 	p99 := func(running float64) float64 {
 		r := simulateFleet(t, FleetOptions{Seed: 1, Load: FleetLoad{Requests: 1500, Rate: 3, Swing: 0.9},
 			Scaling: FleetScaling{Max: 12, Running: running}})
@@ -118,6 +119,7 @@ func TestScalingByWhatRunsIsInTime(t *testing.T) {
 // A load that rises and falls is served by replicas that come and go: no request is lost, each replica that comes begins with a cold
 // cache, and the fleet is smaller in the mean than at its height.
 func TestFleetScales(t *testing.T) {
+	longSimulation(t)
 	o := FleetOptions{Seed: 5, Load: FleetLoad{Requests: 1500, Rate: 1.2, Swing: 0.9, Think: 5 * time.Second},
 		Scaling: FleetScaling{Min: 1, Max: 6, Waiting: 1, StartUp: 20 * time.Second, InWindow: 2 * time.Minute, InPeriod: time.Minute}}
 	r := simulateFleet(t, o)

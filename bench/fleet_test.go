@@ -19,8 +19,18 @@ func simulateFleet(t *testing.T, o FleetOptions) *FleetResult {
 	return r
 }
 
+// longSimulation skips a test in short runs: the race detector has nothing to find in a simulation, which is one goroutine, and takes
+// ten times as long for it. TestFleetIsDeterministic and the smaller ones stay.
+func longSimulation(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("simulates thousands of requests")
+	}
+}
+
 // The promise of the router: with equal load, half the time to the first token that taking turns gives, or half as much output again.
 func TestFleetPrefixesBeatTakingTurns(t *testing.T) {
+	longSimulation(t)
 	for seed := range uint64(3) {
 		o := FleetOptions{Seed: seed, Load: FleetLoad{Requests: 900, Rate: 1.8}}
 		prefix := simulateFleet(t, o)
@@ -54,6 +64,7 @@ func TestFleetIsDeterministic(t *testing.T) {
 
 // Each request ends once, whatever dies; what had no token yet is answered by another replica.
 func TestFleetSurvivesDeaths(t *testing.T) {
+	longSimulation(t)
 	for p := range balance.Policies() {
 		r := simulateFleet(t, FleetOptions{
 			Replicas: 4, Policy: balance.Policy(p), Seed: 2, Load: FleetLoad{Requests: 800, Rate: 4},
@@ -79,6 +90,7 @@ func TestFleetWithoutReplicasFailsItsRequests(t *testing.T) {
 
 // Old reports, or none, cost little: own counts of what is in flight decide then.
 func TestFleetReportsMayBeLate(t *testing.T) {
+	longSimulation(t)
 	base := 0.0
 	for i, o := range []FleetOptions{{}, {Report: time.Second, Late: time.Second}, {Report: -1}} {
 		o.Seed, o.Load = 1, FleetLoad{Requests: 900, Rate: 1.8}

@@ -203,7 +203,11 @@ func adversarial(r *rand.Rand, n, letters int) []int32 {
 func TestMergerEqualsTheHeap(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	m := new(merger)
-	for range 4000 {
+	words := 4000
+	if testing.Short() {
+		words = 500
+	}
+	for range words {
 		letters := 1 + r.IntN(4)
 		table, next := newPairTable(0), int32(letters)
 		for range r.IntN(60) {

@@ -174,7 +174,7 @@ func TestRowsThatNobodyWantsChangeNothing(t *testing.T) {
 	}
 	for _, f := range families {
 		m := load(t, f.file(t))
-		for _, level := range isa.Levels() {
+		for _, level := range levels() {
 			for _, kvType := range types {
 				want, next := twoSteps(t, m, level, kvType, 1, all)
 				for _, c := range cases {

@@ -100,7 +100,7 @@ func matchReferences(t *testing.T, dir string, names []string) {
 			if len(ref) != len(tokens)*m.width {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.width)
 			}
-			for _, level := range isa.Levels() {
+			for _, level := range levels() {
 				alone := hiddenOf(t, m, level, [][]int32{tokens}, len(tokens), 2)
 				e := relativeL2(alone, ref)
 				t.Logf("%v: relative L2 %.1e", level, e)

@@ -216,7 +216,7 @@ func TestAVectorDoesNotDependOnItsCompany(t *testing.T) {
 		{arch: "nomic-bert-moe", typ: gguf.TypeQ8_0, pooling: inference.PoolingMean},
 	} {
 		f := m.file(t)
-		for _, level := range isa.Levels() {
+		for _, level := range levels() {
 			alone := openEncoder(t, f, Options{Threads: 1, Level: level})
 			want := make([][]float32, len(texts))
 			for i, x := range texts {

@@ -184,7 +184,7 @@ func TestAnswersDoNotDependOnHowTheEngineIsRun(t *testing.T) {
 			return r
 		})
 	}
-	for _, level := range isa.Levels() {
+	for _, level := range levels() {
 		t.Run(level.String(), func(t *testing.T) { sameAnswers(t, families[1], level, requests) })
 	}
 }

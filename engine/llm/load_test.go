@@ -9,7 +9,6 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
-	"weir/engine/kernel/isa"
 	"weir/internal/cpu"
 	"weir/scheduler"
 )
@@ -138,7 +137,7 @@ func TestLoadRefusesWeightsThatAreNoNumbers(t *testing.T) {
 			"blk.1.attn_output.weight", "blk.0.ffn_gate.weight", "blk.1.ffn_up.weight", "blk.1.ffn_down.weight",
 		} {
 			for _, half := range []uint16{nan, inf} {
-				for _, level := range isa.Levels() {
+				for _, level := range levels() {
 					t.Run(fmt.Sprintf("%v/%s/%x/%v", typ, name, half, level), func(t *testing.T) {
 						raw := tiny{arch: "llama", typ: typ, seed: 7}.build(t)
 						tensor, ok := parse(t, raw).Tensor(name)

@@ -109,7 +109,7 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 				kvs = []attend.KVType{c.kv}
 				tokens, ref = tokens[:16], ref[:16*m.vocab]
 			}
-			for _, level := range isa.Levels() {
+			for _, level := range levels() {
 				for _, kv := range kvs {
 					e := relativeL2(allLogits(t, m, level, tokens, kv, 16, 64, 2), ref)
 					t.Logf("%-17s %-8v kv %-5v relative L2 %.2e (limit %.0e)", c.name, level, kv, e, c.limit)
@@ -139,7 +139,7 @@ func TestArchitecturesMatchTheirReferences(t *testing.T) {
 			if len(ref) != len(tokens)*m.vocab {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
 			}
-			for _, level := range isa.Levels() {
+			for _, level := range levels() {
 				for _, chunk := range []int{len(tokens), 7, 1} {
 					e := relativeL2(allLogits(t, m, level, tokens, attend.KVF32, 16, chunk, 2), ref)
 					t.Logf("%v, chunks of %d: relative L2 %.1e", level, chunk, e)
@@ -196,7 +196,7 @@ func TestLogitsAreTheSameHoweverTheWorkIsCut(t *testing.T) {
 	}
 	for _, f := range families {
 		m := load(t, f.file(t))
-		for _, level := range isa.Levels() {
+		for _, level := range levels() {
 			for _, kv := range []attend.KVType{attend.KVF32, attend.KVF16, attend.KVQ8} {
 				want := allLogits(t, m, level, tokens, kv, 16, len(tokens), 1)
 				for _, c := range cuts {

@@ -7,7 +7,6 @@ import (
 
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
-	"weir/engine/kernel/isa"
 	"weir/internal/reference"
 )
 
@@ -42,7 +41,11 @@ func score(t *testing.T, f *gguf.File, o Options, exact func(string) bool, token
 func TestScorer(t *testing.T) {
 	dir := reference.Path(t, "testdata/logits")
 	tokens := readTokens(t, dir)
-	for _, name := range []string{"llama3-Q4_0", "llama3-Q6_K", "llama3-F32"} {
+	names := []string{"llama3-Q4_0", "llama3-Q6_K", "llama3-F32"}
+	if testing.Short() {
+		names = names[:1]
+	}
+	for _, name := range names {
 		f, err := gguf.Open(filepath.Join(dir, name+".gguf"))
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +54,7 @@ func TestScorer(t *testing.T) {
 		ref := readFloats(t, filepath.Join(dir, name+".logits"))
 		m := load(t, f)
 		all := func(string) bool { return true }
-		for _, level := range isa.Levels() {
+		for _, level := range levels() {
 			o := Options{Level: level, Threads: 2, KVType: attend.KVF32}
 			served := score(t, f, o, nil, tokens, 0)
 			if want := allLogits(t, m, level, tokens, attend.KVF32, 16, 7, 2); relativeL2(served, want) != 0 {

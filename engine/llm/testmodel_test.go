@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/engine/gguf"
+	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
 )
@@ -154,4 +155,14 @@ func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
 		t.Fatalf("no encoder for %v", typ)
 	}
 	return out
+}
+
+// levels are the instruction sets that a test runs on: all, and in short runs the best one, since the race detector sees no assembly
+// and the portable kernels have a run of their own.
+func levels() []isa.Level {
+	all := isa.Levels()
+	if testing.Short() {
+		return all[len(all)-1:]
+	}
+	return all
 }

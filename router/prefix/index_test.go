@@ -183,7 +183,7 @@ func (w *world) compare() {
 func TestIndexAgainstNaive(t *testing.T) {
 	steps := 20_000
 	if testing.Short() {
-		steps = 4000
+		steps = 1000
 	}
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 7))

@@ -37,7 +37,11 @@ func started(t testing.TB, p Plan) *Rollout {
 // The same key gets the same arm each time; a key that has the candidate keeps it while
 // the share grows; and of many keys the candidate has the step's share.
 func TestArmsAreStickyAndMonotone(t *testing.T) {
-	for seed := range uint64(5) {
+	seeds := uint64(5)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		r := started(t, plan(func(p *Plan) { p.ID = fmt.Sprint("r", seed) }))
 		const keys = 100_000
@@ -169,6 +173,10 @@ func with(change func(*traffic)) traffic {
 // harms few; a good one is promoted through all steps, whatever the luck.
 func TestScenarios(t *testing.T) {
 	const perSecond = 100
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
 	for _, c := range []struct {
 		name string
 		w    traffic
@@ -184,7 +192,7 @@ func TestScenarios(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			longest, harmed := time.Duration(0), 0
-			for seed := range uint64(20) {
+			for seed := range seeds {
 				res := simulate(t, plan(nil), c.w, perSecond, seed)
 				if res.state != RolledBack || res.took > time.Minute {
 					t.Fatalf("seed %d: %s after %v: %+v", seed, res.state, res.took, res.transitions)
@@ -195,7 +203,7 @@ func TestScenarios(t *testing.T) {
 		})
 	}
 	t.Run("good", func(t *testing.T) {
-		for seed := range uint64(40) {
+		for seed := range 2 * seeds {
 			if res := simulate(t, plan(nil), fine, perSecond, seed); res.state != Promoted || len(res.transitions) != 5 {
 				t.Errorf("seed %d: %s after %v: %+v", seed, res.state, res.took, res.transitions[len(res.transitions)-1])
 			}
@@ -203,7 +211,7 @@ func TestScenarios(t *testing.T) {
 	})
 	t.Run("better", func(t *testing.T) {
 		w := with(func(w *traffic) { w.ttft, w.itl, w.failed = w.ttft/2, w.itl/2, 0 })
-		for seed := range uint64(20) {
+		for seed := range seeds {
 			if res := simulate(t, plan(nil), w, perSecond, seed); res.state != Promoted {
 				t.Errorf("seed %d: %s: %+v", seed, res.state, res.transitions)
 			}
