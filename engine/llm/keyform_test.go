@@ -3,8 +3,10 @@ package llm
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/vector"
 )
@@ -91,5 +93,51 @@ func TestBalance(t *testing.T) {
 		if f, _ := math.Frexp(float64(s)); f != 0.5 {
 			t.Errorf("scale %g is no power of two", s)
 		}
+	}
+}
+
+// Qwen3 and its kin norm the heads of queries and keys, with weights that can be many times as large in keys as in queries of the same channel: what
+// a q8_0 cache costs falls several times where both are brought to a size.
+func TestHeadsWithNormsAreBalanced(t *testing.T) {
+	m, err := loadModel(tiny{arch: "qwen3", typ: gguf.TypeF32, seed: 4, norms: true, headDim: 64, loud: 4}.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.release()
+	for i := range m.layers {
+		a := &m.layers[i].attention
+		for _, channel := range []int{3, 35} { // a rotated pair
+			a.kNorm.Weight[channel] *= 40
+			a.qNorm.Weight[channel] /= 40
+		}
+	}
+	c := (&Options{Threads: 2, Fine: true}).compute()
+	defer c.Close()
+	text := sampleText(100)
+	score := func(typ attend.KVType, form bool) (rows [][]float32) {
+		shape := m.cacheShape
+		shape.Type, shape.BlockTokens, shape.Blocks = typ, 16, 9
+		kv, err := attend.NewKV(shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		if form {
+			m.formKeys(c, kv, len(text))
+		}
+		s := &Scorer{model: m, cpu: c, kv: kv, shape: shape}
+		if err := s.Score(text, 50, func(_ int, logits []float32) { rows = append(rows, slices.Clone(logits)) }); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	reference, nats := score(attend.KVF32, false), map[bool]float64{}
+	for _, form := range []bool{false, true} {
+		j := &divergenceJob{reference: reference, model: score(attend.KVQ8, form), nats: make([]float64, len(reference))}
+		c.Run(j, len(j.nats), 1)
+		nats[form] = sum(j.nats)
+	}
+	if !(nats[true] > 0 && nats[false] > 5*nats[true]) {
+		t.Errorf("a q8_0 cache costs %g nats in all, and %g with keys as they are", nats[true], nats[false])
 	}
 }
