@@ -175,36 +175,68 @@ func power(n *node) (kernel, error) {
 			return combined(func(a, b int64) int64 { return int64(raised(float64(a), float64(b))) }), nil
 		}
 	}
-	if n.typ(0) == tensor.Float32 || n.typ(0) == tensor.Float64 {
-		if e := n.constant(1); e != nil && len(e.Data) == e.Type.Size() {
-			return powerOf(n, e)
-		}
+	if !slices.Contains(numbers, n.typ(1)) {
+		return nil, fmt.Errorf("%v to the power of %v is not supported; %s", n.typ(0), n.typ(1), wayOut)
 	}
-	return nil, fmt.Errorf("%v to the power of %v is not supported; %s", n.typ(0), n.typ(1), wayOut)
+	switch n.typ(0) {
+	case tensor.Float32:
+		return powerBy[float32], nil
+	case tensor.Float64:
+		return powerBy[float64], nil
+	case tensor.Int32:
+		return powerBy[int32], nil
+	case tensor.Int64:
+		return powerBy[int64], nil
+	}
+	return nil, n.oneOf(0, numeric...)
 }
 
-// powerOf is the power with one known exponent of another type.
-func powerOf(n *node, e *tensor.Tensor) (kernel, error) {
-	var exponent float64
-	switch e.Type {
+// powerBy is the power with exponents of another type than the numbers.
+func powerBy[T float32 | float64 | int32 | int64](c *call) error {
+	x, e := c.in(0), c.in(1)
+	shape, err := broadcast(x.Shape, e.Shape)
+	if err != nil {
+		return err
+	}
+	out, err := c.out(0, shape...)
+	if err != nil || len(out.Data) == 0 {
+		return err
+	}
+	to, from, exponents := tensor.Values[T](out), tensor.Values[T](x), reals(e)
+	walk := newWalk(shape, x.Shape, e.Shape)
+	for at := 0; at < len(to); at += walk.run {
+		for i := range walk.run {
+			a, b := from[walk.at[0]+i*min(1, walk.length[0]-1)], exponents[walk.at[1]+i*min(1, walk.length[1]-1)]
+			to[at+i] = T(raised(float64(a), b))
+		}
+		walk.next()
+	}
+	return nil
+}
+
+// reals are the elements of a tensor of numbers as float64.
+func reals(t *tensor.Tensor) []float64 {
+	switch t.Type {
 	case tensor.Float32:
-		exponent = float64(tensor.Values[float32](e)[0])
+		return asReals(tensor.Values[float32](t))
 	case tensor.Float64:
-		exponent = tensor.Values[float64](e)[0]
-	case tensor.Int32:
-		exponent = float64(tensor.Values[int32](e)[0])
+		return tensor.Values[float64](t)
 	case tensor.Int64:
-		exponent = float64(tensor.Values[int64](e)[0])
-	default:
-		return nil, fmt.Errorf("the exponent is %v", e.Type)
+		return asReals(tensor.Values[int64](t))
+	case tensor.Uint32:
+		return asReals(tensor.Values[uint32](t))
+	case tensor.Uint64:
+		return asReals(tensor.Values[uint64](t))
 	}
-	if len(e.Shape) > 1 {
-		return nil, fmt.Errorf("the exponent has shape %v", e.Shape)
+	return asReals(wholes(t))
+}
+
+func asReals[T number](from []T) []float64 {
+	to := make([]float64, len(from))
+	for i, x := range from {
+		to[i] = float64(x)
 	}
-	if n.typ(0) == tensor.Float64 {
-		return each(func(x float64) float64 { return raised(x, exponent) }), nil
-	}
-	return each(func(x float32) float32 { return float32(raised(float64(x), exponent)) }), nil
+	return to
 }
 
 // raised is math.Pow, exact for squares and cubes of float32.

@@ -17,9 +17,7 @@ var level = isa.Best()
 // Every sum takes its products in the order of k, each fused (one rounding), so that
 // it depends on its row and column alone.
 func multiply32(dst, x, w []float32, m, k, n int) {
-	for i := range m {
-		vector.Multiply(level, dst[i*n:(i+1)*n], x[i*k:(i+1)*k], w)
-	}
+	vector.MultiplyRows(level, dst[:m*n], x[:m*k], w[:k*n], m, k, n)
 }
 
 // multiply64 is multiply32 of float64.

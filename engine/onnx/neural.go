@@ -24,6 +24,7 @@ func neural() map[string]constructor {
 		"MatMulInteger": matMulInteger, "ConvInteger": integerConv, "QLinearMatMul": qLinearMatMul, "QLinearConv": integerConv,
 		"Trilu": trilu, "NonZero": nonZero, "EyeLike": eyeLike, "DepthToSpace": depthSpace, "SpaceToDepth": depthSpace, "ReverseSequence": reverseSequence,
 		"Attention": attention,
+		"Resize":    resize, "Upsample": resize, "RotaryEmbedding": rotary,
 	}
 }
 

@@ -165,6 +165,14 @@ func (f *folded) take(op string, x float64) {
 }
 
 func (f *folded) result(op string, count int) float64 {
+	if !f.any { // of no elements, the least that there is, or the greatest
+		switch op {
+		case "ReduceMax", "ReduceLogSumExp":
+			return math.Inf(-1)
+		case "ReduceMin":
+			return math.Inf(1)
+		}
+	}
 	switch op {
 	case "ReduceMean":
 		return f.sum / float64(count)

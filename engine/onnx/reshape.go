@@ -14,17 +14,34 @@ func renamed(n *node) (kernel, error) {
 	return nil, n.takes(1, 1)
 }
 
-// identity passes input 0 on; at inference Dropout does no more. Its second output,
-// the mask, is not computed.
+// identity passes input 0 on; at inference Dropout does no more, and its mask keeps
+// everything.
 func identity(n *node) (kernel, error) {
 	if err := n.takes(1, 3); err != nil {
 		return nil, err
 	}
 	n.ignore("ratio", "seed")
 	n.gives(n.typ(0))
+	if n.op == "Dropout" {
+		n.gives(n.typ(0), tensor.Bool)
+		if training := n.constant(2); n.has(2) && (training == nil || len(training.Data) != 1 || training.Data[0] != 0) {
+			return nil, fmt.Errorf("in training mode is not supported; %s", wayOut)
+		}
+	}
 	n.alias = true
 	n.labelsOf(0)
-	return func(c *call) error { return c.share(c.in(0).Shape) }, nil
+	return func(c *call) error {
+		if c.wants(1) {
+			mask, err := c.out(1, c.in(0).Shape...)
+			if err != nil {
+				return err
+			}
+			for i := range mask.Data {
+				mask.Data[i] = 1
+			}
+		}
+		return c.share(c.in(0).Shape)
+	}, nil
 }
 
 // within is an index from 0 to n, where negative ones count from the end.

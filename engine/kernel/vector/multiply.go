@@ -20,6 +20,22 @@ func Multiply(level isa.Level, dst, x, w []float32) {
 	}
 }
 
+// MultiplyRows computes the product of row-major matrices, dst[m,n] = x[m,k] * w[k,n],
+// each row as Multiply does, to the last bit: stretches of columns, which stay in the
+// core's cache, meet all rows.
+func MultiplyRows(level isa.Level, dst, x, w []float32, m, k, n int) {
+	if len(dst) != m*n || len(x) != m*k || len(w) != k*n {
+		panic("vector: a matrix of another size")
+	}
+	step := multiplyColumns(level)
+	for i := 0; i < n; i += step {
+		end := min(i+step, n)
+		for r := range m {
+			multiply(level, dst[r*n+i:r*n+end], x[r*k:(r+1)*k], w[min(i, len(w)):], n)
+		}
+	}
+}
+
 func multiplyPortable(dst, x, w []float32, stride int) {
 	clear(dst)
 	for j, a := range x {

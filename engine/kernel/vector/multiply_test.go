@@ -32,6 +32,23 @@ func TestMultiplyIsTheSameAtEveryLevel(t *testing.T) {
 	})
 }
 
+func TestMultiplyRowsEqualsRowByRow(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		const m, k = 3, 5
+		x, w, dst, row := guarded(r, m*k), guarded(r, k*n), guarded(r, m*n), guarded(r, n)
+		MultiplyRows(level, dst, x, w, m, k, n)
+		checkGuard(t, dst)
+		for i := range m {
+			Multiply(level, row, x[i*k:(i+1)*k], w)
+			for j, want := range row {
+				if got := dst[i*n+j]; math.Float32bits(got) != math.Float32bits(want) {
+					t.Fatalf("row %d, column %d of %d: %g, not %g", i, j, n, got, want)
+				}
+			}
+		}
+	})
+}
+
 func TestFusedMultiplyAddRoundsOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
