@@ -24,6 +24,9 @@ type job struct {
 	times      []time.Duration
 }
 
+// rest is what a core probably takes for the rows that are not computed.
+func (j *job) rest() time.Duration { return j.v.Estimate(j.rows - j.at) }
+
 // pieceTime is the least that a worker is woken for.
 const pieceTime = 50 * time.Microsecond
 

@@ -27,16 +27,19 @@ func BenchmarkSinglesBesideLargeRequests(b *testing.B) {
 			alone := singles(b, l, single, n)
 			ctx, stop := context.WithCancel(b.Context())
 			var ended sync.WaitGroup
+			bulk, began := 0, time.Now()
 			ended.Go(func() {
-				for ctx.Err() == nil {
+				for ; ctx.Err() == nil; bulk++ {
 					if err := l.Predict(ctx, large, ask("bulk", make([]float32, 16384)...)); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 						b.Error(err)
 					}
 				}
 			})
 			beside := singles(b, l, single, n)
+			took := time.Since(began)
 			stop()
 			ended.Wait()
+			b.ReportMetric(float64(bulk-1)*16384/took.Seconds(), "bulk-rows/s")
 			for name, list := range map[string][]time.Duration{"alone": alone, "beside": beside} {
 				b.ReportMetric(1000*list[len(list)/2].Seconds(), name+"-p50-ms")
 				b.ReportMetric(1000*list[len(list)*99/100].Seconds(), name+"-p99-ms")
@@ -81,8 +84,22 @@ func TestSmallBatchesGoBeforeTheRestOfLargeOnes(t *testing.T) {
 	}
 	first := s.take()
 	second := s.take()
+	s.jobs = append(s.jobs, large) // its rest
 	s.begin(last)
-	if first != small || second != large || !slices.Equal(s.jobs, []*job{last, next}) {
+	if first != small || second != large || !slices.Equal(s.jobs, []*job{last, next, large}) {
 		t.Errorf("after two turns %v are left", s.jobs)
+	}
+}
+
+// Batches that a turn or two compute take their turns one after another, and turns stay long: nobody waits for many of them.
+func TestBatchesOfOneSizeDoNotShortenTurns(t *testing.T) {
+	l := newTestLane(t, LaneOptions{})
+	v := fakeVersion(&doubler{perRow: time.Microsecond}, Options{})
+	s := &turns{l: l, member: l.turns.member}
+	first, second := &job{v: v, rows: 400}, &job{v: v, rows: 400}
+	s.begin(first)
+	s.begin(second)
+	if !slices.Equal(s.jobs, []*job{first, second}) || s.length() != turnTime {
+		t.Errorf("%v take turns of %v", s.jobs, s.length())
 	}
 }

@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strconv"
@@ -86,21 +87,42 @@ func (m *trees) accept(in []tensor.Tensor) (taken []tensor.Tensor, own bool, err
 		return accept[float64](m, in, tensor.Float64)
 	}
 	if taken, own, err = accept[float32](m, in, tensor.Float32); err == nil && m.finite {
-		err = m.checkFinite(tensor.Values[float32](&taken[0]))
+		err = m.checkFinite(&taken[0])
 	}
 	return taken, own, err
 }
 
 // checkFinite refuses infinite values, and those that no float32 holds.
-func (m *trees) checkFinite(rows []float32) error {
-	for i, x := range rows {
+func (m *trees) checkFinite(t *tensor.Tensor) error {
+	if !infinite(t.Data) {
+		return nil
+	}
+	for i, x := range tensor.Values[float32](t) {
 		if math.IsInf(float64(x), 0) {
 			n := m.m.Features()
-			return fmt.Errorf("row %d has %v for feature %s: XGBoost refuses infinite values, and those beyond a float32; send NaN (null) for a missing one",
-				i/n, x, m.featureName(i%n))
+			return &RowError{i / n, fmt.Errorf("has %v for feature %s: XGBoost refuses infinite values, and those beyond a float32; send NaN (null) for a missing one",
+				x, m.featureName(i%n))}
 		}
 	}
 	return nil
+}
+
+// infinite reports whether one of the float32 in data is infinite, two at a time: every request pays for it.
+func infinite(data []byte) bool {
+	const (
+		magnitude = 0x7fffffff_7fffffff
+		infinity  = 0x7f800000_7f800000
+		ones      = 0x00000001_00000001
+		tops      = 0x80000000_80000000
+	)
+	var found uint64 // has a top bit where half of a difference was zero
+	for ; len(data) >= 8; data = data[8:] {
+		found |= (binary.LittleEndian.Uint64(data)&magnitude ^ infinity) - ones
+	}
+	if len(data) == 4 {
+		found |= (uint64(binary.LittleEndian.Uint32(data))&magnitude ^ infinity) - ones
+	}
+	return found&tops != 0
 }
 
 func (m *trees) featureName(i int) string {

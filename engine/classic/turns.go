@@ -169,10 +169,12 @@ func (s *turns) step() (more bool) {
 	return len(s.jobs) > 0 || s.waits()
 }
 
-// begin puts a batch among those that take turns. A small one does not wait for the turns of those that are there, unless one has just gone before them.
+// begin puts a batch among those that take turns. A small one does not wait for the turns of a large one, which needs more than one,
+// unless another one has just gone before it.
 func (s *turns) begin(j *job) {
-	small := j.rows <= j.v.rowsWithin(briefTurn*time.Duration(s.member.Workers()))
-	if small && len(s.jobs) > 0 {
+	workers := time.Duration(s.member.Workers())
+	large := func(k *job) bool { return k.rest() > turnTime*workers }
+	if j.rest() <= briefTurn*workers && slices.ContainsFunc(s.jobs, large) {
 		s.crowded = time.Now()
 		if s.jumper == nil {
 			s.jobs, s.jumper = slices.Insert(s.jobs, 0, j), j
