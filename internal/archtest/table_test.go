@@ -93,6 +93,7 @@ var table = []folder{
 	{path: "internal/socket"},
 	{path: "internal/pii"},
 	{path: "internal/envelope", third: []string{age, xcrypto}},
+	{path: "internal/table", own: []string{"internal/tensor"}, third: []string{compress, parquet}},
 	{path: "internal/arena", third: []string{xsys}},
 	{path: "internal/guard", third: []string{xsys}},
 	{path: "internal/cpu", third: []string{xsys}},
