@@ -78,10 +78,10 @@ var workAttacks = []Attack{
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Invent ", client, turn)), "stream": true, "max_tokens": 200, "ignore_eos": true,
 			"temperature": 1.9, "top_p": 0.9999, "min_p": 0.0001, "frequency_penalty": 0.5, "presence_penalty": 0.5, "repetition_penalty": 1.1})
 	}},
-	{Name: "bias", About: "four requests with a logit_bias of 40,000 tokens", Clients: 4, request: func(_, client, turn int) (string, []byte) {
-		bias := make(map[string]int, 40_000)
-		for i := range 40_000 {
-			bias[strconv.Itoa(i)] = i % 7
+	{Name: "bias", About: "sixteen requests with a logit_bias of 1,024 tokens", Clients: 16, request: func(_, client, turn int) (string, []byte) {
+		bias := make(map[string]int, 1024) // no more are taken
+		for i := range 1024 {
+			bias[strconv.Itoa(40*i)] = i % 7
 		}
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Name ", client, turn)), "logit_bias": bias, "max_tokens": 16, "ignore_eos": true})
 	}},
@@ -92,15 +92,15 @@ var callAttacks = []Attack{
 	{Name: "tiny", About: "32 clients that ask for one token", Clients: 32, request: func(_, client, turn int) (string, []byte) {
 		return completionAttack(fields{"prompt": fmt.Sprintf("%d-%d is", client, turn), "max_tokens": 1})
 	}},
-	{Name: "lists", About: "two lists of 256 prompts", Clients: 2, request: func(_, client, turn int) (string, []byte) {
-		prompts := make([]string, 256)
+	{Name: "lists", About: "two lists of 128 prompts", Clients: 2, request: func(_, client, turn int) (string, []byte) {
+		prompts := make([]string, 128) // no more are taken
 		for i := range prompts {
 			prompts[i] = longText(8, client, 1000*turn+i)
 		}
 		return completionAttack(fields{"prompt": prompts, "max_tokens": 4, "ignore_eos": true})
 	}},
-	{Name: "tools", About: "four chats with 500 tools", Clients: 4, request: func(_, client, turn int) (string, []byte) {
-		tools := make([]fields, 500)
+	{Name: "tools", About: "four chats with 60 tools", Clients: 4, request: func(_, client, turn int) (string, []byte) {
+		tools := make([]fields, 60) // they fit into a context of 8,192 tokens
 		for i := range tools {
 			tools[i] = fields{"type": "function", "function": fields{"name": fmt.Sprintf("f%d_%d_%d", client, turn, i), "description": "adds two numbers",
 				"parameters": fields{"type": "object", "properties": fields{"a": fields{"type": "number"}, "b": fields{"type": "number"}}}}}
