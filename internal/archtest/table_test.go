@@ -24,7 +24,7 @@ var table = []folder{
 	{path: "telemetry/audit"},
 	{path: "telemetry/scrub", own: []string{"internal/pii"}},
 	{path: "telemetry/drift"},
-	{path: "telemetry/predictions", third: []string{parquet}},
+	{path: "telemetry/predictions", own: []string{"internal/table"}, third: []string{parquet}},
 	{path: "telemetry/quality"},
 	{path: "telemetry/transcript", own: []string{"telemetry/scrub"}},
 	{path: "telemetry/trace", third: []string{otlp, otlpProto}},

@@ -43,6 +43,18 @@ func untyped(name string) Column {
 	return c
 }
 
+// IsNested reports whether the column is no flat one.
+func (c *Column) IsNested() bool { return c.Kind == Nested }
+
+// IsInt96 reports whether the values are timestamps of 96 bits.
+func (c *Column) IsInt96() bool { return c.node.Type().Kind() == parquet.Int96 }
+
+// IsBytes reports whether the values are strings of bytes: texts, and decimals and binary data in their own form.
+func (c *Column) IsBytes() bool {
+	kind := c.node.Type().Kind()
+	return kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
+}
+
 // columnOf describes a column of a Parquet file.
 func columnOf(name string, node parquet.Node) Column {
 	c := Column{Name: name, Kind: Nested, Type: "nested", node: node}

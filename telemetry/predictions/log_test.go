@@ -365,3 +365,24 @@ func BenchmarkAdd(b *testing.B) {
 	finish(b, l)
 	b.ReportMetric(float64(l.Stats().Dropped)/float64(b.N), "dropped/op")
 }
+
+// Pages of the second version, LZ4 and other writers' files read as the same table as a plain file does.
+func TestWritersOfParquetAgree(t *testing.T) {
+	const folder = "../../internal/table/testdata/"
+	want, err := ReadTable(folder + "pyarrow.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pyarrow-v2", "pyarrow-lz4", "pyarrow-delta", "polars", "duckdb", "duckdb-v2"} {
+		got, err := ReadTable(folder + name + ".parquet")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, column := range []string{"id", "f32", "f64", "i8", "u32", "flag", "name"} {
+			if !slices.Equal(got.Text(column), want.Text(column)) {
+				t.Errorf("%s: %s is %q, want %q", name, column, got.Text(column), want.Text(column))
+			}
+		}
+	}
+}

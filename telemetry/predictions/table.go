@@ -1,7 +1,6 @@
 package predictions
 
 import (
-	"encoding/binary"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
+	"weir/internal/table"
 )
 
 // Table holds columns of equal length, read of CSV and Parquet files.
@@ -209,149 +208,63 @@ func allNumbers(texts []string) []float64 {
 	return out
 }
 
-// readParquet reads a file's flat columns of numbers, truth values and strings; others
-// are left out.
-func readParquet(path string) (t *Table, err error) {
-	defer func() { // the library panics at some files that are broken
-		if p := recover(); p != nil {
-			t, err = nil, fmt.Errorf("the file is broken: %v", p)
-		}
-	}()
-	f, err := os.Open(path)
+// readParquet reads a file's flat columns of numbers, truth values and strings; others are left out.
+func readParquet(path string) (*Table, error) {
+	source, err := table.Open([]string{path}, table.Options{Format: "parquet"})
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkFooter(f, info.Size()); err != nil {
-		return nil, err
-	}
-	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
-	if err != nil {
-		return nil, err
-	}
-	columns := file.Schema().Columns()
-	if rows := file.NumRows(); rows < 0 || rows > maxTableCells/int64(max(len(columns), 1)) {
-		return nil, fmt.Errorf("it has %d rows of %d columns, more than %d values", rows, len(columns), maxTableCells)
-	}
-	t = &Table{Rows: int(file.NumRows()), Numbers: map[string][]float64{}, Texts: map[string][]string{}}
-	for i, path := range columns {
-		leaf, found := file.Schema().Lookup(path...)
-		if len(path) != 1 || !found || leaf.Node.Repeated() {
+	defer source.Close()
+	t := &Table{Numbers: map[string][]float64{}, Texts: map[string][]string{}}
+	columns := source.Columns()
+	selected := make([]bool, len(columns))
+	for i := range columns {
+		c := &columns[i]
+		switch selected[i] = !c.IsNested() && !c.IsInt96(); {
+		case !selected[i]:
 			continue
+		case c.IsBytes():
+			t.Texts[c.Name] = []string{}
+		default:
+			t.Numbers[c.Name] = []float64{}
 		}
-		if err := t.column(file, i, path[0], leaf.Node.Type().Kind()); err != nil {
-			return nil, fmt.Errorf("column %q: %w", path[0], err)
-		}
+		t.Names = append(t.Names, c.Name)
 	}
-	return t, nil
-}
-
-// checkFooter compares the length that a file states for its metadata with the file's
-// own: the library would allocate whatever is stated.
-func checkFooter(f io.ReaderAt, size int64) error {
-	const magic = "PAR1"
-	var tail [8]byte // length, magic
-	if size < int64(len(magic)+len(tail)) {
-		return fmt.Errorf("it has %d bytes, less than a Parquet file", size)
-	}
-	if _, err := f.ReadAt(tail[:], size-int64(len(tail))); err != nil {
-		return err
-	}
-	length := int64(binary.LittleEndian.Uint32(tail[:]))
-	if room := size - int64(len(magic)+len(tail)); string(tail[4:]) != magic || length > room {
-		return fmt.Errorf("its end is %q: no Parquet file, or one that was cut", tail)
-	}
-	return nil
-}
-
-// column reads one column of all row groups.
-func (t *Table) column(file *parquet.File, index int, name string, kind parquet.Kind) error {
-	text := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
-	if kind == parquet.Int96 {
-		return nil
-	}
-	numbers, texts := make([]float64, 0, t.Rows), make([]string, 0, t.Rows)
-	buffer := make([]parquet.Value, 1024)
-	for _, group := range file.RowGroups() {
-		pages := group.ColumnChunks()[index].Pages()
-		err := eachValue(pages, buffer, func(v parquet.Value) error {
-			if len(numbers)+len(texts) == t.Rows {
-				return errors.New("it has more values than the file has rows")
-			}
-			if !text {
-				numbers = append(numbers, numberOf(v))
-				return nil
-			}
-			s := ""
-			if !v.IsNull() {
-				s = string(v.ByteArray())
-			}
-			texts = append(texts, s)
-			return nil
-		})
-		if err = errors.Join(err, pages.Close()); err != nil {
-			return err
-		}
-	}
-	if len(numbers)+len(texts) != t.Rows {
-		return fmt.Errorf("it has %d values, and the file %d rows", len(numbers)+len(texts), t.Rows)
-	}
-	t.Names = append(t.Names, name)
-	if text {
-		t.Texts[name] = texts
-	} else {
-		t.Numbers[name] = numbers
-	}
-	return nil
-}
-
-func eachValue(pages parquet.Pages, buffer []parquet.Value, each func(parquet.Value) error) error {
+	source.Select(selected)
 	for {
-		page, err := pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return nil
+		chunk, err := source.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return t, nil
+		case err != nil:
+			return nil, err
+		case (t.Rows + chunk.Rows) > maxTableCells/max(len(t.Names), 1):
+			return nil, fmt.Errorf("it has more than %d values", maxTableCells)
 		}
-		if err != nil {
-			return err
-		}
-		values := page.Values()
-		for err == nil {
-			var n int
-			n, err = values.ReadValues(buffer)
-			for _, v := range buffer[:n] {
-				if failed := each(v); failed != nil {
-					return failed
-				}
-			}
-		}
-		parquet.Release(page)
-		if !errors.Is(err, io.EOF) {
-			return err
-		}
+		t.add(columns, chunk)
 	}
 }
 
-func numberOf(v parquet.Value) float64 {
-	if v.IsNull() {
-		return math.NaN()
-	}
-	switch v.Kind() {
-	case parquet.Boolean:
-		if v.Boolean() {
-			return 1
+// add appends the rows of a chunk, whose columns are those of the file.
+func (t *Table) add(columns []table.Column, chunk *table.Chunk) {
+	t.Rows += chunk.Rows
+	for i, values := range chunk.Columns {
+		c := &columns[i]
+		if texts, is := t.Texts[c.Name]; is {
+			for _, v := range values {
+				text := ""
+				if !v.IsNull() {
+					text = string(v.ByteArray())
+				}
+				texts = append(texts, text)
+			}
+			t.Texts[c.Name] = texts
+		} else if numbers, is := t.Numbers[c.Name]; is {
+			for _, v := range values {
+				x, _ := c.Float(v)
+				numbers = append(numbers, x)
+			}
+			t.Numbers[c.Name] = numbers
 		}
-		return 0
-	case parquet.Int32:
-		return float64(v.Int32())
-	case parquet.Int64:
-		return float64(v.Int64())
-	case parquet.Float:
-		return float64(v.Float())
-	default:
-		return v.Double()
 	}
 }
