@@ -38,7 +38,7 @@ func compute(crew []*task, begin time.Time) {
 }
 
 func computeAlone(t *task, begin time.Time) {
-	t.out, t.err = t.v.compute(t.in)
+	t.out, t.err = t.v.computeUntil(t.in, t.stop)
 	t.computed, t.batch = time.Since(begin), t.rows
 	if t.err == nil {
 		t.v.observeInline(t.rows, t.computed)

@@ -89,3 +89,9 @@ func (m *graph) native() bool { return m.m.Native() }
 func (m *graph) close() { _ = m.m.Close() }
 
 func (m *graph) compute(in []tensor.Tensor) ([]tensor.Tensor, error) { return m.m.Run(in) }
+
+func (m *graph) loops() bool { return m.m.Loops() }
+
+func (m *graph) computeUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error) {
+	return m.m.RunUntil(in, stop)
+}

@@ -16,6 +16,9 @@ const inlineBatch = 100 * time.Microsecond
 // cores. Who finds all cores taken waits in line. Whoever is done hands its core to the
 // first in line, who computes what waits of its kind beside it: so batches form
 // where requests come faster than they are computed, and nowhere else.
+//
+// The lane has a second one for models of loops, which nobody knows the time of: they take few of the cores,
+// and neither those of small requests nor the pool's.
 type inline struct {
 	l *Lane
 
@@ -27,8 +30,8 @@ type inline struct {
 	latest  int64              // time that the queue was told
 }
 
-func (in *inline) init(l *Lane) {
-	in.l, in.free, in.waiting = l, l.opts.Cores, make(map[*task]struct{})
+func (in *inline) init(l *Lane, cores int) {
+	in.l, in.free, in.waiting = l, cores, make(map[*task]struct{})
 }
 
 // do returns when the task has its answer, or with the reason why it has none.

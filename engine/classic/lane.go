@@ -40,6 +40,7 @@ type Lane struct {
 	opts   LaneOptions
 	pool   *pool.Pool // nil: the caller's
 	inline inline
+	apart  inline // of models of loops
 	turns  turns
 
 	mu      sync.Mutex
@@ -59,6 +60,9 @@ func NewLane(o LaneOptions) (*Lane, error) {
 	if l.inline.queue, err = l.newQueue(cfg); err != nil {
 		return nil, err
 	}
+	if l.apart.queue, err = l.newQueue(cfg); err != nil {
+		return nil, err
+	}
 	if l.turns.queue, err = l.newQueue(cfg); err != nil {
 		return nil, err
 	}
@@ -66,7 +70,8 @@ func NewLane(o LaneOptions) (*Lane, error) {
 		l.pool = pool.New(o.Cores)
 		l.opts.Pool = l.pool
 	}
-	l.inline.init(l)
+	l.inline.init(l, o.Cores)
+	l.apart.init(l, max(1, o.Cores/4))
 	l.turns.init(l)
 	return l, nil
 }
@@ -94,9 +99,13 @@ func (l *Lane) Predict(ctx context.Context, v *Version, p *inference.Prediction)
 	t.since = time.Now()
 	estimate := v.Estimate(t.rows)
 	w := t.work(p, l, estimate)
-	if estimate < InlineLimit {
+	switch {
+	case v.looping != nil:
+		t.stop = t.until(ctx, p.DoneBy)
+		err = l.apart.do(ctx, t, w)
+	case estimate < InlineLimit:
 		err = l.inline.do(ctx, t, w)
-	} else {
+	default:
 		err = l.turns.do(ctx, t, w)
 	}
 	if err != nil {

@@ -23,6 +23,7 @@ type task struct {
 	rows   int
 	kind   string
 	since  time.Time
+	stop   func() error // ends the run of a model of loops; nil: nothing does
 
 	ticket batch.Ticket
 	taken  batch.Taken // once it is computed
@@ -66,6 +67,19 @@ func (t *task) work(p *inference.Prediction, l *Lane, estimate time.Duration) ba
 		w.WaitUntil = min(w.WaitUntil, p.WaitUntil.UnixNano())
 	}
 	return w
+}
+
+// until ends the run of a task with its context, and at its deadline.
+func (t *task) until(ctx context.Context, doneBy time.Time) func() error {
+	return func() error {
+		switch {
+		case ctx.Err() != nil:
+			return ended(ctx)
+		case !doneBy.IsZero() && !time.Now().Before(doneBy):
+			return fmt.Errorf("%w: while the model's loops ran", inference.ErrDeadline)
+		}
+		return nil
+	}
 }
 
 // answer gives the caller what became of the task.

@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -60,14 +61,24 @@ type model interface {
 	details() []Detail
 }
 
+// looping is a model that may compute as long as a value of a request says. Its requests are computed apart from
+// others, each until its own deadline.
+type looping interface {
+	model
+	loops() bool
+	// computeUntil asks stop again and again, whose error ends it.
+	computeUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error)
+}
+
 // Version is a loaded version of a classical model. It is safe for concurrent use.
 type Version struct {
 	opts      Options
 	desc      inference.Description
 	model     model
-	kind      string // of its batches
-	separable bool   // rows have the same results whatever they are computed beside
-	hold      *hold  // nil: the model has no memory outside of Go's
+	kind      string  // of its batches
+	looping   looping // the model, where it is one; else nil
+	separable bool    // rows have the same results whatever they are computed beside
+	hold      *hold   // nil: the model has no memory outside of Go's
 
 	mu    sync.Mutex
 	cost  cost.Line  // of one core
@@ -93,6 +104,9 @@ func newVersion(name string, m model, o Options) *Version {
 	v.desc.Name, v.desc.Version, v.desc.MaxRows = name, o.Version, o.MaxRows
 	v.kind = name + "\x00" + o.Version
 	v.separable = m.batches()
+	if l, ok := m.(looping); ok && l.loops() {
+		v.looping = l
+	}
 	v.hold = newHold(m)
 	v.label(o.Labels)
 	return v
@@ -248,7 +262,12 @@ func kindOf(v *Version, in []tensor.Tensor) string {
 }
 
 // compute runs the model. A panic is an error that is no fault of the caller's.
-func (v *Version) compute(in []tensor.Tensor) (out []tensor.Tensor, err error) {
+func (v *Version) compute(in []tensor.Tensor) ([]tensor.Tensor, error) {
+	return v.computeUntil(in, nil)
+}
+
+// computeUntil is compute with what ends the run of a model of loops: nil never does.
+func (v *Version) computeUntil(in []tensor.Tensor, stop func() error) (out []tensor.Tensor, err error) {
 	if !v.hold.take() {
 		return nil, fmt.Errorf("%w: model %q version %s has left memory", inference.ErrUnavailable, v.desc.Name, v.desc.Version)
 	}
@@ -261,7 +280,15 @@ func (v *Version) compute(in []tensor.Tensor) (out []tensor.Tensor, err error) {
 			out, err = nil, &Fault{Model: v.desc.Name, Version: v.desc.Version, Value: caught, Stack: debug.Stack()}
 		}
 	}()
-	if out, err = v.model.compute(in); err != nil {
+	if v.looping != nil {
+		out, err = v.looping.computeUntil(in, stop)
+	} else {
+		out, err = v.model.compute(in)
+	}
+	switch {
+	case errors.Is(err, inference.ErrDeadline) || errors.Is(err, inference.ErrCancelled):
+		return nil, fmt.Errorf("model %q: %w", v.desc.Name, err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: model %q: %w", inference.ErrInvalid, v.desc.Name, err)
 	}
 	return out, nil

@@ -20,8 +20,13 @@ const (
 // warm finds out what a version is served by: whether its rows may be computed together
 // and apart, and what they cost. rows are the golden ones, nil where there are none.
 // Nothing is found of a model that takes neither them nor made-up rows: its requests
-// are computed one by one, and their cost is learned from them.
+// are computed one by one, and their cost is learned from them. So are those of a model of
+// loops, which nobody knows the time of.
 func (v *Version) warm(rows []tensor.Tensor) {
+	if v.looping != nil {
+		v.separable = false
+		return
+	}
 	in := v.sample(rows)
 	if in == nil {
 		v.separable = false

@@ -15,6 +15,8 @@ import (
 const (
 	maxTrialBytes = 64 << 20
 	maxTrialWork  = 1 << 30
+
+	maxTrialIterations = 1 << 16
 )
 
 // learnShapes fills the shapes of the outputs; nil where neither the trials nor the
@@ -71,6 +73,6 @@ func (m *Model) trial(size int64) ([]tensor.Tensor, error) {
 	if err := m.bind(f, in); err != nil {
 		return nil, err
 	}
-	f.budget, f.work = maxTrialBytes, maxTrialWork
+	f.budget, f.work, f.iterations = maxTrialBytes, maxTrialWork, maxTrialIterations
 	return m.run(f)
 }

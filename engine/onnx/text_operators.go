@@ -212,7 +212,7 @@ func tokenizer(n *node) (kernel, error) {
 	var cut func(s []byte) [][]byte
 	switch {
 	case expression != "" && separators == nil:
-		re, err := pattern(expression)
+		re, err := pattern("(?s:" + expression + ")")
 		if err != nil {
 			return nil, err
 		}
