@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"archive/zip"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -75,8 +76,9 @@ type operatorScore struct {
 
 func (s *operatorScore) take(name string, err error) {
 	s.count++
-	switch _, different := err.(differenceError); {
-	case different:
+	var different differenceError
+	switch {
+	case errors.As(err, &different):
 		s.differs = append(s.differs, name)
 	case err != nil:
 		s.refused = append(s.refused, name)

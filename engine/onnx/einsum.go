@@ -64,7 +64,7 @@ func parseEinsum(text string, operands int) (*equation, error) {
 	text = strings.ReplaceAll(text, " ", "")
 	left, right, explicit := strings.Cut(text, "->")
 	e := &equation{implicit: !explicit}
-	for _, term := range strings.Split(left, ",") {
+	for term := range strings.SplitSeq(left, ",") {
 		labels, err := labelled(term)
 		if err != nil {
 			return nil, fmt.Errorf("equation %q: %w", text, err)
@@ -284,8 +284,8 @@ func (s *summing[T]) make(labels []rune) (*array[T], error) {
 func (s *summing[T]) arranged(to []T, a *array[T], labels []rune) {
 	steps, index, sizes := make([]int, len(labels)), make([]int, len(labels)), make([]int, len(labels))
 	stride := 1
-	for d := len(a.labels) - 1; d >= 0; d-- {
-		if i := slices.Index(labels, a.labels[d]); i >= 0 && a.sizes[d] > 1 {
+	for d, label := range slices.Backward(a.labels) {
+		if i := slices.Index(labels, label); i >= 0 && a.sizes[d] > 1 {
 			steps[i] += stride
 		}
 		stride *= a.sizes[d]

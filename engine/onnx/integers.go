@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -226,14 +227,14 @@ func matMulToFloat(n *node) (kernel, error) {
 	return func(c *call) error {
 		var p *integerProduct
 		var err error
-		scale := float32(1)
+		var scale float32
 		if dynamic {
 			var x []float32
 			x, scale = dynamicLess(tensor.Values[float32](c.in(0)))
 			p, err = f.productOf(c, x, known, c.spare)
 		} else {
 			if t := c.in(scaleA); t == nil || elements(t) != 1 {
-				return fmt.Errorf("the first factor has no single scale")
+				return errors.New("the first factor has no single scale")
 			}
 			scale = tensor.Values[float32](c.in(scaleA))[0]
 			p, err = f.product(c, known, c.spare)
@@ -258,7 +259,7 @@ func dynamicLess(x []float32) (q []float32, scale float32) {
 // rescaled writes a product as float32: each column has a scale, or all have one.
 func (p *integerProduct) rescaled(c *call, scale float32, by, bias *tensor.Tensor) error {
 	if by == nil {
-		return fmt.Errorf("the second factor has no scale")
+		return errors.New("the second factor has no scale")
 	}
 	scales := tensor.Values[float32](by)
 	if len(scales) != 1 && len(scales) != p.n {

@@ -44,7 +44,7 @@ func eachNetwork(t *testing.T, f func(t *testing.T, name string, m *Model, in, w
 // TestNetworksEqualONNXRuntime holds every network to ONNX Runtime's answers: within
 // 1e-5 of the greatest.
 func TestNetworksEqualONNXRuntime(t *testing.T) {
-	eachNetwork(t, func(t *testing.T, name string, m *Model, in, want []tensor.Tensor) {
+	eachNetwork(t, func(t *testing.T, _ string, m *Model, in, want []tensor.Tensor) {
 		got, err := m.Run(in)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"weir/internal/tensor"
 )
@@ -211,8 +212,8 @@ func (p *pooling) numbered(dims []dimension, place int64) int64 {
 	index := make([]int, len(dims))
 	locate(index, int(place), func(d int) int { return dims[d].in })
 	at := 0
-	for d := len(dims) - 1; d >= 0; d-- {
-		at = at*dims[d].in + index[d]
+	for d, dim := range slices.Backward(dims) {
+		at = at*dim.in + index[d]
 	}
 	return int64(at)
 }

@@ -175,7 +175,7 @@ func (g *scaling) integers(c *call) (*integerProduct, error) {
 		return p, nil
 	}
 	if shape, err := broadcast(p.shape, bias.Shape); err != nil || !slices.Equal(shape, p.shape) || bias.Type != tensor.Int32 {
-		return nil, fmt.Errorf("C of %v and shape %v for a product of shape %v", bias.Type, bias.Shape, p.shape)
+		return nil, fmt.Errorf("a bias of %v and shape %v for a product of shape %v", bias.Type, bias.Shape, p.shape)
 	}
 	from := tensor.Values[int32](bias)
 	over(p.shape, bias.Shape, len(p.sums), func(at, i int) { p.sums[at] += from[i] })

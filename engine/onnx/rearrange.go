@@ -77,9 +77,9 @@ func nonZero(n *node) (kernel, error) {
 		}
 		to := tensor.Values[int64](out)
 		for k, i := range found {
-			for d := len(shape) - 1; d >= 0; d-- {
-				to[d*len(found)+k] = int64(i) % shape[d]
-				i /= int(shape[d])
+			for d, size := range slices.Backward(shape) {
+				to[d*len(found)+k] = int64(i) % size
+				i /= int(size)
 			}
 		}
 		return nil

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/internal/tensor"
 )
@@ -250,7 +251,7 @@ func (r *recurrence) sequence(c *call) (*unrolled, error) {
 		states[0], states[1] = states[1], states[0]
 	}
 	for i, want := range map[int][]int64{3: {directions, 2 * rows}, 4: {int64(s.batch)}, 5: states, 6: states, 7: {directions, 3 * int64(r.hidden)}} {
-		if t := c.in(i); t != nil && fmt.Sprint(t.Shape) != fmt.Sprint(want) {
+		if t := c.in(i); t != nil && !slices.Equal(t.Shape, want) {
 			return nil, fmt.Errorf("input %d has shape %v; %v is expected", i, t.Shape, want)
 		}
 	}
