@@ -91,7 +91,7 @@ func (r *textReader) readCohereTruncation(o *object, fault **api.Error) {
 // readVectorTypes reads the types that are asked for: float where the field is missing.
 func readVectorTypes(o *object, fault **api.Error) []string {
 	const field = "embedding_types"
-	raw, ok := o.take(field)
+	raw, ok := o.take("embedding_types")
 	if !ok {
 		return []string{"float"}
 	}
