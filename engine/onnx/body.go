@@ -161,7 +161,7 @@ func (b *body) begin(c *call, from, count, given, wanted int) *rounds {
 	}
 	for k := range r.state {
 		r.state[k] = c.datum(from + k)
-		r.f.set(b.graph.given[given+k], r.state[k])
+		r.f.set(b.given[given+k], r.state[k])
 	}
 	return r
 }
@@ -200,12 +200,12 @@ func (r *rounds) carry() error {
 	next := make([]datum, len(r.state)) // all are taken before one is set
 	for k := range r.state {
 		if !r.passes(k) {
-			next[k] = r.f.take(r.b.graph.wanted[r.wanted+k])
+			next[k] = r.f.take(r.b.wanted[r.wanted+k])
 		}
 	}
 	held := int64(0)
 	for k := range r.kept { // before the next state is set, which may be one of them
-		if err := r.kept[k].push(&r.f.tensors[r.b.graph.wanted[r.wanted+len(r.state)+k]]); err != nil {
+		if err := r.kept[k].push(&r.f.tensors[r.b.wanted[r.wanted+len(r.state)+k]]); err != nil {
 			return fmt.Errorf("output %d: %w", len(r.state)+k, err)
 		}
 		held += 2 * r.kept[k].bytes()
@@ -213,7 +213,7 @@ func (r *rounds) carry() error {
 	for k := range r.state {
 		if !r.passes(k) {
 			r.state[k], r.own[k] = next[k], true
-			r.f.set(r.b.graph.given[r.given+k], next[k])
+			r.f.set(r.b.given[r.given+k], next[k])
 			held += next[k].bytes()
 		}
 	}

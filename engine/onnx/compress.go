@@ -23,7 +23,7 @@ func compress(n *node) (kernel, error) {
 	n.gives(n.typ(0))
 	return func(c *call) error {
 		in, condition := c.in(0), c.in(1).Data
-		shape, at := slices.Clone(in.Shape), 0
+		shape := slices.Clone(in.Shape)
 		if flat {
 			shape = []int64{int64(elements(in))}
 		}

@@ -1,7 +1,9 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"weir/internal/tensor"
 )
@@ -86,11 +88,9 @@ func (n *node) variable(i int) variable {
 // takesList checks that input i has one of the forms, and says that the node knows them.
 func (n *node) takesList(i int, forms ...form) error {
 	v := n.variable(i)
-	for _, f := range forms {
-		if v.form == f {
-			n.lists = append(n.lists, i)
-			return nil
-		}
+	if slices.Contains(forms, v.form) {
+		n.lists = append(n.lists, i)
+		return nil
 	}
 	return fmt.Errorf("input %d is a %v, which is not taken here", i, v)
 }
@@ -108,7 +108,7 @@ func (n *node) checkForms() error {
 	for _, i := range n.lists {
 		taken[i] = true
 	}
-	for i := range n.nodeProto.inputs {
+	for i := range n.inputs {
 		if v := n.variable(i); v.form != plain && !taken[i] {
 			return fmt.Errorf("input %d is a %v; a tensor is taken", i, v)
 		}
@@ -148,7 +148,7 @@ func (c *call) copyOf(t *tensor.Tensor) (tensor.Tensor, error) {
 // spend takes memory from what the run may still allocate.
 func (c *call) spend(bytes int64) error {
 	if bytes > c.f.budget {
-		return fmt.Errorf("the run's tensors take more memory than it may have")
+		return errors.New("the run's tensors take more memory than it may have")
 	}
 	c.f.budget -= bytes
 	return nil

@@ -42,10 +42,8 @@ func (p *modelProto) function(data []byte) error {
 		case 10:
 			name.domain = standard(m.text())
 		case 11:
-			var attribute string
-			a := f.defaults[attribute]
-			attribute, a, err = parseAttribute(m.content(), 0)
-			f.defaults[attribute] = a
+			attribute, a, fault := parseAttribute(m.content(), 0)
+			f.defaults[attribute], err = a, fault
 		case 13:
 			name.overload = m.text()
 		}

@@ -205,13 +205,14 @@ func (n *node) constructor() (constructor, error) {
 
 // resolve finds the node's inputs, and the attributes that stand in a function's call.
 func (n *node) resolve() error {
-	n.given = n.nodeProto.attributes
+	n.given = n.attributes
 	if n.b.within != nil {
 		n.given = n.b.within.attributesOf(n.nodeProto)
 	}
 	for _, name := range n.inputs {
-		id, ok := absent, true
+		id := absent
 		if name != "" {
+			var ok bool
 			var err error
 			if id, ok, err = n.b.find(name); err != nil {
 				return fmt.Errorf("%s: %w", n, err)

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -156,7 +157,7 @@ func sequenceErase(n *node) (kernel, error) {
 			return err
 		}
 		if i < 0 {
-			return fmt.Errorf("the sequence is empty")
+			return errors.New("the sequence is empty")
 		}
 		return c.giveList(slices.Concat(all[:i], all[i+1:]))
 	}, n.takesList(0, list)
@@ -258,7 +259,7 @@ func concatFromSequence(n *node) (kernel, error) {
 	return func(c *call) error {
 		all := c.items(0).list
 		if len(all) == 0 {
-			return fmt.Errorf("the sequence is empty")
+			return errors.New("the sequence is empty")
 		}
 		rank := len(all[0].Shape)
 		if added {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -42,8 +43,7 @@ func newPages(from io.ReaderAt, size int64, m *format.ColumnMetaData, node parqu
 	if p.at < 0 || m.TotalCompressedSize < 0 || p.end > size || p.end < p.at {
 		return nil, fmt.Errorf("its pages stand at bytes %d to %d of a file of %d", p.at, p.end, size)
 	}
-	switch p.codec {
-	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd, format.Lz4Raw:
+	if slices.Contains([]format.CompressionCodec{format.Uncompressed, format.Snappy, format.Gzip, format.Zstd, format.Lz4Raw}, p.codec) {
 		return p, nil
 	}
 	return nil, fmt.Errorf("it is compressed with %v; write it with snappy, gzip, zstd, lz4 or none", p.codec)
@@ -258,7 +258,7 @@ func (p *pages) decode(dst []Value, body []byte, e format.Encoding) error {
 	switch {
 	case len(dst) == 0:
 		return nil
-	case e == format.PlainDictionary || e == format.RLEDictionary:
+	case e == format.PlainDictionary || e == format.RLEDictionary: //nolint:staticcheck // older writers have it
 		return p.look(dst, body)
 	case e == format.RLE && p.kind.Kind() == parquet.Boolean:
 		text, _, err := prefixed(body)

@@ -146,7 +146,7 @@ func (s *Source) open(path string) (r reader, err error) {
 		r, err = openCSV(path, coding, &s.opts)
 	case "parquet":
 		if path == Stdin {
-			return nil, errors.New("Parquet files are read from their end, which the standard input has not: name a file")
+			return nil, errors.New("a Parquet file is read from its end, which the standard input has not: name a file")
 		}
 		r, err = openParquet(path)
 	default:

@@ -132,7 +132,7 @@ func newParquetWriter(to io.Writer, columns []Column) (w *parquetWriter, err err
 		if !found {
 			return nil, fmt.Errorf("column %q has no place in the file", columns[i].Name)
 		}
-		w.at[i] = int(leaf.ColumnIndex)
+		w.at[i] = leaf.ColumnIndex
 	}
 	w.out = parquet.NewGenericWriter[any](to, schema, parquet.Compression(&parquetzstd.Codec{}))
 	return w, nil

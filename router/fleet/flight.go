@@ -272,6 +272,8 @@ func (fl *flight) again() bool {
 	}
 	counts := &fl.fleet.counts
 	switch treatments[fl.last].again {
+	case never:
+		return false
 	case always:
 		return true
 	case once:

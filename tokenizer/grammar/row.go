@@ -83,6 +83,7 @@ func (b *rowBuilder) add(it item) error {
 				return err
 			}
 			complete, keep = o.complete(has), o.goesOn(has)
+		case opEnd, opRule, opTerm, opPick:
 		}
 		if keep {
 			b.items = append(b.items, it)
@@ -236,6 +237,7 @@ func (p *prediction) visit(w waiting) {
 	case opPick:
 		p.pick(s.arg, w)
 		return
+	case opEnd, opRule, opTerm, opJoin:
 	}
 	if s.op == opTerm {
 		p.terms[s.arg] = append(p.terms[s.arg], w)
