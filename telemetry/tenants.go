@@ -3,6 +3,7 @@ package telemetry
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -45,6 +46,7 @@ type tenantMetrics struct {
 	known    func(name string) bool // whether the configuration names a tenant
 	names    names
 	versions names
+	ends     ends
 
 	requests   *prometheus.CounterVec
 	refusals   *prometheus.CounterVec
@@ -105,27 +107,97 @@ type TenantEnd struct {
 func (m *Metrics) CountTenantEnd(e *TenantEnd) {
 	t := m.tenants
 	tenant := t.label(e.Tenant)
-	t.requests.WithLabelValues(tenant, e.Outcome).Inc()
+	s := t.ends.of(endKey{tenant, e.Outcome, e.Model, e.Version, e.Arm, e.Code}, t.series)
+	s.requests.Inc()
 	if e.Model == "" {
 		return
 	}
-	version := e.Version
-	if t.versions.label(e.Model+"\x00"+version) == OtherTenant {
-		version = OtherTenant
-	}
-	t.answers.WithLabelValues(e.Model, version, e.Arm, e.Outcome, e.Code).Inc()
-	for _, k := range []struct {
-		kind  string
-		count int64
-	}{{"prompt", e.Prompt}, {"cached", e.Cached}, {"output", e.Output}, {"rows", e.Rows}} {
-		if k.count > 0 {
-			t.tokens.WithLabelValues(tenant, e.Model, k.kind).Add(float64(k.count))
+	s.answers.Inc()
+	for kind, count := range [...]int64{tokensPrompt: e.Prompt, tokensCached: e.Cached, tokensOutput: e.Output, tokensRows: e.Rows} {
+		if count > 0 {
+			s.tokens[kind].of(func() prometheus.Counter { return t.tokens.WithLabelValues(tenant, e.Model, tokenKinds[kind]) }).Add(float64(count))
 		}
 	}
 	if e.Prompt+e.Output+e.Rows > 0 || e.ComputeSeconds > 0 {
-		t.compute.WithLabelValues(tenant, e.Model).Add(e.ComputeSeconds)
-		t.cost.WithLabelValues(tenant, e.Model).Add(e.Cost)
+		s.compute.of(func() prometheus.Counter { return t.compute.WithLabelValues(tenant, e.Model) }).Add(e.ComputeSeconds)
+		s.cost.of(func() prometheus.Counter { return t.cost.WithLabelValues(tenant, e.Model) }).Add(e.Cost)
 	}
+}
+
+// The kinds of tokens.
+const (
+	tokensPrompt = iota
+	tokensCached
+	tokensOutput
+	tokensRows
+)
+
+var tokenKinds = [...]string{tokensPrompt: "prompt", tokensCached: "cached", tokensOutput: "output", tokensRows: "rows"}
+
+// endKey is what the series of a request's end depend on.
+type endKey struct{ tenant, outcome, model, version, arm, code string }
+
+// endSeries are the series that an end counts in, so that a request finds them at once.
+type endSeries struct {
+	requests, answers prometheus.Counter
+	tokens            [len(tokenKinds)]lazyCounter
+	compute, cost     lazyCounter
+}
+
+// series finds those of a key whose tenant is a label.
+func (t *tenantMetrics) series(k endKey) *endSeries {
+	s := &endSeries{requests: t.requests.WithLabelValues(k.tenant, k.outcome)}
+	if k.model == "" {
+		return s
+	}
+	if t.versions.label(k.model+"\x00"+k.version) == OtherTenant {
+		k.version = OtherTenant
+	}
+	s.answers = t.answers.WithLabelValues(k.model, k.version, k.arm, k.outcome, k.code)
+	return s
+}
+
+// lazyCounter is a series that is there from its first use on.
+type lazyCounter struct {
+	found atomic.Pointer[prometheus.Counter]
+}
+
+func (l *lazyCounter) of(find func() prometheus.Counter) prometheus.Counter {
+	if c := l.found.Load(); c != nil {
+		return *c
+	}
+	c := find() // the same one, whoever finds it
+	l.found.Store(&c)
+	return c
+}
+
+// maxEnds bounds the ends whose series are kept at hand.
+const maxEnds = 4096
+
+// ends keeps series at hand.
+type ends struct {
+	mu   sync.RWMutex
+	list map[endKey]*endSeries
+}
+
+func (e *ends) of(k endKey, find func(endKey) *endSeries) *endSeries {
+	e.mu.RLock()
+	s, full := e.list[k], len(e.list) >= maxEnds
+	e.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	s = find(k)
+	if full {
+		return s
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.list == nil {
+		e.list = make(map[endKey]*endSeries)
+	}
+	e.list[k] = s
+	return s
 }
 
 // CountTenantWork counts compute time of a request that came to no model's answer, such as /tokenize.

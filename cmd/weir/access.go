@@ -67,11 +67,7 @@ type access struct {
 	class, remote, traceID, reason string
 }
 
-func (a *accessLog) write(now time.Time, r *access) {
-	skipped, ok := a.admit(now, r.status >= http.StatusBadRequest)
-	if !ok {
-		return
-	}
+func (a *accessLog) write(skipped int, r *access) {
 	fields := []zap.Field{
 		zap.String("id", r.id), zap.String("method", r.method), zap.String("path", r.path), zap.Int("status", r.status),
 		zap.String("tenant", r.tenant), zap.String("model", r.model),
@@ -99,6 +95,10 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // finished writes the line of a request that a model was asked.
 func (a *accessLog) finished(f *edge.RequestFinish) {
+	skipped, ok := a.admit(f.Finished, f.Status >= http.StatusBadRequest)
+	if !ok {
+		return
+	}
 	r := &access{
 		id: f.ID, method: http.MethodPost, path: f.Endpoint, status: f.Status, code: f.Code, tenant: f.Tenant, model: f.Model,
 		version: f.Version, arm: f.Arm.Name, prompt: f.PromptTokens, output: f.OutputTokens, class: f.Class.String(),
@@ -110,12 +110,16 @@ func (a *accessLog) finished(f *edge.RequestFinish) {
 	if !f.FirstToken.IsZero() {
 		r.firstToken = f.FirstToken.Sub(f.Arrived)
 	}
-	a.write(f.Finished, r)
+	a.write(skipped, r)
 }
 
 // refused writes the line of a request that came to no model.
 func (a *accessLog) refused(r *edge.Refusal, now time.Time) {
-	a.write(now, &access{
+	skipped, ok := a.admit(now, r.Status >= http.StatusBadRequest)
+	if !ok {
+		return
+	}
+	a.write(skipped, &access{
 		id: r.ID, method: r.Method, path: r.Route, status: r.Status, code: r.Code, tenant: r.Tenant, model: r.Model,
 		version: r.Version, arm: r.Arm.Name, duration: now.Sub(r.Arrived), remote: r.Remote, reason: r.Reason, traceID: r.Trace.ID,
 	})
