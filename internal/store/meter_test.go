@@ -114,6 +114,9 @@ func (w *twins) reserve(who quota.Holder) {
 
 func (w *twins) topUp(o *twin) {
 	generated := o.output + w.rng.Int64N(60)
+	if w.rng.IntN(8) == 0 { // far beyond what was reserved: budgets cut such answers
+		generated += 20_000
+	}
 	cover := generated + w.rng.Int64N(60)
 	r, states, now := w.decide(o.shared.Holder, topUpArgs(w.shared.command("topup", &o.shared.Holder), &o.shared, generated, cover))
 	before := o.pure.ID
