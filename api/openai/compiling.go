@@ -2,7 +2,6 @@ package openai
 
 import (
 	"errors"
-	"runtime"
 	"time"
 
 	"weir/api"
@@ -44,10 +43,11 @@ func (p *compiling) begin(key replay.Hash, r *answerRules, v *grammar.Vocabulary
 			return nil, nil, fault
 		}
 	}
+	account := g.account(p.tenant)
 	if !known { // it may have been compiled for another request meanwhile
 		if c, known = g.cache.Get(p.tenant, key); !known {
 			var fault *api.Error
-			if c, fault = r.compile(grammar.Limits{Meter: p.meter, Account: g.account(p.tenant)}); fault != nil {
+			if c, fault = r.compile(grammar.Limits{Meter: p.meter, Account: account}); fault != nil {
 				return nil, nil, p.blame(fault)
 			}
 			g.cache.Put(p.tenant, key, c, c.bytes(r))
@@ -120,29 +120,4 @@ func (p *compiling) end() (took time.Duration) {
 		p.turn.End()
 	}
 	return took
-}
-
-// account is that of a tenant's grammars. What no grammar uses any more is given back when the
-// garbage collector finds it, so that it is asked to where an account is nearly full.
-func (g *grammars) account(tenant string) *work.Account {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	a := g.accounts[tenant]
-	if a == nil {
-		const many = 1000
-		if len(g.accounts) >= many {
-			for name, a := range g.accounts {
-				if a.Bytes() == 0 {
-					delete(g.accounts, name)
-				}
-			}
-		}
-		a = work.NewAccount(g.bytes, nil)
-		g.accounts[tenant] = a
-	}
-	if a.Room() < g.bytes/2 && time.Since(g.collected) > time.Second {
-		runtime.GC()
-		g.collected = time.Now()
-	}
-	return a
 }

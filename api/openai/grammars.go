@@ -11,7 +11,6 @@ import (
 	"weir/api/replay"
 	"weir/internal/inference"
 	turns "weir/internal/turn"
-	"weir/internal/work"
 	"weir/tokenizer"
 	"weir/tokenizer/grammar"
 )
@@ -37,8 +36,8 @@ type grammars struct {
 	aborted <-chan struct{}
 
 	mu        sync.Mutex
-	accounts  map[string]*work.Account // of tenants: what their grammars take, those of running answers included
-	bytes     int64                    // that a tenant's may take
+	accounts  map[string]*allowance // of tenants
+	bytes     int64                 // that a tenant's grammars may take
 	collected time.Time
 }
 
@@ -57,7 +56,7 @@ func newGrammars(c Config, aborted <-chan struct{}, busy func() bool) *grammars 
 		cache:    replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: c.GrammarBytes, MaxAge: grammarCacheAge}),
 		turns:    turns.NewQueue(turns.Config{Turns: max(1, runtime.NumCPU()/4), Most: maxGrammars, Busy: busy, Rest: 1}),
 		aborted:  aborted,
-		accounts: map[string]*work.Account{},
+		accounts: map[string]*allowance{},
 		bytes:    max(leastAccount, c.GrammarBytes),
 	}
 }

@@ -208,3 +208,45 @@ func TestATenantsGrammarsShareAnAccount(t *testing.T) {
 	}
 	runtime.KeepAlive(held)
 }
+
+// TestHostileFormatsLeaveRoomForOthersOfTheirTenant: formats whose answers have ended at a limit, all of them cached or just over, give way
+// to what their tenant asks for next.
+func TestHostileFormatsLeaveRoomForOthersOfTheirTenant(t *testing.T) {
+	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
+	g.bytes = 16 << 20
+	tok := mustTokenizer(t)
+	v := NewVocabulary(tok).build()
+	answer := func(f *format) error {
+		r := &answerRules{format: f, model: &Model{Tokenizer: tok}}
+		p := g.compiling("tenant", nil)
+		defer p.end()
+		_, m, err := p.begin(r.hash(), r, v)
+		if err != nil {
+			return err
+		}
+		return hostileAnswer(matcher{m}, v)
+	}
+	ordinary := &format{kind: formatSchema, field: "json", text: wideSchema(1000, 0), options: schema.Options{Closed: true}}
+	if err := answer(ordinary); err != nil {
+		t.Fatalf("alone: %v", err)
+	}
+	ended := 0
+	for round := range 3 {
+		for i := range 3 {
+			f := &format{kind: formatRegex, field: "regex", text: fmt.Appendf(nil, "%d,%d%s", round, i, hostilePattern)}
+			if answer(f) != nil {
+				ended++
+			}
+		}
+		again := *ordinary
+		again.text = append([]byte(strings.Repeat(" ", round)), ordinary.text...)
+		for _, f := range []*format{ordinary, &again} { // compiled before, and new
+			if err := answer(f); err != nil {
+				t.Errorf("after %d hostile formats: %v", 3*(round+1), err)
+			}
+		}
+	}
+	if ended == 0 {
+		t.Error("no hostile format came to a limit")
+	}
+}

@@ -139,6 +139,28 @@ func (c *Cache[V]) Weigh(tenant string, h Hash, bytes int64) {
 	}
 }
 
+// Shrink forgets a tenant's least recently used entries until those that are left take
+// at most so many bytes together, by size: for values that grow after they were put.
+func (c *Cache[V]) Shrink(tenant string, bytes int64, size func(V) int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.tenants[tenant]
+	if s == nil {
+		return
+	}
+	all := s.entries.Values() // the oldest first
+	kept := len(all)
+	for total := int64(0); kept > 0; kept-- {
+		if total += size(all[kept-1].value); total > bytes {
+			break
+		}
+	}
+	for range kept {
+		_, e, _ := s.entries.RemoveOldest()
+		c.gone(tenant, s, e)
+	}
+}
+
 // Forget drops all that a tenant has, and returns how many entries it had.
 func (c *Cache[V]) Forget(tenant string) (entries int) {
 	c.mu.Lock()

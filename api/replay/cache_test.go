@@ -126,3 +126,31 @@ func TestCacheWeighsAnew(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+func TestCacheShrinks(t *testing.T) {
+	c := NewCache[int](CacheConfig{Bytes: 1 << 20, MaxAge: time.Hour})
+	for i := range 10 {
+		c.Put("a", Hash{byte(i)}, i, 100)
+	}
+	c.Put("b", Hash{1}, 1, 100)
+	c.Get("a", Hash{0})                                // now the last that was used
+	size := func(v int) int64 { return int64(10 * v) } // by what they have grown to
+	c.Shrink("a", 1000, size)
+	c.Shrink("nobody", 0, size)
+	if st := c.Stats(); st.Entries != 11 || st.Evictions != 0 {
+		t.Errorf("all have room, %+v are left", st)
+	}
+	c.Shrink("a", 9*10+8*10+9, size)
+	for i := range 10 {
+		if _, ok := c.Get("a", Hash{byte(i)}); ok != (i == 0 || i >= 8) {
+			t.Errorf("entry %d: is there: %v", i, ok)
+		}
+	}
+	if st := c.Stats(); st.Entries != 4 || st.Bytes != 4*(cachedBytes+100) {
+		t.Errorf("%+v", st)
+	}
+	c.Shrink("a", -1, size)
+	if st := c.Stats(); st.Entries != 1 || st.Bytes != cachedBytes+100 {
+		t.Errorf("%+v after all of a tenant's went", st)
+	}
+}

@@ -2,7 +2,10 @@ package work
 
 import (
 	"math"
+	"runtime"
+	"sync"
 	"sync/atomic"
+	"weak"
 )
 
 // Account counts bytes that are kept, within its own limit and that of every account above it: a grammar's within its tenant's, say. A nil
@@ -11,22 +14,73 @@ type Account struct {
 	limit int64
 	above *Account
 	bytes atomic.Int64
+
+	mu     sync.Mutex
+	owners map[*Account]func() (gone bool) // of a topmost account: the accounts below it that Of made
 }
 
 // NewAccount is an account with a limit in bytes, 0 for none, below another one, which may be nil.
 func NewAccount(limit int64, above *Account) *Account { return &Account{limit: limit, above: above} }
 
+// Of is an account, below another one, of what an owner keeps. Its bytes are given back once nobody refers to the owner any more: when
+// the garbage collector finds it, at the next Reclaim at the latest.
+func Of[T any](owner *T, above *Account) *Account {
+	a := NewAccount(0, above)
+	top, weakly := a.top(), weak.Make(owner)
+	top.mu.Lock()
+	defer top.mu.Unlock()
+	if top.owners == nil {
+		top.owners = map[*Account]func() bool{}
+	}
+	top.owners[a] = func() bool { return weakly.Value() == nil }
+	runtime.AddCleanup(owner, (*Account).close, a)
+	return a
+}
+
+// Reclaim runs the garbage collector and has what nobody refers to any more given back when it returns: the collector's own cleanups come
+// by some time later.
+func (a *Account) Reclaim() {
+	if a == nil {
+		return
+	}
+	runtime.GC()
+	for _, b := range a.top().ownerless() {
+		b.close()
+	}
+}
+
+// ownerless are the accounts below this one whose owners are gone.
+func (a *Account) ownerless() (all []*Account) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for b, gone := range a.owners {
+		if gone() {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// close gives back all that the account holds. It may be called again: whoever comes second waits until all is given back.
+func (a *Account) close() {
+	top := a.top()
+	top.mu.Lock()
+	defer top.mu.Unlock()
+	a.Keep(-a.Bytes())
+	delete(top.owners, a)
+}
+
+func (a *Account) top() *Account {
+	for a.above != nil {
+		a = a.above
+	}
+	return a
+}
+
 // Keep counts bytes; a negative number gives them back. Room says whether there was room for them: who makes things asks before.
 func (a *Account) Keep(bytes int64) {
 	for ; a != nil; a = a.above {
 		a.bytes.Add(bytes)
-	}
-}
-
-// Close gives back all that the account holds.
-func (a *Account) Close() {
-	if a != nil {
-		a.Keep(-a.bytes.Load())
 	}
 }
 

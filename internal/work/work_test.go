@@ -3,6 +3,7 @@ package work
 import (
 	"errors"
 	"math"
+	"runtime"
 	"testing"
 )
 
@@ -56,12 +57,41 @@ func TestAccountsCountUpwards(t *testing.T) {
 	if tenant.Bytes() != 80 || a.Room() != 20 || b.Room() != 20 {
 		t.Errorf("%d bytes, room for %d and %d", tenant.Bytes(), a.Room(), b.Room())
 	}
-	b.Close()
+	b.Keep(-50)
 	if tenant.Bytes() != 30 || a.Room() != 50 || b.Bytes() != 0 {
-		t.Errorf("%d bytes after one has closed, room for %d", tenant.Bytes(), a.Room())
+		t.Errorf("%d bytes after one has given back, room for %d", tenant.Bytes(), a.Room())
 	}
 	var none *Account
+	none.Reclaim()
 	if none.Keep(1); none.Room() != math.MaxInt64 || none.Bytes() != 0 {
 		t.Error("a nil account counts")
 	}
+}
+
+// TestAccountsOfOwnersAreReclaimed: what an owner kept is given back once, however often it is asked for, when nobody refers to the owner.
+func TestAccountsOfOwnersAreReclaimed(t *testing.T) {
+	type owner struct{ self, other *owner }
+	tenant := NewAccount(1000, nil)
+	grammar := NewAccount(0, tenant)
+	keep := func(bytes int64) *owner {
+		o := &owner{}
+		o.self = o
+		Of(o, grammar).Keep(bytes)
+		return o
+	}
+	kept := keep(1)
+	for range 100 {
+		a, b := keep(10), keep(10)
+		a.other, b.other = b, a // a circle: the order in which they go is open
+		if tenant.Bytes() < 500 {
+			continue
+		}
+		if tenant.Reclaim(); tenant.Bytes() > 21 || tenant.Bytes() != grammar.Bytes() { // a and b may be found yet
+			t.Fatalf("%d and %d bytes after all are gone but one, and the last two", tenant.Bytes(), grammar.Bytes())
+		}
+	}
+	if tenant.Reclaim(); tenant.Bytes() != 1 || grammar.Bytes() != 1 {
+		t.Errorf("%d and %d bytes at the end, want 1", tenant.Bytes(), grammar.Bytes())
+	}
+	runtime.KeepAlive(kept)
 }

@@ -69,7 +69,7 @@ type controlToken struct {
 func NewBuilder(l Limits) *Builder {
 	l = l.orDefault()
 	return &Builder{
-		limits: l, most: int(min(int64(l.Symbols), l.Account.Room()/builderSize)), literals: map[string]Symbol{}, regexes: map[*regex.Regex]Symbol{}, tokens: map[controlToken]Symbol{},
+		limits: l, most: int(max(0, min(int64(l.Symbols), l.Account.Room()/builderSize))), literals: map[string]Symbol{}, regexes: map[*regex.Regex]Symbol{}, tokens: map[controlToken]Symbol{},
 	}
 }
 
@@ -167,7 +167,11 @@ func (b *Builder) Repeat(s Symbol, least, most int) Symbol {
 // fits reports whether what was added is within the limits, and counts it.
 func (b *Builder) fits() bool {
 	if b.size > b.most {
-		b.fail(limitError("symbols in its rules", b.most, "make the schema or grammar smaller"))
+		wayOut := "make the schema or grammar smaller"
+		if b.most < b.limits.Symbols {
+			wayOut = "other grammars of its account take the room for more: retry when their answers are over, or " + wayOut
+		}
+		b.fail(limitError("symbols in its rules", b.most, wayOut))
 		return false
 	}
 	if err := b.limits.Meter.Spend(symbolWork * (b.size - b.counted)); err != nil {

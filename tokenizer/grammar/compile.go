@@ -3,7 +3,6 @@ package grammar
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"weir/internal/work"
@@ -52,7 +51,8 @@ type Grammar struct {
 	nullable []bool         // by terminal
 	start    int32          // place before the start symbol
 	root     int32          // rule of that place
-	account  *work.Account  // of the above and of the engines
+	account  *work.Account  // of the grammar and its engines, those of running answers included
+	own      *work.Account  // of the above
 
 	mu      sync.Mutex
 	engines map[*Vocabulary]*engine
@@ -68,7 +68,7 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	}
 	account := work.NewAccount(int64(b.limits.Bytes), b.limits.Account)
 	c := compiler{b: b, g: &Grammar{limits: b.limits, account: account, engines: map[*Vocabulary]*engine{}}}
-	runtime.AddCleanup(c.g, (*work.Account).Close, account)
+	c.g.own = work.Of(c.g, account)
 	c.productive()
 	if b.err != nil {
 		return nil, b.err

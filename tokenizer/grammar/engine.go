@@ -45,7 +45,6 @@ type engine struct {
 	dead    *place
 	account *work.Account // of what all of it takes
 	empty   int64         // bytes before any answer
-	states  atomic.Int64  // size, for those who do not hold mu
 	slow    atomic.Int32  // goroutines that hold mu, or wait for it, and take their time
 
 	mu     sync.Mutex
@@ -59,13 +58,12 @@ type engine struct {
 	key    []byte
 }
 
-// newEngine makes an engine. Its account is closed once nobody uses the engine any more.
+// newEngine makes an engine.
 func newEngine(g *Grammar, v *Vocabulary, m *work.Meter) (*engine, error) {
-	account := work.NewAccount(0, g.account)
 	e := &engine{
-		g: g, v: v, dead: &place{}, account: account, rows: map[string]*row{}, places: map[string]*place{}, meter: m,
+		g: g, v: v, dead: &place{}, rows: map[string]*row{}, places: map[string]*place{}, meter: m,
 	}
-	runtime.AddCleanup(e, (*work.Account).Close, account)
+	e.account = work.Of(e, g.account)
 	var err error
 	if e.lexer, err = newLexer(e); err != nil {
 		return nil, e.wrong(err)
@@ -77,7 +75,7 @@ func newEngine(g *Grammar, v *Vocabulary, m *work.Meter) (*engine, error) {
 		return nil, e.wrong(err)
 	}
 	e.tell()
-	e.empty = account.Bytes()
+	e.empty = e.account.Bytes()
 	return e, nil
 }
 
@@ -123,6 +121,7 @@ func (e *engine) enter(m *work.Meter) error {
 	if room > 0 && e.size() <= e.g.limits.States {
 		return nil
 	}
+	e.g.drop(e)
 	e.leave()
 	return limitError("bytes or places of answers", min(e.g.limits.Bytes, e.g.limits.States), "make the grammar less ambiguous or the answer shorter")
 }
@@ -130,7 +129,9 @@ func (e *engine) enter(m *work.Meter) error {
 func (e *engine) leave() {
 	if e.added != 0 { // else nothing was
 		e.tell()
-		e.states.Store(int64(e.size()))
+		if e.full() {
+			e.g.drop(e)
+		}
 	}
 	if m := e.meter; m == nil || !m.Hurried {
 		e.slow.Add(-1)
@@ -148,9 +149,9 @@ func (e *engine) wrong(err error) error {
 	return err
 }
 
-// full reports whether new matchers should begin with an engine of their own.
+// full reports whether new matchers should begin with an engine of their own: too much has been worked out, or there is no room for more.
 func (e *engine) full() bool {
-	return int(e.states.Load()) > e.g.limits.States/4 || e.kept() > e.g.limits.Bytes/4
+	return e.size() > e.g.limits.States/4 || e.kept() > e.g.limits.Bytes/4 || e.account.Room() <= 0
 }
 
 // kept is what the answers so far have added to the memory of the engine.

@@ -164,16 +164,18 @@ func TestLimitsAreNamed(t *testing.T) {
 	}
 }
 
+// doubled is a rule whose rows grow with every byte.
+func doubled(b *Builder) Symbol {
+	s := b.Repeat(b.Literal("a"), 0, 1)
+	for i := range 59 {
+		s = b.Define(fmt.Sprint(i), []Symbol{s, s})
+	}
+	return s
+}
+
 // TestAmbiguityIsBounded: what one token takes is counted by the items that come up, so that no answer holds up a step of the others for
 // long, and the memory of all of its places is bounded, too.
 func TestAmbiguityIsBounded(t *testing.T) {
-	doubled := func(b *Builder) Symbol {
-		s := b.Repeat(b.Literal("a"), 0, 1)
-		for i := range 59 {
-			s = b.Define(fmt.Sprint(i), []Symbol{s, s})
-		}
-		return s
-	}
 	v := bytesVocabulary([]string{strings.Repeat("a", 16)})
 	for word, limits := range map[string]Limits{"ways": {}, "bytes": {Bytes: 1 << 20}, "units": {Work: 100_000}} {
 		b := NewBuilder(limits)

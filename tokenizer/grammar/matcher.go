@@ -46,20 +46,13 @@ func (g *Grammar) MatcherUnder(v *Vocabulary, meter *work.Meter) (*Matcher, erro
 func (g *Grammar) Begun(v *Vocabulary) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := g.engines[v]
-	return e != nil && !e.full()
+	return g.engines[v] != nil
 }
 
 // engine is the one that new matchers begin with. Nothing is locked while it is made.
 func (g *Grammar) engine(v *Vocabulary, meter *work.Meter) (*engine, error) {
-	known := func() *engine {
-		if e := g.engines[v]; e != nil && !e.full() {
-			return e
-		}
-		return nil
-	}
 	g.mu.Lock()
-	e := known()
+	e := g.engines[v]
 	g.mu.Unlock()
 	if e != nil {
 		return e, nil
@@ -70,11 +63,20 @@ func (g *Grammar) engine(v *Vocabulary, meter *work.Meter) (*engine, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := known(); e != nil {
+	if e := g.engines[v]; e != nil {
 		return e, nil
 	}
 	g.engines[v] = made
 	return made, nil
+}
+
+// drop forgets an engine that no new matcher shall begin with. Those that use it go on, and its memory goes with the last of them.
+func (g *Grammar) drop(e *engine) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.engines[e.v] == e {
+		delete(g.engines, e.v)
+	}
 }
 
 // Under says what counts the calls to come beside the matcher's own limits, and may end them. A call that ended late has changed nothing and

@@ -1,0 +1,69 @@
+package grammar
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"weir/internal/work"
+)
+
+// TestGrammarsAtTheirLimitsGiveBack: what answers have worked out until their grammar's limit is given back with the answers, whoever keeps
+// the grammars, and an account holds what live grammars do.
+func TestGrammarsAtTheirLimitsGiveBack(t *testing.T) {
+	const limit, grammars = 1 << 20, 8
+	tenant := work.NewAccount(4*limit, nil)
+	v := bytesVocabulary(nil)
+	compile := func(limits Limits, build func(b *Builder) Symbol) *Grammar {
+		limits.Account = tenant
+		b := NewBuilder(limits)
+		g, err := b.Compile(build(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	answer := func(g *Grammar, text string) error {
+		m, err := g.Matcher(v)
+		if err != nil {
+			return err
+		}
+		_, err = follow(t, m, text)
+		return err
+	}
+	balance := func(what string, kept []*Grammar) {
+		t.Helper()
+		tenant.Reclaim()
+		var sum int64
+		for _, g := range kept {
+			sum += g.Bytes()
+		}
+		if got := tenant.Bytes(); got != sum || got > 2*limit {
+			t.Errorf("%s: %d bytes are in the account, %d in its grammars, the limit of each is %d", what, got, sum, limit)
+		}
+	}
+	var kept []*Grammar
+	for i := range grammars {
+		g := compile(Limits{Bytes: limit}, doubled)
+		for range 2 { // the second answer begins afresh
+			if err := answer(g, strings.Repeat("a", 100)); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "bytes") {
+				t.Fatalf("grammar %d: %v, want an ErrLimit of bytes", i, err)
+			}
+			if g.Begun(v) {
+				t.Errorf("grammar %d: new answers begin with an engine that has no room", i)
+			}
+			tenant.Reclaim()
+		}
+		kept = append(kept, g)
+		balance("hostile", kept)
+	}
+	ordinary := compile(Limits{}, arithmetic)
+	if err := answer(ordinary, "1+2*(3+4)"); err != nil {
+		t.Error(err)
+	}
+	kept = append(kept, ordinary)
+	balance("with an ordinary one", kept)
+	runtime.KeepAlive(kept)
+	balance("without them", nil)
+}
