@@ -67,3 +67,28 @@ func TestGrammarsAtTheirLimitsGiveBack(t *testing.T) {
 	runtime.KeepAlive(kept)
 	balance("without them", nil)
 }
+
+// TestTheFirstEngineHasTheAutomatonOfCompiling: it is built once, counted once, and no two engines share it.
+func TestTheFirstEngineHasTheAutomatonOfCompiling(t *testing.T) {
+	b := NewBuilder(Limits{})
+	g, err := b.Compile(arithmetic(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, automaton := g.own.Bytes(), g.first.Automaton
+	for i, v := range []*Vocabulary{bytesVocabulary(nil), bytesVocabulary([]string{"12"})} {
+		m, err := g.Matcher(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := m.e.lexer.auto == automaton; has != (i == 0) {
+			t.Errorf("engine %d has the automaton of compiling: %v", i, has)
+		}
+		if _, err := follow(t, m, "1+2*(3+4)"); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := compiled - g.own.Bytes(); got < 1000 || g.first != nil {
+		t.Errorf("the first engine counts the automaton, and %d bytes of it less count for the grammar", got)
+	}
+}

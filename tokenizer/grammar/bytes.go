@@ -26,7 +26,7 @@ func (g *Grammar) measure() {
 	for i := range g.rules {
 		symbols += 1 + len(g.rules[i].starts)
 	}
-	g.own.Keep(int64(grammarSize + symbolSize*symbols))
+	g.own.Keep(int64(grammarSize+symbolSize*symbols) + g.first.Bytes())
 }
 
 // grown counts a part that was added; the engine's mutex is held. The account is told once a call, since others share it.

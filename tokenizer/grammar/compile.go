@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"weir/internal/work"
@@ -56,6 +57,28 @@ type Grammar struct {
 
 	mu      sync.Mutex
 	engines map[*Vocabulary]*engine
+	first   *automaton // for the first engine; nil once that has it
+}
+
+// automaton is one of a grammar's terminals, with the node of each.
+type automaton struct {
+	*regex.Automaton
+	nodes []regex.Node
+}
+
+// automaton gives the one that was built with the grammar to who asks first, and builds another one for others.
+func (g *Grammar) automaton(m *work.Meter, room int64) (*automaton, error) {
+	g.mu.Lock()
+	a := g.first
+	g.first = nil
+	g.mu.Unlock()
+	if a != nil {
+		g.own.Keep(-a.Bytes())
+		a.Under(m, room)
+		return a, nil
+	}
+	auto, nodes, err := regex.NewAutomatonUnder(m, room, g.regexes...)
+	return &automaton{auto, nodes}, err
 }
 
 // Compile gives the grammar whose texts are those of start.
@@ -86,9 +109,12 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	}
 	g := c.g
 	// The first automaton is built here, so that what is wrong with an expression is said before any answer begins.
-	if _, _, err := regex.NewAutomatonUnder(b.limits.Meter, account.Room(), g.regexes...); err != nil {
+	a, err := g.automaton(b.limits.Meter, account.Room())
+	if err != nil {
 		return nil, compileError(err)
 	}
+	a.Under(nil, math.MaxInt64)
+	g.first = a
 	g.limits.Meter = nil // that of compiling
 	g.measure()
 	return g, nil

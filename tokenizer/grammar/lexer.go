@@ -51,11 +51,11 @@ type lexer struct {
 }
 
 func newLexer(e *engine) (*lexer, error) {
-	auto, first, err := regex.NewAutomatonUnder(e.meter, e.account.Room(), e.g.regexes...)
+	a, err := e.g.automaton(e.meter, e.account.Room())
 	if err != nil {
 		return nil, err
 	}
-	l := &lexer{auto: auto, first: first, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{},
+	l := &lexer{auto: a.Automaton, first: a.nodes, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{},
 		taken: map[taken]bool{}, e: e}
 	l.states[""] = l.dead
 	l.grown(0)
