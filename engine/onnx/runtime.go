@@ -118,7 +118,7 @@ func (m *Model) declare(p *modelProto) error {
 		if v.typ == tensor.Invalid {
 			k, ok := zipMapOf(&p.graph, v.name)
 			if !ok {
-				return fmt.Errorf("output %q is a %s; only tensors and maps of class probabilities are supported", v.name, orUntyped(v.other))
+				return fmt.Errorf("output %q is a %s; only tensors and maps of class probabilities are supported", v.name, v.kind())
 			}
 			spec.Type, spec.Shape = tensor.Float32, []int64{tensor.Any, int64(k.count())}
 			m.labels[v.name] = k.names()
