@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -90,7 +91,14 @@ func (m *graph) close() { _ = m.m.Close() }
 
 func (m *graph) compute(in []tensor.Tensor) ([]tensor.Tensor, error) { return m.m.Run(in) }
 
-func (m *graph) loops() bool { return m.m.Loops() }
+func (m *graph) open() bool { return m.m.CostIsOpen() }
+
+func (m *graph) tryLeast() (tooMuch bool) { return m.m.TryLeast() != nil }
+
+func (m *graph) try(in []tensor.Tensor) (out []tensor.Tensor, tooMuch bool, err error) {
+	out, err = m.m.Try(in)
+	return out, errors.Is(err, onnx.ErrTooMuch), err
+}
 
 func (m *graph) computeUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error) {
 	return m.m.RunUntil(in, stop)

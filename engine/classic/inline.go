@@ -17,7 +17,7 @@ const inlineBatch = 100 * time.Microsecond
 // first in line, who computes what waits of its kind beside it: so batches form
 // where requests come faster than they are computed, and nowhere else.
 //
-// The lane has a second one for models of loops, which nobody knows the time of: they take few of the cores,
+// The lane has a second one for models whose time nobody knows: they take few of the cores,
 // and neither those of small requests nor the pool's.
 type inline struct {
 	l *Lane

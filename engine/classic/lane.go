@@ -40,7 +40,7 @@ type Lane struct {
 	opts   LaneOptions
 	pool   *pool.Pool // nil: the caller's
 	inline inline
-	apart  inline // of models of loops
+	apart  inline // of models whose cost nobody knows
 	turns  turns
 
 	mu      sync.Mutex
@@ -100,7 +100,7 @@ func (l *Lane) Predict(ctx context.Context, v *Version, p *inference.Prediction)
 	estimate := v.Estimate(t.rows)
 	w := t.work(p, l, estimate)
 	switch {
-	case v.looping != nil:
+	case v.apart != nil:
 		t.stop = t.until(ctx, p.DoneBy)
 		err = l.apart.do(ctx, t, w)
 	case estimate < InlineLimit:

@@ -23,7 +23,7 @@ func countdown(t *testing.T) *Version {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Batches() || v.looping == nil {
+	if v.Batches() || v.apart == nil {
 		t.Error("a model of loops is computed in batches")
 	}
 	return v
@@ -73,5 +73,20 @@ func TestALoopEndsAtItsDeadline(t *testing.T) {
 	p.DoneBy = time.Now().Add(20 * time.Millisecond)
 	if err := l.Predict(t.Context(), loop, p); !errors.Is(err, inference.ErrDeadline) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A model of which one row takes seconds is found at load, within a bound, and computed apart.
+func TestAHeavyModelIsComputedApart(t *testing.T) {
+	data, err := os.ReadFile("testdata/heavy.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Load(data, "heavy", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Batches() || v.apart == nil {
+		t.Error("it is computed beside others")
 	}
 }

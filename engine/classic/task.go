@@ -23,7 +23,7 @@ type task struct {
 	rows   int
 	kind   string
 	since  time.Time
-	stop   func() error // ends the run of a model of loops; nil: nothing does
+	stop   func() error // ends the run of a model that is computed apart; nil: nothing does
 
 	ticket batch.Ticket
 	taken  batch.Taken // once it is computed
@@ -76,7 +76,7 @@ func (t *task) until(ctx context.Context, doneBy time.Time) func() error {
 		case ctx.Err() != nil:
 			return ended(ctx)
 		case !doneBy.IsZero() && !time.Now().Before(doneBy):
-			return fmt.Errorf("%w: while the model's loops ran", inference.ErrDeadline)
+			return fmt.Errorf("%w: while the model ran", inference.ErrDeadline)
 		}
 		return nil
 	}

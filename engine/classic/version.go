@@ -61,11 +61,16 @@ type model interface {
 	details() []Detail
 }
 
-// looping is a model that may compute as long as a value of a request says. Its requests are computed apart from
-// others, each until its own deadline.
-type looping interface {
+// stoppable is a model whose run can be ended. Where nobody knows how long it takes, its requests are computed apart
+// from others, each until its own deadline.
+type stoppable interface {
 	model
-	loops() bool
+	// open: what a run costs does not follow from the inputs' sizes.
+	open() bool
+	// try computes within a small part of what a run may take.
+	try(in []tensor.Tensor) (out []tensor.Tensor, tooMuch bool, err error)
+	// tryLeast does so with the smallest inputs there are.
+	tryLeast() (tooMuch bool)
 	// computeUntil asks stop again and again, whose error ends it.
 	computeUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error)
 }
@@ -75,10 +80,10 @@ type Version struct {
 	opts      Options
 	desc      inference.Description
 	model     model
-	kind      string  // of its batches
-	looping   looping // the model, where it is one; else nil
-	separable bool    // rows have the same results whatever they are computed beside
-	hold      *hold   // nil: the model has no memory outside of Go's
+	kind      string    // of its batches
+	apart     stoppable // the model, where its requests are computed apart; else nil
+	separable bool      // rows have the same results whatever they are computed beside
+	hold      *hold     // nil: the model has no memory outside of Go's
 
 	mu    sync.Mutex
 	cost  cost.Line  // of one core
@@ -104,8 +109,8 @@ func newVersion(name string, m model, o Options) *Version {
 	v.desc.Name, v.desc.Version, v.desc.MaxRows = name, o.Version, o.MaxRows
 	v.kind = name + "\x00" + o.Version
 	v.separable = m.batches()
-	if l, ok := m.(looping); ok && l.loops() {
-		v.looping = l
+	if s, ok := m.(stoppable); ok && s.open() {
+		v.apart = s
 	}
 	v.hold = newHold(m)
 	v.label(o.Labels)
@@ -266,7 +271,7 @@ func (v *Version) compute(in []tensor.Tensor) ([]tensor.Tensor, error) {
 	return v.computeUntil(in, nil)
 }
 
-// computeUntil is compute with what ends the run of a model of loops: nil never does.
+// computeUntil is compute with what ends the run of a model that is computed apart: nil never does.
 func (v *Version) computeUntil(in []tensor.Tensor, stop func() error) (out []tensor.Tensor, err error) {
 	if !v.hold.take() {
 		return nil, fmt.Errorf("%w: model %q version %s has left memory", inference.ErrUnavailable, v.desc.Name, v.desc.Version)
@@ -280,8 +285,8 @@ func (v *Version) computeUntil(in []tensor.Tensor, stop func() error) (out []ten
 			out, err = nil, &Fault{Model: v.desc.Name, Version: v.desc.Version, Value: caught, Stack: debug.Stack()}
 		}
 	}()
-	if v.looping != nil {
-		out, err = v.looping.computeUntil(in, stop)
+	if v.apart != nil {
+		out, err = v.apart.computeUntil(in, stop)
 	} else {
 		out, err = v.model.compute(in)
 	}

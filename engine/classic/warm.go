@@ -20,15 +20,14 @@ const (
 // warm finds out what a version is served by: whether its rows may be computed together
 // and apart, and what they cost. rows are the golden ones, nil where there are none.
 // Nothing is found of a model that takes neither them nor made-up rows: its requests
-// are computed one by one, and their cost is learned from them. So are those of a model of
-// loops, which nobody knows the time of.
+// are computed one by one, and their cost is learned from them. A model of which one row takes
+// seconds is computed apart.
 func (v *Version) warm(rows []tensor.Tensor) {
-	if v.looping != nil {
-		v.separable = false
-		return
-	}
 	in := v.sample(rows)
-	if in == nil {
+	if s, ok := v.model.(stoppable); ok && in == nil && v.apart == nil && s.tryLeast() {
+		v.apart = s
+	}
+	if v.apart != nil || in == nil {
 		v.separable = false
 		return
 	}
@@ -48,6 +47,9 @@ func (v *Version) warm(rows []tensor.Tensor) {
 // sample is rows that the model computes: golden ones repeated, or made-up ones; nil where it
 // fails for both.
 func (v *Version) sample(golden []tensor.Tensor) []tensor.Tensor {
+	if v.apart != nil {
+		return nil
+	}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // any values will do, the same each time
 	for _, given := range [][]tensor.Tensor{golden, v.invent(probeRows, random)} {
 		if given == nil {
@@ -57,6 +59,14 @@ func (v *Version) sample(golden []tensor.Tensor) []tensor.Tensor {
 		if err != nil {
 			continue
 		}
+		if s, ok := v.model.(stoppable); ok && v.isTooMuch(s, in) {
+			v.separable = false
+			if in[0].Rows() < 2 || v.isTooMuch(s, parts(in, 0, 1)) {
+				v.apart = s
+				return nil
+			}
+			return parts(in, 0, 1)
+		}
 		if _, err := v.compute(in); err == nil {
 			if v.separable {
 				in = repeat(in, probeRows)
@@ -65,6 +75,13 @@ func (v *Version) sample(golden []tensor.Tensor) []tensor.Tensor {
 		}
 	}
 	return nil
+}
+
+// isTooMuch reports whether a model takes seconds for some rows.
+func (v *Version) isTooMuch(s stoppable, in []tensor.Tensor) (is bool) {
+	defer func() { _ = recover() }() // compute tells of it
+	_, is, _ = s.try(in)
+	return is
 }
 
 // repeat makes so many rows of some.

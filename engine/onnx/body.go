@@ -60,7 +60,7 @@ func (b *builder) build(p *graphProto, given []variable) error {
 		if v.typ != tensor.Invalid && (variable{v.form, v.typ}) != given[i] {
 			return fmt.Errorf("its input %q is declared as %v; the node gives %v", v.name, variable{v.form, v.typ}, given[i])
 		}
-		id, err := b.add(value{name: v.name, form: given[i].form, typ: given[i].typ, buffer: foreign})
+		id, err := b.add(value{name: v.name, form: given[i].form, typ: given[i].typ, fromData: true, buffer: foreign})
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (b *builder) find(name string) (id int, ok bool, err error) {
 		return id, ok, err
 	}
 	from := &b.outer.g.values[id]
-	here, err := b.add(value{name: name, form: from.form, typ: from.typ, constant: from.constant, labels: from.labels, buffer: foreign})
+	here, err := b.add(value{name: name, form: from.form, typ: from.typ, constant: from.constant, labels: from.labels, fromData: from.fromData, buffer: foreign})
 	if err == nil && from.constant == nil {
 		b.body.outer, b.body.inner = append(b.body.outer, id), append(b.body.inner, here)
 	}
@@ -186,11 +186,6 @@ func (r *rounds) run() error {
 func (f *frame) iterate(steps int) error {
 	if f.iterations--; f.iterations < 0 {
 		return fmt.Errorf("the loops of one run make more than %d iterations", maxIterations)
-	}
-	if f.stop != nil {
-		if err := f.stop(); err != nil {
-			return err
-		}
 	}
 	return f.charge(stepWork * int64(1+steps))
 }

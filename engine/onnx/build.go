@@ -135,7 +135,7 @@ func (b *builder) inputs(given []valueProto) error {
 		if !v.ranked {
 			return fmt.Errorf("input %q has no declared shape; export the model with the inputs' shapes", v.name)
 		}
-		id, err := b.add(value{name: v.name, typ: v.typ, buffer: foreign})
+		id, err := b.add(value{name: v.name, typ: v.typ, fromData: true, buffer: foreign})
 		if err != nil {
 			return err
 		}
@@ -258,6 +258,7 @@ func (b *builder) rename(n *node) error {
 // step adds the node's step to the graph.
 func (b *builder) step(n *node, run kernel) error {
 	s := step{what: n.String(), run: run, in: n.in, alias: n.alias}
+	b.m.open = b.m.open || n.isOpen()
 	foldable := !n.bodies && n.constants()
 	for i, name := range n.outputs {
 		if name == "" {
@@ -268,7 +269,7 @@ func (b *builder) step(n *node, run kernel) error {
 			return fmt.Errorf("%s has no output %d", n, i)
 		}
 		foldable = foldable && n.forms[i] == plain
-		v := value{name: name, typ: n.types[i], form: n.forms[i]}
+		v := value{name: name, typ: n.types[i], form: n.forms[i], fromData: n.isFromData()}
 		if i == n.labelled {
 			v.labels = n.labels
 		}

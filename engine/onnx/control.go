@@ -116,7 +116,7 @@ func loop(n *node) (kernel, error) {
 	if err := n.loopOutputs(b, given[2:], 1); err != nil {
 		return nil, err
 	}
-	n.b.m.mixes, n.b.m.loops = true, true
+	n.b.m.mixes, n.b.m.open = true, true
 	return func(c *call) error {
 		most, on, err := loopBounds(c)
 		if err != nil {

@@ -90,7 +90,7 @@ func TestLoopCarriesItsState(t *testing.T) {
 			t.Errorf("the input is %v", x)
 		}
 	}
-	if !m.Loops() || !m.RowsMayMix() {
+	if !m.CostIsOpen() || !m.RowsMayMix() {
 		t.Error("the model has a loop, whose course rows may change")
 	}
 }
@@ -264,5 +264,46 @@ func TestSequencesAreOutputsOneByOne(t *testing.T) {
 		if _, err := Load(modelOf(graphOf([][]byte{valueInfo("x")}, [][]byte{named("y")}, nodes...))); err == nil || !strings.Contains(err.Error(), "sequence") && !strings.Contains(err.Error(), "tensor of FP32") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// The cost of a model is open where what an input holds says how large a tensor becomes; not where its shape does.
+func TestCostIsOpen(t *testing.T) {
+	cast := nodeOf("Cast", []string{"x"}, []string{"size"}, intAttribute("to", 7))
+	for name, tc := range map[string]struct {
+		nodes [][]byte
+		open  bool
+	}{
+		"its own shape":    {[][]byte{nodeOf("Shape", []string{"x"}, []string{"size"}), nodeOf("Expand", []string{"x", "size"}, []string{"y"})}, false},
+		"a shape's cast":   {[][]byte{cast, nodeOf("Shape", []string{"size"}, []string{"s"}), nodeOf("Expand", []string{"x", "s"}, []string{"y"})}, false},
+		"a constant":       {[][]byte{constantOf("one", 1), nodeOf("Tile", []string{"x", "one"}, []string{"y"})}, false},
+		"values":           {[][]byte{cast, nodeOf("Expand", []string{"x", "size"}, []string{"y"})}, true},
+		"values, of sizes": {[][]byte{cast, nodeOf("ConstantOfShape", []string{"size"}, []string{"y"})}, true},
+	} {
+		m, err := Load(modelOf(graphOf([][]byte{valueInfo("x")}, [][]byte{valueInfo("y")}, tc.nodes...)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if m.CostIsOpen() != tc.open {
+			t.Errorf("%s: open is %t", name, m.CostIsOpen())
+		}
+	}
+}
+
+// What stops a run is asked before each node.
+func TestRunsStopBetweenNodes(t *testing.T) {
+	m, err := Load(modelOf(graphOf([][]byte{valueInfo("x")}, [][]byte{valueInfo("y")},
+		nodeOf("Neg", []string{"x"}, []string{"a"}), nodeOf("Abs", []string{"a"}, []string{"b"}), nodeOf("Neg", []string{"b"}, []string{"y"}))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, enough := 0, errors.New("enough")
+	_, err = m.RunUntil(floats("x", []int64{1, 2}, 1, 2), func() error {
+		if asked++; asked == 3 {
+			return enough
+		}
+		return nil
+	})
+	if asked != 3 || !errors.Is(err, enough) {
+		t.Errorf("asked %d times: %v", asked, err)
 	}
 }

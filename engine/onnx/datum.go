@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -148,7 +147,7 @@ func (c *call) copyOf(t *tensor.Tensor) (tensor.Tensor, error) {
 // spend takes memory from what the run may still allocate.
 func (c *call) spend(bytes int64) error {
 	if bytes > c.f.budget {
-		return errors.New("the run's tensors take more memory than it may have")
+		return fmt.Errorf("%w: more memory than one run may have", ErrTooMuch)
 	}
 	c.f.budget -= bytes
 	return nil

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -32,19 +31,24 @@ type limits struct {
 	budget     int64        // bytes that the run may still allocate
 	work       int64        // bytes that steps may still read, and products of matrices; bounds trials at load, and loops
 	iterations int64        // that loops may still make
-	stop       func() error // is asked in every iteration of a loop, and ends the run with its error; nil: never
+	stop       func() error // is asked before every step, and ends the run with its error; nil: never
 }
 
 // charge takes from the work that the run may still do.
 func (f *frame) charge(work int64) error {
 	if f.work -= work; f.work < 0 {
-		return errors.New("the model takes more work than a trial at load, or the loops of one run, may")
+		return fmt.Errorf("%w: more work than one run may do", ErrTooMuch)
 	}
 	return nil
 }
 
 // perform runs one step.
 func (f *frame) perform(s *step) error {
+	if f.stop != nil {
+		if err := f.stop(); err != nil {
+			return err
+		}
+	}
 	for _, id := range s.in {
 		if id == absent {
 			continue

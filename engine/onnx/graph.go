@@ -25,6 +25,7 @@ type value struct {
 	parts    []int       // the values that a sequence is made of; nil: only a run tells
 	constant *tensor.Tensor
 	labels   []string // of the classes along the last axis; nil: none
+	fromData bool     // it follows from what the model's inputs hold, not from their sizes alone
 	buffer   int      // the frame's memory that holds it, or one of:
 }
 

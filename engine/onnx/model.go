@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -17,7 +18,7 @@ type Model struct {
 	labels          map[string][]string
 	session         *session // of ONNX Runtime; nil: the graph is run
 	graph
-	bodies, loops, mixes bool // it has nodes that run graphs, that do so as often as a value says, and what RowsMayMix says
+	bodies, open, mixes bool // it has nodes that run graphs, and what CostIsOpen and RowsMayMix say
 }
 
 // Load reads a serialized ModelProto and prepares it to run. The model keeps no
@@ -62,9 +63,9 @@ func (m *Model) Outputs() []tensor.Spec { return m.outputs }
 // [rows, classes] with labels.
 func (m *Model) Labels() map[string][]string { return m.labels }
 
-// Loops reports whether a node Loop may run as often as its inputs say, so that what a run costs
-// does not follow from the inputs' sizes.
-func (m *Model) Loops() bool { return m.loops }
+// CostIsOpen reports whether what a run costs does not follow from the inputs' sizes: a node Loop may run as often as
+// a value says, or a value says how large a tensor becomes.
+func (m *Model) CostIsOpen() bool { return m.open }
 
 // RowsMayMix reports whether a node's course, that of a loop or a branch, may follow from several rows
 // together, or a node quantizes all rows by one scale that it finds in them, as DynamicQuantizeLinear
@@ -73,10 +74,44 @@ func (m *Model) RowsMayMix() bool { return m.mixes }
 
 // Run evaluates the model. Inputs are found by their names and are not changed;
 // the outputs share no memory with the model nor with the inputs.
-func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) { return m.RunUntil(in, nil) }
+func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) {
+	return m.runWithin(in, limits{budget: maxRunBytes, work: math.MaxInt64})
+}
 
-// RunUntil is Run with a function that every iteration of a loop asks, and whose error ends the run; nil is never.
+// RunUntil is Run with a function that is asked before every node, and whose error ends the run.
 func (m *Model) RunUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error) {
+	return m.runWithin(in, limits{budget: maxRunBytes, work: maxOpenWork, stop: stop})
+}
+
+// Try is Run within a small part of what a run may take: seconds, and a gigabyte. Beyond it the error is ErrTooMuch.
+func (m *Model) Try(in []tensor.Tensor) ([]tensor.Tensor, error) {
+	return m.runWithin(in, limits{budget: maxTryBytes, work: maxTryWork})
+}
+
+// TryLeast reports whether the smallest inputs that the model takes, all zero, are computed within the limits of Try.
+// Other reasons why they are not say nothing.
+func (m *Model) TryLeast() error {
+	if m.session != nil {
+		return nil
+	}
+	_, err := m.trial(1, limits{budget: maxTryBytes, work: maxTryWork, iterations: maxIterations})
+	if errors.Is(err, ErrTooMuch) {
+		return err
+	}
+	return nil
+}
+
+// ErrTooMuch says that a run takes more work or memory than it may.
+var ErrTooMuch = errors.New("the model takes too much")
+
+const (
+	maxOpenWork = 1 << 36 // of a run that has a RunUntil, in the unit of limits
+	maxTryWork  = 1 << 32
+	maxTryBytes = 1 << 30
+)
+
+// runWithin evaluates the model within limits.
+func (m *Model) runWithin(in []tensor.Tensor, l limits) ([]tensor.Tensor, error) {
 	if m.session != nil {
 		return m.session.run(m, in)
 	}
@@ -91,10 +126,11 @@ func (m *Model) RunUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor
 	if err := m.bind(f, in); err != nil {
 		return nil, err
 	}
-	f.budget, f.work, f.stop = maxRunBytes, math.MaxInt64, stop
 	if m.bodies {
-		f.work = maxLoopWork
+		l.work = min(l.work, maxLoopWork)
 	}
+	l.iterations = maxIterations
+	*f.limits = l
 	return m.run(f)
 }
 

@@ -230,3 +230,23 @@ func (n *node) resolve() error {
 func (n *node) constants() bool {
 	return !slices.ContainsFunc(n.in, func(id int) bool { return id != absent && n.b.g.values[id].constant == nil })
 }
+
+// sizing are the inputs that say how large an output becomes, by operator.
+var sizing = map[string][]int{
+	"ConstantOfShape": {0}, "Range": {0, 1, 2}, "Expand": {1}, "Tile": {1}, "Pad": {1}, "OneHot": {1}, "Resize": {1, 2, 3}, "Upsample": {1},
+}
+
+// isOpen reports whether what the model's inputs hold says how large an output becomes.
+func (n *node) isOpen() bool {
+	return slices.ContainsFunc(sizing[n.op], func(i int) bool {
+		return n.has(i) && n.constant(i) == nil && n.b.g.values[n.in[i]].fromData
+	})
+}
+
+// isFromData reports whether the outputs follow from what the model's inputs hold. Shapes do not.
+func (n *node) isFromData() bool {
+	if n.op == "Shape" || n.op == "Size" {
+		return false
+	}
+	return n.bodies || slices.ContainsFunc(n.in, func(id int) bool { return id != absent && n.b.g.values[id].fromData })
+}

@@ -22,10 +22,10 @@ const (
 // learnShapes fills the shapes of the outputs; nil where neither the trials nor the
 // file tell it.
 func (m *Model) learnShapes(declared []valueProto) {
-	small, err := m.trial(2)
+	small, err := m.trial(2, shapeTrial())
 	var large []tensor.Tensor
 	if err == nil {
-		large, err = m.trial(3)
+		large, err = m.trial(3, shapeTrial())
 	}
 	for i := range m.outputs {
 		spec := &m.outputs[i]
@@ -48,8 +48,13 @@ func common(a, b []int64) []int64 {
 	return shape
 }
 
+// shapeTrial are the limits of a trial for shapes.
+func shapeTrial() limits {
+	return limits{budget: maxTrialBytes, work: maxTrialWork, iterations: maxTrialIterations}
+}
+
 // trial runs the model on zeros, with size for every size that may be any.
-func (m *Model) trial(size int64) ([]tensor.Tensor, error) {
+func (m *Model) trial(size int64, l limits) ([]tensor.Tensor, error) {
 	in := make([]tensor.Tensor, len(m.inputs))
 	for i, spec := range m.inputs {
 		t := tensor.Tensor{Name: spec.Name, Type: spec.Type, Shape: slices.Clone(spec.Shape)}
@@ -73,6 +78,6 @@ func (m *Model) trial(size int64) ([]tensor.Tensor, error) {
 	if err := m.bind(f, in); err != nil {
 		return nil, err
 	}
-	f.budget, f.work, f.iterations = maxTrialBytes, maxTrialWork, maxTrialIterations
+	*f.limits = l
 	return m.run(f)
 }
