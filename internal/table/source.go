@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Stdin names the standard input among the paths of a source.
@@ -64,7 +65,8 @@ type reader interface {
 	Close() error
 }
 
-// Source is one or several files with the same columns, read one after another. It is used by one goroutine.
+// Source is one or several files with the same columns, read one after another. It is used by one goroutine; others may
+// ask for its progress.
 type Source struct {
 	opts     Options
 	paths    []string
@@ -73,6 +75,8 @@ type Source struct {
 	current  reader
 	columns  []Column
 	selected []bool
+
+	done, total atomic.Int64 // bytes, as Progress says
 }
 
 // Open opens the first of the files; a folder stands for the Parquet files in it and below it. The caller closes the source.
@@ -193,6 +197,7 @@ func (s *Source) Next() (*Chunk, error) {
 		chunk, err := s.current.next()
 		if err == nil {
 			chunk.File = s.paths[s.at]
+			s.advance()
 			return chunk, nil
 		}
 		if !errors.Is(err, io.EOF) {
@@ -237,11 +242,16 @@ func listed(columns []Column) string {
 	return strings.Join(list, ", ")
 }
 
-// Progress is how many bytes of all files are read, about; total is 0 where it is not known.
-func (s *Source) Progress() (done, total int64) {
+// Progress is how many bytes of all files are read, about, with the latest chunk; total is 0 where it is not known. Any
+// goroutine may call it.
+func (s *Source) Progress() (done, total int64) { return s.done.Load(), s.total.Load() }
+
+// advance notes how far the files are read.
+func (s *Source) advance() {
+	var done, total int64
 	for i, size := range s.sizes {
 		if size == 0 && s.paths[i] == Stdin {
-			return 0, 0
+			return
 		}
 		total += size
 		if i < s.at {
@@ -251,7 +261,8 @@ func (s *Source) Progress() (done, total int64) {
 	if part, whole := s.current.progress(); whole > 0 {
 		done += int64(float64(s.sizes[s.at]) * float64(part) / float64(whole))
 	}
-	return done, total
+	s.done.Store(done)
+	s.total.Store(total)
 }
 
 // Close closes the file that is open.
