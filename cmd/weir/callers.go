@@ -38,24 +38,24 @@ type callers struct {
 	revision   int64      // of the last change of the stored tenants that was seen
 }
 
-// newCallers reads tenants and issuers of the configuration, and looks into the
+// newCallers reads tenants and issuers of the configuration into s.callers, and looks into the
 // store.
-func (s *server) newCallers() (*callers, error) {
+func (s *server) newCallers() error {
 	c := &callers{fetched: s.fetched, leave: func() {}}
 	c.begin, c.end = background()
 	directory, err := tenant.NewDirectory(s.config.Tenants)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	what := tenant.Config{Directory: directory, Failed: s.keysFailed()}
 	if len(s.config.Server.PeerKeys) > 0 {
 		if what.Peers, err = tenant.NewPeers(s.config.Server.PeerKeys); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if s.store != nil {
 		if what.Pepper, err = pepperOf(s.config.Store); err != nil {
-			return nil, err
+			return err
 		}
 		what.Keys = s.store
 	} else {
@@ -64,8 +64,9 @@ func (s *server) newCallers() (*callers, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	if c.authenticator, err = tenant.NewAuthenticator(ctx, what); err != nil {
-		return nil, err
+		return err
 	}
+	s.callers = c // before anything follows the store beside
 	c.begin(c.authenticator.Run)
 	c.replace(directory, s.config)
 	if len(s.config.Tenants) > 0 && c.authenticator.Open() {
@@ -73,13 +74,12 @@ func (s *server) newCallers() (*callers, error) {
 			"weir keys create TENANT makes a key, and from then on callers need one")
 	}
 	if s.store != nil {
-		s.callers = c
 		if err := s.refreshTenants(ctx); err != nil {
-			return c, err
+			return err
 		}
 		c.begin(s.followTenants)
 	}
-	return c, nil
+	return nil
 }
 
 // lateKeys are those of a store that somebody has made since the start, with 'weir keys create' above all: from then on

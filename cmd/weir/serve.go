@@ -256,7 +256,7 @@ func (s *server) build(b telemetry.Build) error {
 	if err := s.metrics.AddRoutes(s.fleets.series); err != nil {
 		return err
 	}
-	if s.callers, err = s.newCallers(); err != nil {
+	if err = s.newCallers(); err != nil {
 		return err
 	}
 	edge := c.API
