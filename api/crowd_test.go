@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// One address that takes all places with heads that it never ends keeps nobody else out: what it holds makes place at once
+// One address that takes all places with heads that it never ends keeps no other client out: what it holds makes place at once
 // for another address, and for itself only after leastRest. Probes are answered meanwhile.
 func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
 	config := DefaultConfig()

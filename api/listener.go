@@ -30,8 +30,8 @@ const (
 //
 // When all places are taken, the connection that has been without a request
 // for the longest time is closed for the new one, so that a flood of connections
-// without requests locks nobody out; those of an address that has more than half of all places go at once for those of
-// others. Where every connection has a request, or has had
+// without requests locks no client out. An address that has more than half of all places loses its idle connections
+// at once to those of other addresses. Where every connection has a request, or has had
 // no time to send one, the new one is a surplus connection; see surplus.
 type listener struct {
 	net.Listener

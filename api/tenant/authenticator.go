@@ -212,7 +212,7 @@ func (a *Authenticator) ByName(name string) (*Tenant, bool) {
 }
 
 // Returned is a caller of before, with the key that was shown then ("" for another proof), for work that goes on without
-// the caller: a key that has ended since still has its limits. false: nobody is that tenant any more, or the store of
+// the caller: a key that has ended since still has its limits. false: the tenant does not exist any more, or the store of
 // keys does not answer now.
 func (a *Authenticator) Returned(name, keyID string, now time.Time) (Caller, bool) {
 	t, known := a.ByName(name)

@@ -16,7 +16,7 @@ const (
 	// were issued get there, since others fail by their tag.
 	knownKeys = 8192
 
-	// freshFor is how long the store is not asked again about a key that nobody changes: see follow.
+	// freshFor is how long the store is not asked again about a key that was not changed: see follow.
 	freshFor = 2 * time.Second
 	// waitAfter is the age from which callers wait for the store's answer instead
 	// of leaving the question to one of them.

@@ -43,7 +43,7 @@ type doubt struct {
 	err     error
 }
 
-// begin asks replicas until an answer has begun, or nobody else may be asked.
+// begin asks replicas until an answer has begun, or no further one may be asked.
 func (fl *flight) begin() (answer *router.Answer, err error) {
 	defer func() { fl.settle(err == nil && fl.last == NoFault) }()
 	for {
@@ -62,7 +62,7 @@ func (fl *flight) begin() (answer *router.Answer, err error) {
 	}
 }
 
-// settle judges the replicas in doubt: those that refuse what another one answers are at fault.
+// settle judges the replicas of doubted attempts. A replica that has refused a request which another one then answers is at fault.
 func (fl *flight) settle(answered bool) {
 	for _, d := range fl.doubted {
 		if answered {
@@ -244,8 +244,8 @@ func (fl *flight) introduction(r *replica) http.Header {
 	return http.Header{router.CallerHeader: {said}}
 }
 
-// fail ends an attempt that gave no answer. Who hung up, or asked for an answer by a
-// time that has passed, is no reason to doubt the replica.
+// fail ends an attempt that gave no answer. Where the client hung up, or its
+// deadline has passed, the replica is not blamed.
 func (fl *flight) fail(a *attempt, fault Fault, err error) error {
 	if cause := a.cause(); cause != nil && fl.ctx.Err() == nil {
 		err = cause // the attempt was ended here: what was read then says less
