@@ -15,7 +15,8 @@ var table = []folder{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
-		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "internal/envelope", "router/feature", "router/rollout", "scheduler/quota", "telemetry/audit",
+		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "internal/envelope", "router/deployment", "router/feature", "router/rollout", "scheduler/quota",
+		"telemetry/audit",
 		"telemetry/transcript",
 	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
@@ -46,6 +47,7 @@ var table = []folder{
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "kvcache", "router"}, third: []string{breaker}},
 	{path: "router/shelf", own: []string{"internal/inference"}},
+	{path: "router/deployment", own: []string{"router/rollout"}},
 	{path: "router/rollout"},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/router/deployment"
+)
+
+// DeploymentRevision implements deployment.Store.
+func (s *Store) DeploymentRevision(ctx context.Context) (revision int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT COALESCE(max(revision), 0) FROM weir_deployments`).Scan(&revision)
+	return revision, deploymentsFailed(err)
+}
+
+func deploymentsFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the store of deployments: %w", err)
+}
+
+// Deployments implements deployment.Store.
+func (s *Store) Deployments(ctx context.Context) ([]deployment.Record, error) {
+	return records[deployment.Record](ctx, s, `SELECT record FROM weir_deployments WHERE deleted = 0 ORDER BY model`)
+}
+
+// Observations implements deployment.Store.
+func (s *Store) Observations(ctx context.Context) ([]deployment.Observation, error) {
+	return records[deployment.Observation](ctx, s, s.dialect.query(`SELECT record FROM weir_deployments_observed
+		WHERE owner IN (SELECT id FROM weir_owners WHERE expires > NOW) ORDER BY model, record`))
+}
+
+// records reads a column of JSON.
+func records[T any](ctx context.Context, s *Store, query string) (list []T, err error) {
+	rows, err := s.read.QueryContext(ctx, query)
+	if err != nil {
+		return nil, deploymentsFailed(err)
+	}
+	defer func() { _ = rows.Close() }() // Err has what is wrong
+	for rows.Next() {
+		var text string
+		var value T
+		if err := rows.Scan(&text); err != nil {
+			return nil, deploymentsFailed(err)
+		}
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			return nil, deploymentsFailed(err)
+		}
+		list = append(list, value)
+	}
+	return list, deploymentsFailed(rows.Err())
+}
+
+// ChangeDeployment implements deployment.Store.
+func (s *Store) ChangeDeployment(ctx context.Context, model string, f func(old *deployment.Record) (*deployment.Record, error)) error {
+	if err := checkText("model", model); err != nil {
+		return err
+	}
+	return s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.lockTable(ctx, tx, "weir_deployments"); err != nil {
+			return deploymentsFailed(err)
+		}
+		old, err := findDeployment(ctx, tx, model)
+		if err != nil {
+			return deploymentsFailed(err)
+		}
+		next, err := f(old)
+		if err != nil {
+			return err
+		}
+		return deploymentsFailed(writeDeployment(ctx, tx, model, old, next))
+	})
+}
+
+func findDeployment(ctx context.Context, tx *sql.Tx, model string) (*deployment.Record, error) {
+	var text string
+	err := tx.QueryRowContext(ctx, `SELECT record FROM weir_deployments WHERE model = $1 AND deleted = 0`, model).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(deployment.Record)
+	return r, json.Unmarshal([]byte(text), r)
+}
+
+// writeDeployment puts next in the place of old, either of which may be none.
+func writeDeployment(ctx context.Context, tx *sql.Tx, model string, old, next *deployment.Record) error {
+	if old == nil && next == nil {
+		return nil
+	}
+	text, deleted := []byte("{}"), time.Now().UnixMicro()
+	if next != nil {
+		var err error
+		if text, err = json.Marshal(next); err != nil {
+			return err
+		}
+		deleted = 0
+	}
+	if old != nil && next != nil {
+		was, err := json.Marshal(old)
+		if err != nil || bytes.Equal(was, text) {
+			return err
+		}
+	}
+	if old == nil {
+		var count int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM weir_deployments WHERE deleted = 0`).Scan(&count); err != nil {
+			return err
+		}
+		if count >= deployment.MaxRecords {
+			return deployment.ErrAtMost
+		}
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO weir_deployments (model, record, revision, deleted)
+		VALUES ($1, $2, (SELECT COALESCE(max(revision), 0) + 1 FROM weir_deployments), $3)
+		ON CONFLICT (model) DO UPDATE SET record = excluded.record, revision = excluded.revision, deleted = excluded.deleted`,
+		model, string(text), deleted)
+	return err
+}
+
+// Observe implements deployment.Store.
+func (s *Store) Observe(ctx context.Context, o deployment.Observation) error {
+	if err := checkText("model", o.Model); err != nil {
+		return err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = s.write.ExecContext(ctx, `INSERT INTO weir_deployments_observed (model, owner, record, at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (model, owner) DO UPDATE SET record = excluded.record, at = excluded.at`,
+		o.Model, s.owner, string(text), time.Now().UnixMicro())
+	return deploymentsFailed(err)
+}
+
+// Unobserve implements deployment.Store.
+func (s *Store) Unobserve(ctx context.Context, model string) error {
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_deployments_observed WHERE model = $1 AND owner = $2`, model, s.owner)
+	return deploymentsFailed(err)
+}
+
+// sweepObserved forgets what servers saw whose lease is over.
+func (s *Store) sweepObserved(ctx context.Context) error {
+	_, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_deployments_observed
+		WHERE owner NOT IN (SELECT id FROM weir_owners WHERE expires > NOW)`))
+	return err
+}

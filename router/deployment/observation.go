@@ -1,0 +1,101 @@
+package deployment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// State is where a server is on the way to what is wanted.
+type State string
+
+// The states.
+const (
+	Pending    State = "pending"     // it has not begun
+	Pulling    State = "pulling"     // files are on their way
+	Verifying  State = "verifying"   // files are compared with their digests
+	Loading    State = "loading"     // into memory
+	RollingOut State = "rolling_out" // a share of the requests gets the version
+	Serving    State = "serving"     // the version answers
+	RolledBack State = "rolled_back" // the rollout took the version back: the one before answers
+	Failed     State = "failed"      // it goes on trying
+	Elsewhere  State = "elsewhere"   // the server has no part in this model
+)
+
+// Observation is what a server says of a deployment.
+type Observation struct {
+	Model      string    `json:"model"`
+	Instance   string    `json:"instance"`   // the server, by its address
+	Generation int64     `json:"generation"` // of the record that it acts on
+	State      State     `json:"state"`
+	Answers    string    `json:"answers,omitempty"` // label of the version that requests get
+	Why        string    `json:"why,omitempty"`     // it is not yet as it is wanted
+	DoneBytes  int64     `json:"done_bytes,omitempty"`
+	TotalBytes int64     `json:"total_bytes,omitempty"`
+	Warm       []string  `json:"warm,omitempty"` // labels of the versions in memory beside the one that answers
+	Since      time.Time `json:"since"`          // the state
+}
+
+// Difference is why a server is not as a record wants it; empty: it is.
+func (r *Record) Difference(o *Observation) string {
+	switch {
+	case o.Generation != r.Generation:
+		return fmt.Sprintf("acts on generation %d of %d", o.Generation, r.Generation)
+	case o.State == Elsewhere:
+		return ""
+	case o.State == Serving:
+		return o.Why // a version that shall be warm may not be
+	}
+	text := string(o.State)
+	if o.State == RollingOut {
+		text = "rolling out"
+	} else if o.State == RolledBack {
+		text = "rolled back"
+	}
+	if o.TotalBytes > 0 && (o.State == Pulling || o.State == Verifying) {
+		text += fmt.Sprintf(" %d %%", 100*min(o.DoneBytes, o.TotalBytes)/o.TotalBytes)
+	}
+	if o.Why != "" {
+		text += ": " + o.Why
+	}
+	return text
+}
+
+// Summary is where a deployment stands over all servers, in a word.
+type Summary string
+
+// The summaries, the worst first.
+const (
+	Degraded    Summary = "degraded"    // a server failed, or the version was taken back
+	Progressing Summary = "progressing" // a server is on its way
+	Ready       Summary = "ready"       // all servers with a part in the model answer as it is wanted
+	Unserved    Summary = "unserved"    // no server has a part in the model
+)
+
+// Summarise says where a record stands, and for each server that is not as it is wanted why.
+func (r *Record) Summarise(seen []Observation) (Summary, []string) {
+	var why []string
+	parts, worst := 0, Ready
+	for i := range seen {
+		o := &seen[i]
+		if o.State != Elsewhere {
+			parts++
+		}
+		text := r.Difference(o)
+		if text == "" {
+			continue
+		}
+		why = append(why, o.Instance+": "+text)
+		if o.State == Failed || o.State == RolledBack || o.State == Serving && o.Generation == r.Generation {
+			worst = Degraded
+		} else if worst == Ready {
+			worst = Progressing
+		}
+	}
+	if parts == 0 && len(why) == 0 {
+		return Unserved, []string{"no server on this store computes the model or routes to servers that do"}
+	}
+	slices.SortFunc(why, strings.Compare)
+	return worst, why
+}
