@@ -18,6 +18,13 @@ type UpstreamFault interface {
 	FaultKind() string
 }
 
+// SaidFault is an error that a server has written into its stream.
+type SaidFault interface {
+	error
+	// Refusal is the error as an answer that is no stream would have it.
+	Refusal() (status int, body []byte)
+}
+
 // Upstream passes requests on to servers that have their own tokenizer and template:
 // bytes go in and bytes come out. Implementations are safe for concurrent use.
 type Upstream interface {

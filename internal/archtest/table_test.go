@@ -46,6 +46,7 @@ var table = []folder{
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "kvcache", "router"}, third: []string{breaker}},
+	{path: "router/chunk"},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/deployment", own: []string{"router/rollout"}},
 	{path: "router/rollout"},

@@ -14,7 +14,8 @@ import (
 var brokenKinds = map[string]Fault{
 	"401": Misconfigured, "403": Misconfigured, "404": Misconfigured, "405": Misconfigured, "302": Misconfigured, "413": TooLarge,
 	"429": Throttled, "503": Overloaded, "500": ServerError, "502": ServerError,
-	"error under 200": ServerError, "empty choices": EmptyAnswer, "html": BadAnswer, "garbage": BadAnswer,
+	"error under 200": ServerError, "empty choices": EmptyAnswer, "html": BadAnswer, "garbage": BadAnswer, "null choices": EmptyAnswer,
+	"null message": EmptyAnswer, "number content": BadAnswer, "choices of text": BadAnswer, "an array": EmptyAnswer,
 }
 
 var policies = []balance.Policy{balance.Prefix, balance.LeastLoad, balance.PowerOfTwo, balance.RoundRobin, balance.ConsistentHash}
@@ -120,6 +121,79 @@ func TestABrokenReplicaAloneNamesItsFault(t *testing.T) {
 		}
 		if len(told) != 1 || !strings.Contains(told[0], want.String()) {
 			t.Errorf("%s: explained as %q, want %s", kind, told, want)
+		}
+	}
+}
+
+// TestStreamsThatBreakHarmFew: of a replica whose streams begin well and break, in whatever way, callers are told, none takes
+// a part for the whole, and its breaker opens for breaks in a row.
+func TestStreamsThatBreakHarmFew(t *testing.T) {
+	for kind, want := range brokenMidway {
+		for _, policy := range policies {
+			t.Run(fmt.Sprint(kind, "/", policy), func(t *testing.T) {
+				broken := newFake(t, "broken", kind)
+				f := fleetOf(t, Config{Sources: sources(newFake(t, "a", ""), broken, newFake(t, "b", "")), Balance: balance.Config{Policy: policy}})
+				right, told := 0, 0
+				for n := range 200 {
+					c := call(streamed + fmt.Sprintf(`,"user":"%d"`, n))
+					_, text, err := take(t, f, c)
+					done := strings.Count(text, "[DONE]")
+					switch {
+					case err != nil && done == 0 && !strings.Contains(text, "<html>") && !strings.Contains(text, "{\"choi\n"):
+						told++
+					case err == nil && done == 1 && len(strings.Fields(said(t, text))) == words:
+						right++
+					default:
+						t.Fatalf("request %d: %v %s", n, err, text)
+					}
+				}
+				if right < 195 {
+					t.Errorf("%d right, %d told", right, told)
+				}
+				for _, s := range f.Status() {
+					if n := s.Faults[want.fault.String()]; s.ID == broken.id() && int64(told) != n || s.ID != broken.id() && len(s.Faults) > 0 {
+						t.Errorf("%s has %v, %d callers were told", s.ID, s.Faults, told)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestWholeStreamsGetTheirEnd: an answer that has its finish reason is whole, and has one [DONE], whatever its server leaves
+// out behind that.
+func TestWholeStreamsGetTheirEnd(t *testing.T) {
+	for _, kind := range []string{"finish, then end", "finish, then cut", "done, then cut", "no end of lines", ""} {
+		for _, fields := range []string{streamed, streamed + `,"messages":[{"role":"user","content":"x"}]`} {
+			f := fleetOf(t, Config{}, newFake(t, "a", kind))
+			for _, resume := range []bool{false, true} {
+				c := call(fields)
+				c.Resume = resume
+				_, text, err := take(t, f, c)
+				if err != nil || said(t, text) != answerOf("a") || strings.Count(text, "[DONE]") != 1 || !strings.HasSuffix(text, done) {
+					t.Errorf("%s: %v %s", kind, err, text)
+				}
+			}
+			if s := f.Status()[0]; len(s.Faults) > 0 {
+				t.Errorf("%s: it is blamed: %v", kind, s.Faults)
+			}
+		}
+	}
+}
+
+// TestStreamsGoOnAfterAnyBreak: what another replica can go on with does so after any break.
+func TestStreamsGoOnAfterAnyBreak(t *testing.T) {
+	for kind := range brokenMidway {
+		if kind == "one of two finishes" {
+			continue // several choices cannot go on
+		}
+		f := fleetOf(t, Config{Routing: Routing{RetryShare: 1}, Sources: sources(newFake(t, "a", kind), newFake(t, "b", "")), Balance: inTurn})
+		for range 4 {
+			c := call(streamed + `,"messages":[{"role":"user","content":"x"}]`)
+			c.Resume = true
+			if _, text, err := take(t, f, c); err != nil || strings.Count(text, "[DONE]") != 1 || strings.Count(text, `"finish_reason":"stop"`) != 1 {
+				t.Errorf("%s: %v %s", kind, err, text)
+			}
 		}
 	}
 }

@@ -111,30 +111,21 @@ var faultStatuses = map[string]int{
 }
 
 // ending watches a stream of typed events for the one that ends it. It keeps no event: the
-// last one of Responses holds the whole answer. Add allocates nothing.
+// last one of Responses holds the whole answer. Look allocates nothing.
 type ending struct {
-	line  [96]byte // the beginning of the line that passes
-	n     int
-	named bool // the field event of the event that passes names an end
-	whole bool // the last event with data was an end, and came to its own end
+	named string // the end that the field event of the event that passes names; "": none
+	whole bool   // the last event with data was an end
+	fails bool   // that of an answer that failed
 }
 
-func (e *ending) add(piece []byte) {
-	for len(piece) > 0 {
-		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
-		e.n += copy(e.line[e.n:], line)
-		if piece = rest; complete {
-			e.look(e.line[:e.n])
-			e.n = 0
-		}
-	}
-}
+// maxTypeBytes of a line hold the type of its event.
+const maxTypeBytes = 96
 
 // look reads the beginning of a line. Some servers write an event's type behind the rest of
 // its data: then the field event alone says what it is.
 func (e *ending) look(line []byte) {
 	if name, ok := bytes.CutPrefix(line, []byte("event:")); ok {
-		e.named = isEnding(bytes.TrimSpace(name))
+		e.named = endingOf(bytes.TrimSpace(name))
 		return
 	}
 	data, ok := dataOf(line)
@@ -145,9 +136,19 @@ func (e *ending) look(line []byte) {
 	if !found {
 		kind, found = bytes.CutPrefix(data, []byte(`{"type": "`))
 	}
-	i := bytes.IndexByte(kind, '"')
-	e.whole = e.named || found && i > 0 && isEnding(kind[:i])
-	e.named = false
+	end := e.named
+	if i := bytes.IndexByte(kind, '"'); end == "" && found && i > 0 {
+		end = endingOf(kind[:i])
+	}
+	e.whole, e.fails, e.named = end != "", end == "error" || end == "response.failed", ""
 }
 
-func isEnding(name []byte) bool { return slices.Contains(endings, string(name)) }
+// endingOf is the end that a type names, "" where it names none.
+func endingOf(name []byte) string {
+	for _, e := range endings {
+		if e == string(name) {
+			return e
+		}
+	}
+	return ""
+}

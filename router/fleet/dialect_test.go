@@ -40,8 +40,8 @@ const (
 	responseSays = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n"
 )
 
-// responseEnds is above what a stream's tail keeps, with its type behind the rest.
-var responseEnds = "event: response.completed\ndata: {\"response\":{\"text\":\"" + strings.Repeat("long ", tailBytes) + "\"},\"type\":\"response.completed\"}\n\n"
+// responseEnds is long, with its type behind the rest.
+var responseEnds = "event: response.completed\ndata: {\"response\":{\"text\":\"" + strings.Repeat("long ", 8<<10) + "\"},\"type\":\"response.completed\"}\n\n"
 
 // Streams of typed events are moved to another replica before their content, and are whole with their
 // last event only.

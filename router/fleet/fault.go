@@ -115,8 +115,10 @@ func (f Fault) because(format string, args ...any) error {
 // ofStatus is the fault of a status as an error.
 func (f Fault) ofStatus(status int) error { return f.because("status %d", status) }
 
-// generations are the paths whose answers have choices.
-var generations = map[string]bool{"/chat/completions": true, "/completions": true}
+// listed are the lists without which an answer under 200 says nothing, by path.
+var listed = map[string]string{
+	"/chat/completions": "choices", "/completions": "choices", "/embeddings": "data", "/messages": "content", "/responses": "output",
+}
 
 // check reads an answer under 200 that is no stream as far as to know that it is one to the call. An error object in it
 // is an *eventError.
@@ -131,18 +133,51 @@ func (fl *flight) check(a *router.Answer) error {
 	if !json.Valid(a.Whole) {
 		return BadAnswer.because("the answer is no JSON: %.200q", a.Whole)
 	}
-	var said struct {
-		Error   json.RawMessage
-		Choices []json.RawMessage
-	}
-	err := json.Unmarshal(a.Whole, &said) // an array or a number has neither
+	var said map[string]json.RawMessage
+	err := json.Unmarshal(a.Whole, &said) // an array or a number has no fields
+	name := listed[c.Path]
 	switch {
-	case !isEmpty(said.Error):
-		return &eventError{text: string(said.Error), dialect: dialect(apiOf(c.Path))}
-	case generations[c.Path] && (err != nil || len(said.Choices) == 0):
-		return EmptyAnswer.because("the answer has no choices: %.200q", a.Whole)
-	case c.Stream:
+	case !isEmpty(said["error"]):
+		return &eventError{text: string(said["error"]), dialect: dialect(apiOf(c.Path))}
+	case name != "" && (err != nil || !isList(said[name])):
+		return EmptyAnswer.because("the answer has no %s: %.200q", name, a.Whole)
+	case name == "choices":
+		if err := checkChoices(said[name]); err != nil {
+			return err
+		}
+	}
+	if c.Stream {
 		return NotStreamed.because("a stream was asked for, and the answer is %.100q", a.Header.Get("Content-Type"))
 	}
 	return nil
 }
+
+// isList reports whether a value is a list; content and output may be empty ones.
+func isList(value json.RawMessage) bool { return len(value) > 0 && value[0] == '[' }
+
+// checkChoices reads the choices of a whole answer as far as their clients need them.
+func checkChoices(list json.RawMessage) error {
+	var choices []struct{ Text, Message json.RawMessage }
+	if err := json.Unmarshal(list, &choices); err != nil {
+		return BadAnswer.because("choices of the answer have a wrong type: %.200q", list)
+	}
+	if len(choices) == 0 {
+		return EmptyAnswer.because("the answer has no choices")
+	}
+	for i, c := range choices {
+		var message map[string]json.RawMessage
+		switch err := json.Unmarshal(c.Message, &message); {
+		case isText(c.Text):
+		case len(c.Message) == 0 || message == nil && err == nil:
+			return EmptyAnswer.because("choice %d of the answer has no message", i)
+		case err != nil:
+			return BadAnswer.because("the message of choice %d has a wrong type: %.200q", i, c.Message)
+		case !isNull(message["content"]) && !isText(message["content"]) && !isList(message["content"]):
+			return BadAnswer.because("the content of choice %d has a wrong type: %.200q", i, message["content"])
+		}
+	}
+	return nil
+}
+
+func isText(value json.RawMessage) bool { return len(value) > 0 && value[0] == '"' }
+func isNull(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }

@@ -39,6 +39,32 @@ type fake struct {
 
 const words = 8 // of an answer
 
+// wrongAnswers are JSON under 200, and no answers.
+var wrongAnswers = map[string]string{
+	"empty choices":   `{"id":"x","object":"chat.completion","choices":[],"usage":{"prompt_tokens":1}}`,
+	"null choices":    `{"id":"x","choices":null}`,
+	"null message":    `{"id":"x","choices":[{"index":0,"message":null,"finish_reason":"stop"}]}`,
+	"number content":  `{"id":"x","choices":[{"index":0,"message":{"content":7},"finish_reason":"stop"}]}`,
+	"choices of text": `{"id":"x","choices":["text"]}`,
+	"an array":        `[1]`,
+}
+
+// brokenMidway is what servers write in the middle of a stream, or at its end, and what the fault is.
+var brokenMidway = map[string]struct {
+	text  string
+	fault Fault
+}{
+	"garbage mid-stream":   {"data: {\"choi\n\n" + last + done, BadAnswer},
+	"html mid-stream":      {"data: <html>\n\n" + last + done, BadAnswer},
+	"number mid-stream":    {"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":7}}]}\n\n" + last + done, BadAnswer},
+	"error mid-stream":     {"data: {\"error\":{\"message\":\"out of blocks\",\"code\":\"kv_cache_exhausted\"}}\n\n", ServerError},
+	"done without finish":  {done, BrokenStream},
+	"end without finish":   {"", BrokenStream},
+	"empty finish":         {"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"\"}]}\n\n" + done, BrokenStream},
+	"one of two finishes":  {"data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"b\"}}]}\n\n" + last + done, BrokenStream},
+	"usage without finish": {"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":8}}\n\n" + done, BrokenStream},
+}
+
 func newFake(t *testing.T, name, fault string) *fake {
 	t.Helper()
 	f := &fake{name: name}
@@ -99,9 +125,10 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"error":{"message":"Provider returned error","code":502}}`)
 		return
-	case "empty choices":
+	}
+	if answer := wrongAnswers[fault]; answer != "" {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","choices":[],"usage":{"prompt_tokens":1}}`)
+		_, _ = io.WriteString(w, answer)
 		return
 	}
 	if !bytes.Contains(body, []byte(`"stream":true`)) {
@@ -147,6 +174,10 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, role)
 	for i := range words {
 		flush()
+		if midway, ok := brokenMidway[fault]; ok && i == words/2 {
+			_, _ = io.WriteString(w, midway.text)
+			return
+		}
 		if i == words/2 {
 			switch fault {
 			case "cut mid-stream":
@@ -162,7 +193,23 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = io.WriteString(w, event(fmt.Sprintf("%s%d ", f.name, i)))
 	}
-	_, _ = io.WriteString(w, last+done)
+	flush()
+	switch fault {
+	case "finish, then end":
+		_, _ = io.WriteString(w, last)
+	case "finish, then cut":
+		_, _ = io.WriteString(w, last)
+		flush()
+		panic(http.ErrAbortHandler)
+	case "done, then cut":
+		_, _ = io.WriteString(w, last+done)
+		flush()
+		panic(http.ErrAbortHandler)
+	case "no end of lines":
+		_, _ = io.WriteString(w, last+strings.TrimSpace(done))
+	default:
+		_, _ = io.WriteString(w, last+done)
+	}
 }
 
 // reset writes some bytes and ends the connection with an RST.

@@ -171,7 +171,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
 	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
 		d.of(res)
-		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, tail: tail{dialect: dialect(apiOf(fl.call.Path))}}
+		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}}
 		if err = s.open(); err == nil {
 			fl.last, answer.Events = NoFault, s
 			return answer, nil
@@ -193,7 +193,7 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 // put into an answer under 200 is an answer with the error's status.
 func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router.Answer, error) {
 	if said, ok := errors.AsType[*eventError](err); ok {
-		answer.Status, answer.Whole = said.answer()
+		answer.Status, answer.Whole = said.Refusal()
 		answer.Header.Set("Content-Type", "application/json")
 		err = nil
 	}
@@ -255,12 +255,27 @@ func (fl *flight) fail(a *attempt, fault Fault, err error) error {
 		a.end(errNotJudged)
 		return err
 	}
-	if _, named := errors.AsType[*faultError](err); !named && fault != NoFault {
+	switch e, named := errors.AsType[*faultError](err); {
+	case named:
+		fl.last = e.fault
+	case fault != NoFault:
 		err = &faultError{fault, err}
 	}
 	a.replica.counts.add(fl.last)
 	a.end(err)
 	return err
+}
+
+// breaks ends an attempt whose stream broke after content. An error event says whose fault that is.
+func (fl *flight) breaks(a *attempt, err error) error {
+	fault := BrokenStream
+	if said, ok := errors.AsType[*eventError](err); ok {
+		status, _ := said.Refusal()
+		if fault = faultOf(status); treatments[fault].blame != guilty {
+			err = fmt.Errorf("%w: %w", err, errNotJudged)
+		}
+	}
+	return fl.fail(a, fault, err)
 }
 
 // again reports whether another replica shall be asked, after an answer or an error that

@@ -144,24 +144,17 @@ func unchunk(b []byte) (data []byte, used int, more bool) {
 func (s *stream) Follow(take func(piece []byte) bool) {
 	d := &s.direct
 	d.wanted = true
-	if !d.inStep || !s.content || s.over || s.flight.resume != nil || len(s.out) > 0 {
+	if !d.inStep || !s.content || s.over || s.wrong != nil || s.flight.resume != nil || len(s.out) > 0 {
 		return
 	}
 	d.conn.Follow(func(b []byte) (used int, more bool) {
 		data, used, more := unchunk(b)
 		if used > 0 {
-			s.passed(data)
-			more = take(data) && more
+			pass := s.watch(data)
+			more = (len(pass) == 0 || take(pass)) && more && s.wrong == nil
 		}
 		return used, more
 	})
-}
-
-// passed notes a piece that goes to the client.
-func (s *stream) passed(piece []byte) {
-	s.attempt.replica.heard.Add(1)
-	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
-	s.tail.add(piece)
 }
 
 var _ router.Follower = (*stream)(nil)

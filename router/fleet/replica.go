@@ -187,11 +187,14 @@ type attempt struct {
 	told    sync.Once
 }
 
-// begun notes that the answer has begun: the replica works.
+// begun notes that the answer has begun. A breaker that is not closed has waited for that; a closed one counts the end, so
+// that a replica whose streams all begin well and break fails in a row.
 func (a *attempt) begun() {
 	a.replica.awaited(a)
 	a.lease.Began(time.Now())
-	a.judged.Do(func() { a.judge(nil) })
+	if a.replica.breaker.Load().State() != gobreaker.StateClosed {
+		a.judged.Do(func() { a.judge(nil) })
+	}
 }
 
 // report tells what became of the attempt.

@@ -15,6 +15,17 @@ import (
 // asked for that: the request is sent again with the text that was said so far at its end.
 // The client sees one stream, with one id, and each word once.
 
+// generated is what is read of one event of a stream that may have to go on elsewhere.
+type generated struct {
+	ID      json.RawMessage
+	Choices []struct {
+		Index  int
+		Text   *string
+		Delta  map[string]json.RawMessage // fields that weir does not know are content, too
+		Finish string                     `json:"finish_reason"`
+	}
+}
+
 // resume remembers what a stream has said.
 type resume struct {
 	fields map[string]json.RawMessage // of the request
@@ -85,11 +96,7 @@ func (r *resume) event(out, event []byte) []byte {
 	if !ok || bytes.Equal(data, doneLine) {
 		return append(out, event...)
 	}
-	var c struct {
-		chunk
-
-		ID json.RawMessage `json:"id"`
-	}
+	var c generated
 	if json.Unmarshal(data, &c) != nil {
 		r.lost = true
 		return append(out, event...)
@@ -102,7 +109,7 @@ func (r *resume) event(out, event []byte) []byte {
 	r.lost = r.lost || !ok
 	finished := false
 	for _, choice := range c.Choices {
-		finished = finished || choice.Finish != nil
+		finished = finished || choice.Finish != ""
 	}
 	r.finished = r.finished || finished
 	if r.again == 0 {
@@ -125,7 +132,7 @@ func (r *resume) note(said string) {
 }
 
 // says is the text of a chunk. It is false where the chunk says something else, too.
-func (c *chunk) says() (text string, ok bool) {
+func (c *generated) says() (text string, ok bool) {
 	if len(c.Choices) != 1 {
 		return "", len(c.Choices) == 0
 	}
@@ -134,17 +141,15 @@ func (c *chunk) says() (text string, ok bool) {
 	if choice.Text != nil {
 		text = *choice.Text
 	}
-	if choice.Delta != nil {
-		for name, value := range *choice.Delta {
-			switch {
-			case name == "role" || isEmpty(value):
-			case name == "content":
-				var piece string
-				ok = ok && json.Unmarshal(value, &piece) == nil
-				text += piece
-			default:
-				ok = false
-			}
+	for name, value := range choice.Delta {
+		switch {
+		case name == "role" || isEmpty(value):
+		case name == "content":
+			var piece string
+			ok = ok && json.Unmarshal(value, &piece) == nil
+			text += piece
+		default:
+			ok = false
 		}
 	}
 	return text, ok

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,9 +29,11 @@ type stream struct {
 	line    int    // where the line in held begins that is not complete
 	out     []byte // may be passed on
 	content bool   // the replica has sent some
-	over    bool   // the stream has ended, well or not
+	over    bool   // the stream has ended
+	failed  error  // how, where it was not well; to be read behind out
+	wrong   error  // what the guard has found in what was read last
 	direct  direct // what it comes on
-	tail    tail
+	guard   guard
 }
 
 // open reads up to the first content, or to a sign of life that may be passed on.
@@ -72,11 +75,11 @@ func (s *stream) fill() error {
 // look judges the line held[from:to].
 func (s *stream) look(from, to int) error {
 	line := s.held[from:to]
-	what, err := s.tail.dialect.judge(line)
+	what, err := s.guard.dialect.judge(line)
 	switch {
 	case err != nil:
 		return err
-	case what == begun || what == ended:
+	case what == begun:
 		s.content = true
 	case line[0] == ':' || what == beat: // says that the replica lives, and nothing else
 		if time.Since(s.flight.began) > s.flight.fleet.config.HoldTime {
@@ -93,14 +96,21 @@ func (s *stream) look(from, to int) error {
 func (s *stream) pass() {
 	s.content, s.flight.content = true, true
 	s.attempt.begun()
-	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
-	s.tail.add(s.held)
+	pass := s.watch(s.held)
 	if r := s.flight.resume; r != nil {
-		s.out, s.held = r.cut(s.out, s.held)
+		s.out, s.held = r.cut(s.out, bytes.Clone(pass))
 		return
 	}
-	s.out = append(s.out, s.held...)
+	s.out = append(s.out, pass...)
 	s.held = nil
+}
+
+// watch gives what passes of a piece that has come.
+func (s *stream) watch(piece []byte) (pass []byte) {
+	s.attempt.replica.heard.Add(1)
+	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
+	pass, s.wrong = s.guard.add(piece)
+	return pass
 }
 
 // Read passes the stream on. Before content another replica may take over; after it only
@@ -115,12 +125,12 @@ func (s *stream) Read(buf []byte) (int, error) {
 			return n, nil
 		}
 		if s.over {
-			return 0, io.EOF
+			return 0, cmp.Or(s.failed, io.EOF)
 		}
 		var err error
 		switch {
 		case s.content && s.flight.resume == nil:
-			return s.relay(buf)
+			s.relay(buf)
 		case s.content:
 			err = s.follow(buf)
 		default:
@@ -136,50 +146,66 @@ func (s *stream) Read(buf []byte) (int, error) {
 
 // follow reads the rest of a stream that may have to go on elsewhere: by whole events.
 func (s *stream) follow(buf []byte) error {
-	n, err := s.body.Read(buf)
-	s.attempt.replica.heard.Add(1)
-	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
-	s.tail.add(buf[:n])
-	s.held = append(s.held, buf[:n]...)
+	err := s.wrong
+	if err == nil {
+		var n int
+		n, err = s.body.Read(buf)
+		s.held = append(s.held, s.watch(buf[:n])...)
+	}
 	r := s.flight.resume
 	s.out, s.held = r.cut(s.out, s.held)
 	switch {
+	case s.wrong != nil:
+		return s.wrong
 	case err == nil && len(s.held) > maxHeldBytes:
 		return fmt.Errorf("an event is above %d bytes", maxHeldBytes)
 	case err == nil:
 		return nil
-	case errors.Is(err, io.EOF) && s.tail.whole():
-		s.over = true
-		s.attempt.end(nil)
-		return nil
-	case errors.Is(err, io.EOF):
-		return io.ErrUnexpectedEOF
 	}
-	return err
+	rest, whole := s.guard.end(err)
+	if whole && s.flight.ctx.Err() == nil {
+		s.over = true
+		s.attempt.end(s.guard.said)
+		s.out, s.held = r.cut(s.out, append(s.held, rest...))
+		return nil
+	}
+	return torn(err)
 }
 
-// relay reads the rest of a stream that has content. It allocates nothing.
-func (s *stream) relay(buf []byte) (int, error) {
-	before := s.direct.reads()
-	n, err := s.body.Read(buf)
-	if n > 0 {
-		s.passed(buf[:n])
+// relay reads the rest of a stream that has content. It allocates nothing, but at the end.
+func (s *stream) relay(buf []byte) {
+	err := s.wrong
+	if err == nil {
+		before := s.direct.reads()
+		var n int
+		n, err = s.body.Read(buf)
+		s.out = s.watch(buf[:n]) // what lies in buf is taken from there at once
+		s.direct.after(err)
+		s.direct.judge(before, buf[:n])
 	}
-	s.direct.after(err)
-	s.direct.judge(before, buf[:n])
 	switch {
+	case s.wrong != nil:
+		err = s.wrong
 	case err == nil:
-	case errors.Is(err, io.EOF) && s.tail.whole():
-		s.over = true
-		s.attempt.end(nil)
+		return
 	default:
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // a connection that is closed in between looks like one that ended well
+		rest, whole := s.guard.end(err)
+		s.out = slices.Concat(s.out, rest)
+		if whole && s.flight.ctx.Err() == nil {
+			s.over = true
+			s.attempt.end(s.guard.said)
+			return
 		}
-		s.over = true
-		err = s.flight.fail(s.attempt, BrokenStream, err)
 	}
-	return n, err
+	s.over, s.failed = true, s.flight.breaks(s.attempt, torn(err))
+}
+
+// torn is the end of a stream that is not whole: a connection that is closed in between looks like one that ended well.
+func torn(err error) error {
+	if errors.Is(err, io.EOF) {
+		return BrokenStream.because("the stream ended without [DONE] and without the finish reason of a choice: %w", io.ErrUnexpectedEOF)
+	}
+	return err
 }
 
 // replace asks other replicas after the one of this stream has failed without content.
@@ -189,7 +215,7 @@ func (s *stream) replace(err error) error {
 	fl, r := s.flight, s.flight.resume
 	switch {
 	case s.content:
-		err = fl.fail(s.attempt, BrokenStream, err)
+		err = fl.breaks(s.attempt, err)
 	default:
 		if _, failed := fl.refused(s.attempt, &router.Answer{Header: make(http.Header)}, err); failed != nil {
 			err = failed

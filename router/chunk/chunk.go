@@ -1,0 +1,134 @@
+// Package chunk reads the events of a streamed chat or completion as far as relaying them depends on it: whether they are
+// JSON, what they say, which choices end, and where usage, an error and the model's name stand. It parses, keeps no event
+// and allocates nothing for events that are alike.
+package chunk
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Span is a part of an event's data; From == To: there is none.
+type Span struct{ From, To int }
+
+// IsEmpty reports whether nothing is there.
+func (s Span) IsEmpty() bool { return s.From == s.To }
+
+// Of is the part itself.
+func (s Span) Of(data []byte) []byte { return data[s.From:s.To] }
+
+// Text is a piece that a choice says: the inside of a JSON string.
+type Text struct {
+	Span
+	Choice int
+}
+
+// Chunk is what one event says.
+type Chunk struct {
+	Model Span // a JSON string
+	Error Span // any JSON but null and empty values
+	Usage Span // an object, or null
+
+	UsageField Span // usage with its name and one comma, so that the rest is JSON without it
+
+	Choices  int    // in the event; -1: it has no list of them
+	Seen     Set    // choices in the event
+	Finished Set    // those that have a finish reason in it
+	Texts    []Text // what they say in words; only until the next event is read
+	Wrong    string // what has another type than it must have; "" is nothing
+
+	null   bool // usage is null
+	beside bool // a choice says something that is not in words
+}
+
+// Said reports whether a choice says something.
+func (c *Chunk) Said() bool {
+	return c.beside || slices.ContainsFunc(c.Texts, func(t Text) bool { return !t.IsEmpty() })
+}
+
+// HasUsage reports whether the event counts tokens.
+func (c *Chunk) HasUsage() bool { return !c.Usage.IsEmpty() && !c.null }
+
+// HasNullUsage reports whether it says that it does not.
+func (c *Chunk) HasNullUsage() bool { return !c.Usage.IsEmpty() && c.null }
+
+// Set is a set of choices, by index. The last bit stands for all that are behind it.
+type Set uint64
+
+const lastOfSet = 63
+
+// Add adds a choice.
+func (s *Set) Add(index int) { *s |= 1 << min(max(index, 0), lastOfSet) }
+
+// Has reports whether all of o are in the set.
+func (s Set) Has(o Set) bool { return o&^s == 0 }
+
+// First is the set of the choices 0 to n-1.
+func First(n int) Set {
+	if n > lastOfSet {
+		return ^Set(0)
+	}
+	return 1<<max(n, 0) - 1
+}
+
+// Reader reads the events of one stream. Most of them differ from the one before in their text alone: what stands around it
+// is compared, and not parsed again.
+type Reader struct {
+	last          Chunk
+	before, after []byte // around the text of last; before is empty where another event says nothing about the next one
+	texts         []Text
+	skim          skimmer
+}
+
+// Read reads an event's data. The chunk counts until the next call. It is nil for what is no JSON.
+func (r *Reader) Read(data []byte) *Chunk {
+	if n := len(data) - len(r.after); len(r.before) > 0 && n >= len(r.before) &&
+		bytes.Equal(data[:len(r.before)], r.before) && bytes.Equal(data[n:], r.after) && isPlain(data[len(r.before):n]) {
+		r.move(n - r.texts[0].To)
+		return &r.last
+	}
+	r.before = r.before[:0]
+	r.last = Chunk{Choices: -1, Texts: r.texts[:0]}
+	s := &r.skim
+	*s = skimmer{b: data}
+	s.event(&r.last)
+	s.space()
+	if r.texts = r.last.Texts; s.bad || s.i < len(data) {
+		return nil
+	}
+	if c := &r.last; len(c.Texts) == 1 && c.Finished == 0 && !c.HasUsage() && c.Error.IsEmpty() && c.Wrong == "" {
+		r.before = append(r.before, data[:c.Texts[0].From]...)
+		r.after = append(r.after[:0], data[c.Texts[0].To:]...)
+	}
+	return &r.last
+}
+
+// move puts what stands behind the text where it is in an event whose text is longer by so much.
+func (r *Reader) move(by int) {
+	c := &r.last
+	end := c.Texts[0].To
+	for _, s := range []*Span{&c.Model, &c.Usage, &c.UsageField} {
+		if s.From >= end {
+			s.From, s.To = s.From+by, s.To+by
+		}
+	}
+	c.Texts[0].To += by
+}
+
+// isPlain reports whether text is the inside of a JSON string without escapes.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// IsJSON reports whether data is one JSON value.
+func IsJSON(data []byte) bool {
+	s := skimmer{b: data}
+	s.value()
+	s.space()
+	return !s.bad && s.i == len(data)
+}

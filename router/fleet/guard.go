@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"weir/router/chunk"
+)
+
+// guard reads the events of a stream that has content before they pass. What is no event of the stream's API does not pass,
+// and [DONE] only behind the finish reasons of all choices.
+type guard struct {
+	dialect dialect
+	events  chunk.Reader
+	ending  ending // of a stream of typed events
+
+	seen, finished chunk.Set // choices
+	said           error     // a fault that an event of a typed stream has told of, and that passes
+	done           bool      // [DONE] has passed
+	blank          bool      // the last line that passed was empty
+	unread         bool      // a line was too long to be read
+
+	line []byte // of the stream, not complete yet
+	long bool   // the line that passes is too long to be read
+	out  []byte // lines that pass, where a piece holds the end of one that began before
+}
+
+// maxLineBytes bounds a line that is read; a longer one passes unread.
+const maxLineBytes = 1 << 20
+
+// add gives what passes once a piece has come: its whole lines, up to one that is wrong. It counts until the next call. Add
+// allocates nothing for most pieces.
+func (g *guard) add(piece []byte) (pass []byte, err error) {
+	g.out = g.out[:0]
+	at := 0 // pieces up to here have passed
+	for {
+		i := bytes.IndexByte(piece[at:], '\n')
+		if i < 0 {
+			break
+		}
+		line := piece[at : at+i+1]
+		begun := len(g.line) > 0
+		if begun {
+			g.line = append(g.line, line...)
+			line = g.line
+		}
+		if g.long {
+			g.long = false
+		} else if err = g.look(line); err != nil {
+			break
+		}
+		if at += i + 1; begun {
+			g.out = append(g.out, g.line...)
+			g.line = g.line[:0]
+			piece, at = piece[at:], 0
+		}
+	}
+	if rest := piece[at:]; err == nil && len(rest) > 0 {
+		g.line = append(g.line, rest...)
+		if g.long || len(g.line) > maxLineBytes {
+			return g.overlong(piece[:at]), nil
+		}
+	}
+	if len(g.out) == 0 {
+		return piece[:at], err
+	}
+	g.out = append(g.out, piece[:at]...)
+	return g.out, err
+}
+
+// overlong lets what there is of a line that is too long pass behind the lines before it.
+func (g *guard) overlong(lines []byte) []byte {
+	if !g.long && g.dialect != "" {
+		g.ending.look(g.line)
+	}
+	g.long, g.unread, g.blank = true, true, false
+	g.out = append(append(g.out, lines...), g.line...)
+	g.line = g.line[:0]
+	return g.out
+}
+
+// look judges a line.
+func (g *guard) look(line []byte) error {
+	data, ok := dataOf(line)
+	g.blank = len(bytes.TrimRight(line, "\r\n")) == 0
+	switch {
+	case g.dialect != "":
+		return g.typed(line, data, ok)
+	case !ok || len(data) == 0:
+		return nil
+	case bytes.Equal(data, doneLine):
+		if !g.complete() {
+			return BrokenStream.because("the stream ended with [DONE] and without the finish reason of a choice")
+		}
+		g.done = true
+		return nil
+	}
+	c := g.events.Read(data)
+	switch {
+	case c == nil:
+		return BadAnswer.because("an event is no JSON: %.200q", data)
+	case !c.Error.IsEmpty():
+		return &eventError{text: string(c.Error.Of(data))}
+	case c.Wrong != "":
+		return BadAnswer.because("%s of an event has a wrong type: %.200q", c.Wrong, data)
+	}
+	g.seen |= c.Seen
+	g.finished |= c.Finished
+	return nil
+}
+
+// typed judges a line of a stream of typed events. An event that tells of a fault is the end that its API has for one.
+func (g *guard) typed(line, data []byte, ok bool) error {
+	g.ending.look(line[:min(len(line), maxTypeBytes)])
+	if !ok || len(data) == 0 {
+		return nil
+	}
+	if !chunk.IsJSON(data) {
+		return BadAnswer.because("an event is no JSON: %.200q", data)
+	}
+	if g.ending.fails {
+		_, g.said = g.dialect.judge(line)
+	}
+	return nil
+}
+
+// complete reports whether the answer has all that it must have.
+func (g *guard) complete() bool {
+	if g.dialect != "" {
+		return g.ending.whole
+	}
+	return g.unread || g.seen != 0 && g.finished.Has(g.seen)
+}
+
+// end gives what passes at the end of the stream, which err tells, and whether the answer is whole. Where its server has left out [DONE] it is
+// added; what broke off behind a whole answer is left out.
+func (g *guard) end(err error) (rest []byte, whole bool) {
+	if errors.Is(err, io.EOF) && len(g.line) > 0 { // the last line, without its end
+		if g.look(g.line) != nil {
+			return nil, false
+		}
+		rest = append(append(rest, g.line...), '\n')
+		g.line, g.blank = g.line[:0], false
+	}
+	if !g.complete() {
+		return rest, false
+	}
+	if !g.blank {
+		rest = append(rest, '\n')
+	}
+	if g.dialect == "" && !g.done {
+		rest = append(rest, "data: [DONE]\n\n"...)
+	}
+	return rest, true
+}
