@@ -1,14 +1,12 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -23,6 +21,7 @@ type NeighboursOptions struct {
 	Requests int           // of the measured tenant beside each attack
 	Pause    time.Duration // between two of them
 	Words    int           // of the attacks' prompts
+	Prefix   int           // words that every request of the measured tenant begins with
 	Log      io.Writer     // what the server logs; nil: nowhere
 
 	Progress func(attack string, done, total int)
@@ -30,16 +29,16 @@ type NeighboursOptions struct {
 
 // Neighbour is how one tenant fared beside an attack of another.
 type Neighbour struct {
-	Attack  string // "" is none
-	About   string
-	First   []float64      // milliseconds to the first token, sorted; of requests that were answered
-	Failed  map[string]int // requests of the measured tenant by kind of failure
-	Gaps    []float64      // milliseconds between two tokens of the measured tenant's answers, sorted
-	Sent    int            // answers to the attack
-	Refused int            // of these, with a status of 400 or above
-	Steps   Steps          // of the server beside the attack
-	Peak    Memory         // while the attack goes on
-	Rest    Memory         // after the pause behind it
+	Attack string // "" is none
+	About  string
+	First  []float64      // milliseconds to the first token, sorted; of requests that were answered
+	Failed map[string]int // requests of the measured tenant by kind of failure
+	Gaps   []float64      // milliseconds between two tokens of the measured tenant's answers, sorted
+	Sent   AttackCounts   // what came of the attack's requests
+	Cores  Cores          // processor time meanwhile
+	Steps  Steps          // of the server beside the attack
+	Peak   Memory         // while the attack goes on
+	Rest   Memory         // after the pause behind it
 }
 
 // Memory is what a server holds, in bytes; 0 where that is not known.
@@ -47,6 +46,9 @@ type Memory struct {
 	Resident int64 // by the system
 	Heap     int64 // of these, in use on Go's heap; the rest is above all the model's weights, the KV cache as far as it was written, and what Go keeps for reuse
 }
+
+// Cores is processor time in seconds per second.
+type Cores struct{ Server, Attack float64 }
 
 // P50 and Worst are milliseconds to the first token; 0 where nothing was answered.
 func (n *Neighbour) P50() float64 { return median(n.First) }
@@ -120,37 +122,42 @@ const settleTime = time.Second
 // beside measures the tenant while an attack goes on.
 func (r *neighboursRun) beside(ctx context.Context, a *Attack) (*Neighbour, error) {
 	n := &Neighbour{Attack: a.Name, About: a.About, Failed: map[string]int{}}
-	attacking, stop := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	for client := range a.Clients {
-		all.Go(func() {
-			for turn := 0; attacking.Err() == nil; turn++ {
-				status, err := r.attack(attacking, a, client, turn)
-				if err != nil {
-					continue // it was cut off with the attack, or by the server
-				}
-				mu.Lock()
-				n.Sent++
-				if status >= http.StatusBadRequest {
-					n.Refused++
-				}
-				mu.Unlock()
-			}
-		})
+	attack, err := r.startAttack(ctx, a)
+	if err != nil {
+		return nil, err
 	}
-	if a.Clients > 0 && !sleep(ctx, settleTime) { // until the attack is under way
-		stop()
-		return nil, ctx.Err()
+	if a.Clients > 0 {
+		sleep(ctx, settleTime) // until the attack is under way
 	}
 	before, err := r.page(ctx)
 	if err != nil {
-		stop()
+		return nil, errors.Join(err, attack.stop(n))
+	}
+	began := time.Now()
+	r.measure(ctx, n)
+	took := time.Since(began)
+	after, err := r.page(ctx)
+	if err := errors.Join(err, attack.stop(n)); err != nil {
 		return nil, err
 	}
+	n.Steps, n.Peak, n.Cores.Server = stepsBetween(before, after), r.memory(after), (after.cpu-before.cpu)/took.Seconds()
+	sleep(ctx, settleTime)
+	if after, err = r.page(ctx); err != nil {
+		return nil, err
+	}
+	n.Rest = r.memory(after)
+	return n, ctx.Err()
+}
+
+// measure sends the measured tenant's requests, one after the other.
+func (r *neighboursRun) measure(ctx context.Context, n *Neighbour) {
 	for range r.o.Requests {
 		r.asked++
-		out := r.target.exchange(ctx, &Request{Prompt: fmt.Sprintf("Say the number %d.", r.asked), OutputTokens: 8}, time.Now(), false)
+		prompt := fmt.Sprintf("Say the number %d.", r.asked)
+		if r.o.Prefix > 0 {
+			prompt = longText(r.o.Prefix, 0, 0) + " " + prompt
+		}
+		out := r.target.exchange(ctx, &Request{Prompt: prompt, OutputTokens: 8}, time.Now(), false)
 		if out.ok() {
 			n.First = append(n.First, 1000*out.TTFT)
 			for _, gap := range out.ITLs {
@@ -163,49 +170,6 @@ func (r *neighboursRun) beside(ctx context.Context, a *Attack) (*Neighbour, erro
 			break
 		}
 	}
-	after, err := r.page(ctx)
-	stop()
-	all.Wait()
-	if err != nil {
-		return nil, err
-	}
-	n.Steps, n.Peak = stepsBetween(before, after), r.memory(after)
 	slices.Sort(n.First)
 	slices.Sort(n.Gaps)
-	sleep(ctx, settleTime)
-	if after, err = r.page(ctx); err != nil {
-		return nil, err
-	}
-	n.Rest = r.memory(after)
-	return n, ctx.Err()
-}
-
-// attack sends one request of the other tenant and reads its answer.
-func (r *neighboursRun) attack(ctx context.Context, a *Attack, client, turn int) (status int, err error) {
-	path, body := a.request(r.o.Words, client, turn)
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server.url+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("Authorization", "Bearer "+attackerKey)
-	if a.HangUp {
-		hangingUp, cancel := context.WithTimeout(ctx, hangUpAfter)
-		defer cancel()
-		q = q.WithContext(hangingUp)
-	}
-	res, err := r.client.Do(q)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	switch {
-	case a.HangUp:
-		return res.StatusCode, nil
-	case a.Unread && res.StatusCode == http.StatusOK:
-		<-ctx.Done()
-		return res.StatusCode, nil
-	}
-	_, err = io.Copy(io.Discard, res.Body)
-	return res.StatusCode, err
 }

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,10 @@ type Attack struct {
 	Unread bool // nobody reads the answers
 
 	request func(words, client, turn int) (path string, body []byte)
+	header  func(h http.Header, client, turn int) // further fields of the request's head; nil: none
+
+	// do sends something else than one request; nil: request says what is sent
+	do func(ctx context.Context, w *attacker, client, turn int) (status int, err error)
 }
 
 // hangUpAfter is how long a client waits that hangs up.

@@ -16,6 +16,7 @@ import (
 type page struct {
 	steps []bucket // of weir_step_seconds, in order
 	heap  int64    // bytes
+	cpu   float64  // seconds that the process has had
 }
 
 // bucket is one of a histogram: how many values were at most its bound.
@@ -42,7 +43,7 @@ func (r *neighboursRun) page(ctx context.Context) (*page, error) {
 
 var (
 	stepBucket = regexp.MustCompile(`^weir_step_seconds_bucket\{.*le="([^"]+)"\} (\S+)$`)
-	heapInUse  = regexp.MustCompile(`^go_memstats_heap_inuse_bytes (\S+)$`)
+	gauge      = regexp.MustCompile(`^(go_memstats_heap_inuse_bytes|process_cpu_seconds_total) (\S+)$`)
 )
 
 func readPage(text []byte) (*page, error) {
@@ -56,12 +57,16 @@ func readPage(text []byte) (*page, error) {
 				return nil, fmt.Errorf("read metrics: %s", lines.Text())
 			}
 			p.steps = append(p.steps, bucket{bound, count})
-		} else if m := heapInUse.FindStringSubmatch(lines.Text()); m != nil {
-			bytes, err := strconv.ParseFloat(m[1], 64)
+		} else if m := gauge.FindStringSubmatch(lines.Text()); m != nil {
+			value, err := strconv.ParseFloat(m[2], 64)
 			if err != nil {
 				return nil, fmt.Errorf("read metrics: %s", lines.Text())
 			}
-			p.heap = int64(bytes)
+			if m[1] == "process_cpu_seconds_total" {
+				p.cpu = value
+			} else {
+				p.heap = int64(value)
+			}
 		}
 	}
 	return p, lines.Err()

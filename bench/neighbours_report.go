@@ -14,18 +14,27 @@ import (
 // WriteNeighbours writes the table. Memory is in MB, in use on Go's heap in brackets.
 func WriteNeighbours(w io.Writer, rows []*Neighbour) error {
 	var b strings.Builder
-	b.WriteString("| another tenant sends | first token p50, ms | worst, ms | step p50, ms | longest, ms | worst in longest steps | between tokens p50, ms | worst, ms | failed | answered (refused) " +
-		"| server's memory (heap), MB | a second after |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| another tenant sends | first token p50, ms | worst, ms | step p50, ms | longest, ms | worst in longest steps | between tokens p50, ms | worst, ms | failed | answered (refused) | hung up | each second | cores: server, attack " +
+		"| server's memory (heap), MB | a second after |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, n := range rows {
 		name := n.About
 		if n.Attack == "" {
 			name = "nothing"
 		}
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.0f | %s | %d (%d) | %s | %s |\n", name, n.P50(), n.Worst(),
-			n.Steps.P50, n.Steps.Worst, n.OfStep(), median(n.Gaps), greatest(n.Gaps), failures(n.Failed), n.Sent, n.Refused, n.Peak, n.Rest)
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.0f | %s | %d (%d) | %d | %.0f | %.1f, %.1f | %s | %s |\n", name, n.P50(), n.Worst(),
+			n.Steps.P50, n.Steps.Worst, n.OfStep(), median(n.Gaps), greatest(n.Gaps), failures(n.Failed),
+			n.Sent.Answered, n.Sent.Refused, n.Sent.HungUp, n.Sent.rate(), n.Cores.Server, n.Cores.Attack, n.Peak, n.Rest)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// rate is how many requests an attack's clients had done with in a second.
+func (c *AttackCounts) rate() float64 {
+	if c.Seconds == 0 {
+		return 0
+	}
+	return float64(c.Answered+c.HungUp+c.Failed) / c.Seconds
 }
 
 // String gives MB.

@@ -29,7 +29,7 @@ func TestAttacksAreRequests(t *testing.T) {
 
 func TestNeighboursAreReported(t *testing.T) {
 	rows := []*Neighbour{
-		{First: []float64{10, 20, 30}}, {Attack: "streams", About: "thirty streams", First: []float64{40, 50, 300}, Sent: 9, Refused: 2,
+		{First: []float64{10, 20, 30}}, {Attack: "streams", About: "thirty streams", First: []float64{40, 50, 300}, Sent: AttackCounts{Answered: 9, Refused: 2, HungUp: 1, Seconds: 2}, Cores: Cores{1.2, 0.3},
 			Gaps: []float64{4, 5, 70}, Steps: Steps{P50: 30, Worst: 200}, Peak: Memory{Resident: 5 << 20, Heap: 2 << 20}, Rest: Memory{Resident: 4 << 20, Heap: 1 << 20}},
 		{Attack: "regex", About: "a regular expression", Failed: map[string]int{failTimeout: 3, "http_503": 1}},
 	}
@@ -37,7 +37,7 @@ func TestNeighboursAreReported(t *testing.T) {
 	if err := WriteNeighbours(&table, rows); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| nothing | 20 | 30 | 0 | 0 | 0.0 |", "| thirty streams | 50 | 300 | 30 | 200 | 1.5 | 5 | 70 | 0 | 9 (2) | 5 (2) | 4 (1) |", "3 timeout"} {
+	for _, want := range []string{"| nothing | 20 | 30 | 0 | 0 | 0.0 |", "| thirty streams | 50 | 300 | 30 | 200 | 1.5 | 5 | 70 | 0 | 9 (2) | 1 | 5 | 1.2, 0.3 | 5 (2) | 4 (1) |", "3 timeout"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, table.String())
 		}
@@ -54,7 +54,7 @@ func TestStepsBetweenTwoPages(t *testing.T) {
 	const first = "# TYPE weir_step_seconds histogram\n" +
 		`weir_step_seconds_bucket{engine="0",model_name="m",le="0.01"} 5` + "\n" + `weir_step_seconds_bucket{engine="0",model_name="m",le="0.012"} 5` + "\n" +
 		`weir_step_seconds_bucket{engine="0",model_name="m",le="0.1"} 5` + "\n" + `weir_step_seconds_bucket{engine="0",model_name="m",le="+Inf"} 6` + "\n" +
-		"go_memstats_heap_inuse_bytes 1.048576e+06\n"
+		"go_memstats_heap_inuse_bytes 1.048576e+06\nprocess_cpu_seconds_total 1.5\n"
 	before, err := readPage([]byte(first))
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +69,8 @@ func TestStepsBetweenTwoPages(t *testing.T) {
 	if s := stepsBetween(after, after); s != (Steps{}) {
 		t.Errorf("steps %+v where there were none", s)
 	}
-	if after.heap != 1<<20 {
-		t.Errorf("heap %d", after.heap)
+	if after.heap != 1<<20 || after.cpu != 1.5 {
+		t.Errorf("heap %d, processor time %v", after.heap, after.cpu)
 	}
 	if _, err := readPage([]byte("go_memstats_heap_inuse_bytes many\n")); err == nil {
 		t.Error("a page that is none")

@@ -16,8 +16,8 @@ const (
 	shortShare = 2 // a short step takes this part of the longest ordinary one, at most
 )
 
-// passedOver is how many tenants whose turn is before a newcomer's are looked past, to see that it waits. They get
-// their turn before it.
+// passedOver is how many tenants whose turn is before a newcomer's are looked past, to see that it waits. Those that do not crowd it
+// get their turn before it, the others after the short step.
 const passedOver = 4
 
 // shortStep says for whom the step in the making is short.
@@ -84,11 +84,14 @@ func (s *Scheduler) newcomerOf(c inference.Class) *request {
 	return nil
 }
 
-// crowded reports whether a tenant of which sequences of a party's class or below run crowds it.
+// crowded reports whether a party's requests of its class or below run, or wait and could start beside the newcomer's,
+// whose tenant crowds it.
 func (s *Scheduler) crowded(few *party) bool {
-	for _, q := range s.running {
-		if q.req.Class >= few.key.class && q.req.party.crowds(few) {
-			return true
+	for c := few.key.class; c < inference.Class(inference.NumClasses); c++ {
+		for _, p := range s.parties.active[c] {
+			if p.crowds(few) {
+				return true
+			}
 		}
 	}
 	return false
@@ -133,25 +136,51 @@ func (s *Scheduler) startAhead() bool {
 }
 
 // startUpTo starts the waiting requests whose turn it is, up to one of them, as long as the step has time for all of their
-// prompts.
+// prompts. Those of tenants that crowd its own are passed over.
 func (s *Scheduler) startUpTo(r *request) bool {
 	for !r.started {
-		if !s.startNext(r.Class) {
+		if !s.startNext(r) {
 			return false
 		}
 	}
 	return true
 }
 
-// startNext starts the waiting request whose turn it is, if the step has time for all of its prompt.
-func (s *Scheduler) startNext(class inference.Class) bool {
-	s.waiting.Scan(class, false)
-	defer s.waiting.EndScan()
-	ref, _, ok := s.waiting.Next()
-	if !ok || s.step.pressed || s.satisfied() {
+// startNext starts the first waiting request whose turn it is, one of them at the latest, if the step has time for all of its prompt.
+func (s *Scheduler) startNext(few *request) bool {
+	if s.step.pressed || s.satisfied() {
 		return false
 	}
-	r := s.requests.find(ID(ref))
+	s.waiting.Scan(few.Class, false)
+	defer s.waiting.EndScan()
+	passed := s.trial.passed[:0]
+	for range 1 + passedOver {
+		ref, _, ok := s.waiting.Next()
+		if !ok {
+			return false
+		}
+		r := s.requests.find(ID(ref))
+		if !r.party.crowds(few.party) {
+			if !s.startBriefly(r) {
+				return false
+			}
+			for _, p := range passed {
+				p.overtaken++
+			}
+			return true
+		}
+		if r.overtaken >= s.cfg.OvertakeLimit {
+			return false
+		}
+		passed = append(passed, r)
+		s.trial.passed = passed
+		s.waiting.Pass()
+	}
+	return false
+}
+
+// startBriefly starts a waiting request if the step has time for all of its prompt.
+func (s *Scheduler) startBriefly(r *request) bool {
 	c := candidate{req: r, ids: r.Prompt, most: r.live}
 	s.match(&c)
 	n := len(c.ids) - c.hit.Tokens

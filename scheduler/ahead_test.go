@@ -12,8 +12,9 @@ import (
 )
 
 // beside has one tenant keep n requests at a time, and another send short prompts, each just after a step has begun.
+// Where hangUp is so many steps, the first tenant's clients leave after them, and others come.
 // It returns the latter's times to the first token and the longest step, once the machine is known.
-func beside(t *testing.T, n int, attack func(rng *rand.Rand) Request) (first []time.Duration, longest time.Duration) {
+func beside(t *testing.T, n, hangUp int, attack func(rng *rand.Rand) Request) (first []time.Duration, longest time.Duration) {
 	t.Helper()
 	m := newMachine(t, Config{MaxSeqs: 64, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget})
 	m.took = speeds
@@ -24,11 +25,19 @@ func beside(t *testing.T, n int, attack func(rng *rand.Rand) Request) (first []t
 		}
 		return 0
 	}
+	var sent []ID
+	steps := 0
 	step := func() (took time.Duration) {
+		if steps++; hangUp > 0 && steps%hangUp == 0 {
+			for _, id := range sent {
+				m.s.Cancel(int64(m.now), id, -1)
+			}
+			sent = sent[:0]
+		}
 		for live() < n {
 			r := attack(rng)
 			r.Tenant, r.Class = "many", inference.Default
-			m.submit(t, r)
+			sent = append(sent, m.submit(t, r))
 		}
 		began := m.now
 		m.step()
@@ -59,15 +68,18 @@ func TestNewcomersWaitOneAndAHalfSteps(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		n      int
+		hangUp int
 		attack func(rng *rand.Rand) Request
 		step   time.Duration // that none may be longer than
 	}{
-		{"streams", 30, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 8), MaxTokens: 300} }, 400 * time.Millisecond},
-		{"choices", 2, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 20), MaxTokens: 32, N: 128} }, 600 * time.Millisecond},
-		{"prompts", 6, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 2000), MaxTokens: 1} }, 300 * time.Millisecond},
+		{"streams", 30, 0, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 8), MaxTokens: 300} }, 400 * time.Millisecond},
+		{"choices", 2, 0, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 20), MaxTokens: 32, N: 128} }, 600 * time.Millisecond},
+		{"prompts", 6, 0, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 2000), MaxTokens: 1} }, 300 * time.Millisecond},
+		{"hang-ups", 32, 1, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 1600), MaxTokens: 200} }, 300 * time.Millisecond},
+		{"hang-ups after two steps", 32, 2, func(rng *rand.Rand) Request { return Request{Prompt: text(rng, 1600), MaxTokens: 200} }, 300 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			first, longest := beside(t, c.n, c.attack)
+			first, longest := beside(t, c.n, c.hangUp, c.attack)
 			t.Logf("first token %v, worst %v, longest step %v", first[len(first)/2], first[len(first)-1], longest)
 			if worst := first[len(first)-1]; worst > longest*3/2 {
 				t.Errorf("a newcomer waited %v for its first token, the longest step took %v", worst, longest)

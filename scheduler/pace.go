@@ -25,6 +25,10 @@ const (
 	leastAmong     = 32
 )
 
+// A step whose time is bounded has at most unseen times as many rows as any before it: the first steps are small, and what
+// many rows take is not known from them.
+const unseen = 2
+
 // A step beside outputs leaves prompts a part of its time however long the outputs
 // take: outputs slow prompts down, they do not stop them. That part is promptShare
 // of the inter-token target, or the time that freshRows rows at the start of a
@@ -63,6 +67,9 @@ func (s *Scheduler) pace() {
 		return
 	}
 	s.step.limit = s.longest(several)
+	if s.step.limit < math.MaxInt64 {
+		s.step.budget = min(s.step.budget, max(leastAlone, unseen*s.cost.Rows()))
+	}
 	if s.step.target == 0 {
 		return
 	}

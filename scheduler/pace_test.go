@@ -431,3 +431,30 @@ func TestADeadlineAtRiskGoesFirst(t *testing.T) {
 		t.Errorf("a deadline that cannot be met: first token after %v, others waited %v, want at most %v", hopeless, rest, mean)
 	}
 }
+
+// What a few small steps took says little about large ones: here the first steps are slow for another reason, as where memory is
+// used for the first time, and it looks as if further rows took no time at all.
+func TestStepsGrowByWhatIsKnown(t *testing.T) {
+	m := newMachine(t, Config{MaxSeqs: 8, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget})
+	steps := 0
+	m.took = func(p *Plan) time.Duration {
+		if steps++; steps <= 4 {
+			return 40 * time.Millisecond
+		}
+		return speeds(p)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 4 {
+		m.submit(t, Request{Prompt: text(rng, 3000), MaxTokens: 1, Class: inference.Default})
+	}
+	largest := 0
+	for range 12 {
+		if !m.step() {
+			break
+		}
+		if most := max(leastAlone, unseen*largest); m.plan.Rows > most {
+			t.Errorf("step %d has %d rows, want %d at most after one of %d", steps, m.plan.Rows, most, largest)
+		}
+		largest = max(largest, m.plan.Rows)
+	}
+}

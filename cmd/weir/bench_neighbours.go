@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,7 +17,7 @@ import (
 
 func newBenchNeighbours() *cobra.Command {
 	o := bench.NeighboursOptions{}
-	var log, plot string
+	var log, plot, attackURL string
 	cmd := &cobra.Command{
 		Use:   "neighbours [MODEL.gguf]",
 		Short: "Measure one tenant's first tokens beside another tenant's attacks",
@@ -36,9 +39,12 @@ func newBenchNeighbours() *cobra.Command {
 	f.IntVar(&o.Requests, "requests", 20, "requests of the measured tenant beside each attack")
 	f.DurationVar(&o.Pause, "pause", 100*time.Millisecond, "time between two of them")
 	f.IntVar(&o.Words, "words", 400, "words of the attacks' long prompts")
+	f.IntVar(&o.Prefix, "prefix-words", 0, "words that every request of the measured tenant begins with")
 	f.StringArrayVar(&o.Flags, "server-flag", nil, "flag of weir serve; may be repeated")
 	f.StringVar(&plot, "plot", "", "draw the table into this SVG file")
 	f.StringVar(&log, "log", "", "file for what the server logs")
+	f.StringVar(&attackURL, "attack-url", "", "send --attacks to this server until the end of the standard input, and write what came of them")
+	_ = f.MarkHidden("attack-url") // for the process of an attack's clients
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.Requests < 1 || o.Words < 1 || o.Pause < 0 {
 			return &usageError{errors.New("--requests and --words take 1 or more, and --pause no negative time"), ""}
@@ -48,6 +54,9 @@ func newBenchNeighbours() *cobra.Command {
 		}
 		ctx, stop := interruptible(cmd)
 		defer stop()
+		if attackURL != "" {
+			return attackUntilEOF(ctx, cmd, attackURL, &o)
+		}
 		if o.Weir, err = exec.LookPath(os.Args[0]); err != nil {
 			return err
 		}
@@ -79,4 +88,22 @@ func newBenchNeighbours() *cobra.Command {
 		return bench.WriteNeighbours(cmd.OutOrStdout(), rows)
 	}
 	return cmd
+}
+
+// attackUntilEOF sends an attack until the standard input ends.
+func attackUntilEOF(ctx context.Context, cmd *cobra.Command, url string, o *bench.NeighboursOptions) error {
+	if len(o.Attacks) != 1 {
+		return &usageError{errors.New("--attack-url takes one of --attacks"), ""}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+		stop()
+	}()
+	counts, err := bench.RunAttack(ctx, url, o.Attacks[0], o.Words)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(counts)
 }

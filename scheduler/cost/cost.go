@@ -83,6 +83,7 @@ type Model struct {
 	error    float64 // typical distance of a step from its estimate, as a share
 	tail     tail    // how slow steps with prompts and outputs were beside their estimates
 	observed int
+	rows     int // of the largest step observed
 	classes  [classes]window
 }
 
@@ -98,6 +99,9 @@ func New(p Prior) *Model {
 
 // Ready reports whether anything was observed; before, estimates are 0.
 func (m *Model) Ready() bool { return m.observed > 0 }
+
+// Rows is how many rows the largest step had that was observed. What is known of the cost of further ones is a guess.
+func (m *Model) Rows() int { return m.rows }
 
 // Estimate is how long a step will take. It never falls when any part of the
 // load grows.
@@ -121,6 +125,7 @@ func (m *Model) Observe(l Load, took time.Duration) {
 		m.theta = m.prior.times(m.scale)
 	}
 	m.observed++
+	m.rows = max(m.rows, l.Rows)
 	if l.Prompt > 0 && l.Decode > 0 && m.observed > 1 {
 		m.tail.add(y / max(dot(m.theta, x), 1))
 	}
