@@ -77,6 +77,16 @@ func (c *compiler) note(cl *closure, s *value, up *trail) {
 	}
 }
 
+// veiled reports whether a way leads through a contrary.
+func (c *compiler) veiled(up *trail) bool {
+	for t := up; t != nil; t = t.up {
+		if c.made.hidden[t.at] {
+			return true
+		}
+	}
+	return false
+}
+
 // aside reports whether a way leads through a condition.
 func (c *compiler) aside(up *trail) bool {
 	for t := up; t != nil; t = t.up {
@@ -93,6 +103,7 @@ type choice struct {
 	keyword   string
 	branches  []*value
 	exclusive bool // a oneOf: at most one branch may hold
+	veiled    bool // all branches are contraries, or parts of one: they name nothing, and nobody asks what they look at
 	trail     *trail
 }
 
@@ -108,8 +119,11 @@ type closure struct {
 	// aside are the members that hold only because a condition does: those of if, and contraries.
 	aside map[*value]bool
 	facts facts
-	alone bool // it is that of one branch: what depends on the others is left out
-	never bool // no value is possible
+	// patterned says that a member has patternProperties.
+	patterned bool
+	ways      int  // how many leaves the contraries may make of it, 0 is all
+	alone     bool // it is that of one branch: what depends on the others is left out
+	never     bool // no value is possible
 }
 
 func newClosure(t types) *closure {
@@ -172,6 +186,7 @@ func (c *compiler) add(cl *closure, s *value, up *trail) error {
 	cl.types &= t
 	cl.never = cl.never || cl.types == 0
 	cl.listed = cl.listed || c.doc.keyword(s, "enum") != nil || c.doc.keyword(s, "const") != nil
+	cl.patterned = cl.patterned || c.doc.keyword(s, "patternProperties") != nil
 	c.learn(&cl.facts, s)
 	first := !s.before("allOf", "properties") && !s.before("$ref", "properties")
 	if first && c.asserts(s) {
@@ -214,8 +229,15 @@ func (c *compiler) addInPlace(cl *closure, s *value, t *trail) error {
 		if err != nil {
 			return err
 		}
+		if list := c.listing(s, keyword, branches); list != nil {
+			if err := c.add(cl, list, t); err != nil {
+				return err
+			}
+			continue
+		}
 		if branches != nil {
-			cl.choices = append(cl.choices, choice{s, keyword, branches, keyword == "oneOf" && len(branches) > 1, t})
+			cl.choices = append(cl.choices, choice{at: s, keyword: keyword, branches: branches, exclusive: keyword == "oneOf" && len(branches) > 1,
+				veiled: c.veiled(t), trail: t})
 		}
 	}
 	return c.addLogic(cl, s, t)
@@ -256,7 +278,8 @@ func (c *compiler) list(s *value, keyword string) ([]*value, error) {
 	return v.items, nil
 }
 
-// expand calls leaf with each closure that has no choice left: the alternatives of the one that it is given.
+// expand calls leaf with each closure that has no choice left: the alternatives of the one that it is given. Contraries come last, when it is known
+// what most of them say anyway.
 func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 	if cl.never {
 		return nil
@@ -264,7 +287,12 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 	if cl.listed || len(cl.choices) == 0 {
 		return leaf(cl)
 	}
-	next := cl.choices[0]
+	i := slices.IndexFunc(cl.choices, func(c choice) bool { return !c.veiled })
+	if i < 0 {
+		return c.expandContraries(cl, leaf)
+	}
+	next := cl.choices[i]
+	cl.choices = slices.Delete(slices.Clone(cl.choices), i, i+1)
 	branches := next.branches
 	if next.exclusive {
 		var err error
@@ -277,9 +305,13 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 		return err
 	}
 	if c.idle(cl, branches) {
-		cl.choices = cl.choices[1:]
 		return c.expand(cl, leaf)
 	}
+	return c.branch(cl, next, branches, leaf)
+}
+
+// branch expands a closure with each branch of a choice.
+func (c *compiler) branch(cl *closure, next choice, branches []*value, leaf func(*closure) error) error {
 	for i, branch := range branches {
 		var alternative *closure
 		if i == len(branches)-1 {
@@ -290,7 +322,7 @@ func (c *compiler) expand(cl *closure, leaf func(*closure) error) error {
 			}
 			alternative = cl.clone()
 		}
-		later := alternative.choices[1:]
+		later := alternative.choices
 		alternative.choices = nil
 		if err := c.add(alternative, branch, next.trail); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"hash/fnv"
 	"maps"
 	"slices"
 )
@@ -78,6 +79,9 @@ func allList(members []*value, name string) bool {
 
 // noValue reports whether a property plainly has no value: none of the few that one of its schemas lists is left by the others.
 func (c *compiler) noValue(all []*facts, name string) bool {
+	if c.contradict(all, name) {
+		return true
+	}
 	var list []*value
 	listed := false
 	for _, f := range all {
@@ -95,6 +99,40 @@ func (c *compiler) noValue(all []*facts, name string) bool {
 		}
 		return true
 	})
+}
+
+// contradict reports whether the schemas of a property plainly exclude each other: they leave no type, or the last facts have the contrary of what
+// the others say.
+func (c *compiler) contradict(all []*facts, name string) bool {
+	t := isAny
+	var known []*value
+	for _, f := range all[:len(all)-1] {
+		known = append(known, f.schemas[name]...)
+	}
+	branch := all[len(all)-1].schemas[name]
+	for _, s := range append(slices.Clip(known), branch...) {
+		if t &= c.kinds(s); t == 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(branch, func(s *value) bool {
+		return slices.ContainsFunc(c.made.against[s], func(other *value) bool { return c.entails(known, other) })
+	})
+}
+
+// kinds are the types that a schema lets through, or more.
+func (c *compiler) kinds(s *value) types {
+	if s.kind == boolean {
+		if s.truth {
+			return isAny
+		}
+		return 0
+	}
+	p, err := c.profileOf(s)
+	if err != nil {
+		return isAny
+	}
+	return p.types
 }
 
 // maxFactDepth bounds the schemas in each other that facts are looked for in.
@@ -200,7 +238,7 @@ func (c *compiler) idle(cl *closure, branches []*value) bool {
 	var p [2]*profile
 	for i, branch := range branches {
 		var err error
-		if p[i], err = c.profileOf(branch); err != nil || !p[i].whole {
+		if p[i], err = c.profileOf(branch); err != nil || !p[i].whole || len(p[i].choices) > 0 {
 			return false
 		}
 	}
@@ -239,7 +277,7 @@ func (c *compiler) addsNothing(cl *closure, p *profile, there string) bool {
 
 // entails reports whether a schema plainly holds for all values that others leave.
 func (c *compiler) entails(known []*value, s *value) bool {
-	if c.surely(s, nil, 0) {
+	if c.surely(s, nil, 0) || c.entailsAll(known, s, 0) {
 		return true
 	}
 	var list []*value
@@ -252,6 +290,62 @@ func (c *compiler) entails(known []*value, s *value) bool {
 	return listed && !slices.ContainsFunc(list, func(v *value) bool {
 		return !c.surely(s, v, 0) && !slices.ContainsFunc(known, func(k *value) bool { return c.rulesOut(k, v, 0) })
 	})
+}
+
+// entailsAll reports whether others say all that a schema says: one of them is that schema, or it speaks of types and of single values alone.
+func (c *compiler) entailsAll(known []*value, s *value, depth int) bool {
+	if slices.ContainsFunc(known, func(k *value) bool { return c.includes(k, s, 0) }) {
+		return true
+	}
+	if s.kind != object || depth > maxFactDepth || c.made.odd(s) && c.made.excluded[s] == nil || c.made.pattern[s] != nil || c.made.indivisible[s] != nil {
+		return false
+	}
+	for _, key := range s.keys {
+		if key != "type" && key != "allOf" && key != "$ref" && (assertions[key] || inPlace[key]) {
+			return false
+		}
+	}
+	left := isAny
+	for _, k := range known {
+		left &= c.kinds(k)
+	}
+	if t, err := c.typesOf(s); err != nil || left&^t != 0 {
+		return false
+	}
+	for _, v := range c.made.excluded[s] {
+		if left&typeOf(v) != 0 && !slices.ContainsFunc(known, func(k *value) bool { return c.rulesOut(k, v, 0) }) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(c.parts(s), func(part *value) bool { return !c.entailsAll(known, part, depth+1) })
+}
+
+// includes reports whether a schema is another one, or one of its parts is.
+func (c *compiler) includes(k, s *value, depth int) bool {
+	if k == s || c.alike(k, s) {
+		return true
+	}
+	return k.kind == object && depth <= maxFactDepth && slices.ContainsFunc(c.parts(k), func(part *value) bool { return c.includes(part, s, depth+1) })
+}
+
+// alike reports whether two schemas of one resource are written alike.
+func (c *compiler) alike(a, b *value) bool {
+	if a.kind != object || b.kind != object || a.id >= firstMade || b.id >= firstMade || len(a.keys) != len(b.keys) {
+		return false
+	}
+	return c.digest(a) == c.digest(b) && same(a, b) && c.doc.base(a) == c.doc.base(b)
+}
+
+// digest tells most schemas apart that are not written alike.
+func (c *compiler) digest(s *value) uint64 {
+	d, ok := c.digests[s]
+	if !ok {
+		h := fnv.New64a()
+		h.Write(canonical(nil, s)) //nolint:errcheck // of a hash: there is none
+		d = h.Sum64()
+		c.digests[s] = d
+	}
+	return d
 }
 
 // surely reports whether a schema plainly holds for a value; nil is any value.
@@ -282,9 +376,9 @@ func (c *compiler) surely(s, v *value, depth int) bool {
 	return v == nil || !c.rulesOut(s, v, depth)
 }
 
-// whole reports whether facts and types say all that a closure says.
+// whole reports whether facts, types and choices say all that a closure says.
 func (c *compiler) whole(cl *closure) bool {
-	if cl.never || cl.listed || len(cl.choices) > 0 || len(cl.facts.sealed) > 0 {
+	if cl.never || cl.listed || len(cl.facts.sealed) > 0 {
 		return false
 	}
 	for m := range cl.has {

@@ -30,6 +30,7 @@ func (m *made) odd(s *value) bool {
 type negation struct {
 	alternatives []*value
 	known        bool
+	one          *value // the alternatives as one schema, once it is asked for
 }
 
 // firstMade is the id of the first schema that was made; those of a document are below.
@@ -176,7 +177,13 @@ func (c *compiler) contrary(s *value) (*value, bool, error) {
 	if err != nil || !n.known {
 		return nil, false, err
 	}
-	return c.made.either(s, n.alternatives), true, nil
+	if n.one == nil {
+		n.one = c.made.either(s, n.alternatives)
+		if len(n.alternatives) > 1 {
+			c.made.hidden[n.one], c.made.against[n.one] = true, []*value{s}
+		}
+	}
+	return n.one, true, nil
 }
 
 // negateRequired is the contrary of what a schema says of properties that it requires and describes: one of them is not there, or does not hold. It
@@ -504,6 +511,7 @@ func (c *compiler) choose(cl *closure, s *value, keyword string, t *trail, branc
 	case 1:
 		return c.add(cl, branches[0], t)
 	}
-	cl.choices = append(cl.choices, choice{at: s, keyword: keyword, branches: branches, trail: t})
+	veiled := c.veiled(t) || !slices.ContainsFunc(branches, func(b *value) bool { return !c.made.hidden[b] })
+	cl.choices = append(cl.choices, choice{at: s, keyword: keyword, branches: branches, veiled: veiled, trail: t})
 	return nil
 }

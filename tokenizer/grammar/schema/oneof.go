@@ -6,13 +6,15 @@ import "slices"
 type profile struct {
 	types    types
 	facts    facts
-	whole    bool // types and facts say all
+	whole    bool // types, facts and choices say all
+	choices  []choice
 	required map[string]bool
 	values   map[string]map[string]bool // by property: fingerprints of the values that it may have
 }
 
 func (c *compiler) profile(cl *closure) (*profile, error) {
-	p := &profile{types: cl.types, facts: cl.facts, whole: c.whole(cl), required: map[string]bool{}, values: map[string]map[string]bool{}}
+	p := &profile{types: cl.types, facts: cl.facts, whole: c.whole(cl), choices: cl.choices,
+		required: map[string]bool{}, values: map[string]map[string]bool{}}
 	for _, m := range cl.members {
 		names, err := c.names(m, "required")
 		if err != nil {

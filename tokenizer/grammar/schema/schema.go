@@ -10,6 +10,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 
 	"weir/tokenizer/grammar"
@@ -114,18 +115,26 @@ func AddObject(b *grammar.Builder, o Options) (grammar.Symbol, error) {
 }
 
 func add(b *grammar.Builder, root, documents *value, o Options, limits Limits) (grammar.Symbol, Report, error) {
-	c := newCompiler(nil, o, limits)
-	c.meter, c.room = b.Meter(), b.Room()
-	d, err := draftOf(root)
-	if err != nil {
-		if err := c.orIgnore(err); err != nil {
+	d, unknown := draftOf(root)
+	doc := newDocument(root, documents, d)
+	var c *compiler
+	var start *shape
+	for _, ways := range contraryWays {
+		c = newCompiler(doc, o, limits)
+		c.meter, c.room, c.ways = b.Meter(), b.Room(), ways
+		var err error
+		if unknown != nil {
+			err = c.orIgnore(unknown)
+		}
+		if err == nil {
+			start, err = c.compile(root)
+		}
+		if err == nil {
+			break
+		}
+		if !c.contraries || !errors.Is(err, grammar.ErrLimit) || ways == 1 {
 			return 0, Report{}, err
 		}
-	}
-	c.doc = newDocument(root, documents, d)
-	start, err := c.compile(root)
-	if err != nil {
-		return 0, Report{}, err
 	}
 	e, err := newEmitter(b, o)
 	if err != nil {

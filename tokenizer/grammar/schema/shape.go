@@ -50,12 +50,17 @@ type compiler struct {
 	patterns map[string]*pattern
 	profiles map[*value]*profile
 	scalars  map[*value]map[string]bool // by list of an enum: the fingerprints of its values
+	digests  map[*value]uint64
 	made     *made
+	listings map[*value]*value // by list of an anyOf or oneOf of constants: one enum of them, nil where it is none
+
+	ways       int  // how many leaves the contraries at one place may make, 0 is all
+	contraries bool // some have several ways
 }
 
 func newCompiler(doc *document, o Options, l Limits) *compiler {
 	return &compiler{doc: doc, options: o, limits: l, room: math.MaxInt64, shapes: map[string]*shape{}, leaves: map[string][]form{},
-		patterns: map[string]*pattern{}, profiles: map[*value]*profile{},
+		patterns: map[string]*pattern{}, profiles: map[*value]*profile{}, digests: map[*value]uint64{}, listings: map[*value]*value{},
 		scalars: map[*value]map[string]bool{}, made: newMade()}
 }
 
@@ -117,6 +122,7 @@ func (c *compiler) shape(set []*value) (*shape, error) {
 
 func (c *compiler) build(s *shape) error {
 	cl := newClosure(isAny)
+	cl.ways = c.ways
 	for _, m := range s.members {
 		if err := c.add(cl, m, nil); err != nil {
 			return err
@@ -212,9 +218,10 @@ func (c *compiler) formsOf(cl *closure, members []*value, closed bool) ([]form, 
 // listed gives the form of an enum or const: the values of the shortest list that all members hold for.
 func (c *compiler) listed(members []*value) ([]form, error) {
 	var list []*value
+	var from *value
 	for _, m := range members {
 		if v := c.doc.keyword(m, "const"); v != nil {
-			list = []*value{v}
+			list, from = []*value{v}, m
 			break
 		}
 		if v := c.doc.keyword(m, "enum"); v != nil {
@@ -222,14 +229,14 @@ func (c *compiler) listed(members []*value) ([]form, error) {
 				return nil, c.wrong(m, "enum", "needs a list of values")
 			}
 			if list == nil || len(v.items) < len(list) {
-				list = v.items
+				list, from = v.items, m
 			}
 		}
 	}
 	if err := c.spend(len(list)); err != nil {
 		return nil, err
 	}
-	only := len(members) == 1 && c.plainList(members[0])
+	others := slices.DeleteFunc(slices.Clone(members), func(m *value) bool { return m == from && c.plainList(m) })
 	seen := map[string]bool{}
 	f := &constants{}
 	for _, v := range list {
@@ -238,14 +245,12 @@ func (c *compiler) listed(members []*value) ([]form, error) {
 			continue
 		}
 		seen[key] = true
-		if !only {
-			ok, err := c.holdsAll(members, v)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				continue
-			}
+		ok, err := c.holdsAll(others, v)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
 		}
 		f.values = append(f.values, v)
 	}
