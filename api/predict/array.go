@@ -210,20 +210,26 @@ func (a *array) shape() []int64 {
 	return append(make([]int64, 0, n+1), a.dims[:n]...)
 }
 
+// number is what elements of a numeric type are in memory.
+type number interface {
+	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
 // numbers are elements of a numeric type.
-type numbers[T float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64] struct {
+type numbers[T number] struct {
 	kind   tensor.Type
 	values []T
-	parse  func(*decimal) (T, bool)
-	float  bool // takes NaN, the infinities, and null as NaN
+	least  int64  // of a whole number
+	most   uint64 // likewise
+	float  bool   // takes NaN, the infinities, and null as NaN
 }
 
 func newElements(t tensor.Type, expected int) elements {
 	switch t {
 	case tensor.Float32:
-		return &numbers[float32]{t, make([]float32, 0, expected), (*decimal).float32, true}
+		return reals[float32](t, expected)
 	case tensor.Float64:
-		return &numbers[float64]{t, make([]float64, 0, expected), (*decimal).float64, true}
+		return reals[float64](t, expected)
 	case tensor.Int8:
 		return integers[int8](t, expected, math.MinInt8, math.MaxInt8)
 	case tensor.Int16:
@@ -249,16 +255,32 @@ func newElements(t tensor.Type, expected int) elements {
 	return nil
 }
 
-func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](t tensor.Type, expected int, least int64, most uint64) elements {
-	return &numbers[T]{t, make([]T, 0, expected), func(d *decimal) (T, bool) {
-		n, ok := d.whole(least, most)
+func reals[T number](t tensor.Type, expected int) elements {
+	return &numbers[T]{kind: t, values: make([]T, 0, expected), float: true}
+}
+
+func integers[T number](t tensor.Type, expected int, least int64, most uint64) elements {
+	return &numbers[T]{kind: t, values: make([]T, 0, expected), least: least, most: most}
+}
+
+// parse is the element that a decimal stands for. A function value instead would move every decimal to the heap.
+func (e *numbers[T]) parse(d *decimal) (T, bool) {
+	switch {
+	case !e.float:
+		n, ok := d.whole(e.least, e.most)
 		return T(n), ok
-	}, false}
+	case e.kind == tensor.Float32:
+		f, ok := d.float32()
+		return T(f), ok
+	}
+	f, ok := d.float64()
+	return T(f), ok
 }
 
 func (e *numbers[T]) one(s *scanner) *api.Error {
 	s.peek()
-	d, rest, ok := readDecimal(s.b[s.i:])
+	var d decimal
+	end, ok := d.read(s.b, s.i)
 	if !ok {
 		return e.token(s)
 	}
@@ -267,7 +289,7 @@ func (e *numbers[T]) one(s *scanner) *api.Error {
 		return s.wrongValue(fmt.Sprintf("a number that %v holds", e.kind))
 	}
 	e.values = append(e.values, v)
-	s.i = len(s.b) - len(rest)
+	s.i = end
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"strconv"
@@ -21,54 +22,81 @@ type decimal struct {
 // maxDigits of a decimal fit into a uint64 whatever they are.
 const maxDigits = 19
 
-// readDecimal reads a JSON number at the beginning of b; it is false where there is
-// none. rest is what follows.
-func readDecimal(b []byte) (d decimal, rest []byte, ok bool) {
-	i := 0
-	if len(b) > 0 && b[0] == '-' {
-		d.negative, i = true, 1
+// read reads the JSON number that begins at b[i]; it is false where there is
+// none. end is the index of what follows.
+func (d *decimal) read(b []byte, i int) (end int, ok bool) {
+	begin := i
+	if i < len(b) && b[i] == '-' {
+		d.negative = true
+		i++
 	}
 	first := i
 	i, digits := d.digits(b, i, 0)
 	switch {
 	case i == first, b[first] == '0' && i > first+1:
-		return d, b, false // no digit, or a leading zero
+		return begin, false // no digit, or a leading zero
 	}
 	d.integer = true
 	if i < len(b) && b[i] == '.' {
 		from := i + 1
 		if i, digits = d.digits(b, from, digits); i == from {
-			return d, b, false
+			return begin, false
 		}
 		d.exponent, d.integer = from-i, false
 	}
 	if i < len(b) && b[i]|0x20 == 'e' {
 		exponent, end, valid := readExponent(b, i+1)
 		if !valid {
-			return d, b, false
+			return begin, false
 		}
 		d.exponent, d.integer, i = d.exponent+exponent, false, end
 	}
-	d.exact, d.text = digits <= maxDigits, b[:i]
-	return d, b[i:], true
+	d.exact, d.text = digits <= maxDigits, b[begin:i]
+	return i, true
 }
 
 // digits adds the digits at b[i:] to the mantissa, and counts them from the first that
 // is not 0.
 func (d *decimal) digits(b []byte, i, count int) (end, total int) {
-	m := d.mantissa
+	if count == 0 {
+		for i < len(b) && b[i] == '0' {
+			i++
+		}
+	}
+	first, m := i, d.mantissa
+	for i+8 <= len(b) {
+		v := binary.LittleEndian.Uint64(b[i:])
+		if !areDigits(v) {
+			break
+		}
+		m = 100_000_000*m + ofDigits(v)
+		i += 8
+	}
 	for ; i < len(b); i++ {
 		c := b[i] - '0'
 		if c > 9 {
 			break
 		}
 		m = 10*m + uint64(c)
-		if count > 0 || c != 0 {
-			count++
-		}
 	}
 	d.mantissa = m
-	return i, count
+	return i, count + i - first
+}
+
+// areDigits reports whether eight characters, the first in the lowest byte, are digits.
+func areDigits(v uint64) bool {
+	const high, six, three = 0xF0F0F0F0F0F0F0F0, 0x0606060606060606, 0x3333333333333333
+	return v&high|(v+six)&high>>4 == three
+}
+
+// ofDigits is the number that eight digits are: pairs of digits first, then pairs of pairs, then both halves, each of the three
+// steps for all of them in one multiplication.
+func ofDigits(v uint64) uint64 {
+	const pairs, fours, halves = 1 + 10<<8, 1 + 100<<16, 1 + 10_000<<32
+	v -= 0x3030303030303030
+	v = v * pairs >> 8 & 0x00FF00FF00FF00FF
+	v = v * fours >> 16 & 0x0000FFFF0000FFFF
+	return v * halves >> 32
 }
 
 // farExponent is beyond what any float's exponent needs; further digits change nothing.
@@ -106,6 +134,9 @@ func (d *decimal) float64() (float64, bool) {
 		if m, ok := d.scaled(); ok {
 			return d.signed(float64(m)), true
 		}
+		if f, ok := d.divided(); ok {
+			return d.signed(f), true
+		}
 		if d.exponent < 0 && d.exponent >= -maxDigits {
 			q, shift, sticky := quotient(d.mantissa, powers[-d.exponent])
 			return d.signed(float64(nearest(q, 53, sticky)) * powerOfTwo(shift+64-53)), true
@@ -121,6 +152,11 @@ func (d *decimal) float32() (float32, bool) {
 	if d.exact {
 		if m, ok := d.scaled(); ok {
 			return float32(d.signed(float64(toFloat32(m)))), true
+		}
+		// A float64 in the middle of two float32 may have been rounded to there. Any other is on the decimal's side of the middle.
+		const below, middle = 1<<29 - 1, 1 << 28
+		if f, ok := d.divided(); ok && math.Float64bits(f)&below != middle {
+			return float32(d.signed(f)), true
 		}
 		if d.exponent < 0 && d.exponent >= -maxDigits {
 			q, shift, sticky := quotient(d.mantissa, powers[-d.exponent])
@@ -152,6 +188,15 @@ func (d *decimal) scaled() (uint64, bool) {
 	}
 	high, low := bits.Mul64(d.mantissa, powers[d.exponent])
 	return low, high == 0
+}
+
+// divided is the float64 nearest to the magnitude of a decimal whose mantissa and power of ten are float64s without a rest, as most
+// are: the division rounds once. The magnitude is 0 or a normal float32.
+func (d *decimal) divided() (float64, bool) {
+	if d.mantissa >= 1<<53 || d.exponent > 0 || d.exponent < -maxDigits {
+		return 0, false
+	}
+	return float64(d.mantissa) / float64(powers[-d.exponent]), true
 }
 
 // quotient divides m by a power of ten, both above 0: the result is q × 2^shift with

@@ -7,7 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/internal/tensor"
 )
+
+// readDecimal reads the number at the beginning of b; rest is what follows.
+func readDecimal(b []byte) (d decimal, rest []byte, ok bool) {
+	end, ok := d.read(b, 0)
+	return d, b[end:], ok
+}
 
 // checkFloat wants both precisions to be what strconv reads.
 func checkFloat(t *testing.T, text string) {
@@ -120,5 +128,21 @@ func BenchmarkFloat32(b *testing.B) {
 				d.float32()
 			}
 		})
+	}
+}
+
+// Reading numbers takes memory for the values, and none for each.
+func TestNumbersTakeNoMemoryEach(t *testing.T) {
+	body := []byte("[" + strings.Repeat("0.125,-3.5e-2,", 500) + "1]")
+	for _, kind := range []tensor.Type{tensor.Float32, tensor.Float64} {
+		got := testing.AllocsPerRun(20, func() {
+			a, _ := newArray("x", dataV2, kind, 1001)
+			if fault := a.read(&scanner{b: body}); fault != nil || a.elements.len() != 1001 {
+				t.Error(fault)
+			}
+		})
+		if got > 8 {
+			t.Errorf("%v: %v allocations for 1001 values", kind, got)
+		}
 	}
 }

@@ -288,9 +288,10 @@ func (s *scanner) whole() (n int64, ok bool) {
 	at := s.i
 	quoted := s.take('"')
 	s.peek()
-	if d, rest, number := readDecimal(s.b[s.i:]); number {
+	var d decimal
+	if end, number := d.read(s.b, s.i); number {
 		n, ok = d.whole(0, 1<<63-1)
-		s.i = len(s.b) - len(rest)
+		s.i = end
 		if ok && (!quoted || s.take('"')) {
 			return n, true
 		}

@@ -145,7 +145,7 @@ func asFloats(t *tensor.Tensor) ([]float64, bool) {
 	return nil, false
 }
 
-func floats[T float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](t *tensor.Tensor) []float64 {
+func floats[T number](t *tensor.Tensor) []float64 {
 	list := make([]float64, 0, len(t.Data)/max(t.Type.Size(), 1))
 	for _, v := range tensor.Values[T](t) {
 		list = append(list, float64(v))
