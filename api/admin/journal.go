@@ -15,7 +15,8 @@ import (
 type Journal struct {
 	mu             sync.Mutex
 	live           map[liveKey]*Entry
-	ended, refused ring // apart: a flood of refused requests leaves the ended ones in sight
+	spare          []*Entry // of requests that have ended, for the next ones
+	ended, refused ring     // apart: a flood of refused requests leaves the ended ones in sight
 }
 
 // Entry is one request. Times are zero where the moment has not come.
@@ -78,12 +79,12 @@ type ring struct {
 	next    int // where the next one goes, once the ring is full
 }
 
-func (r *ring) add(e Entry) {
+func (r *ring) add(e *Entry) {
 	if len(r.entries) < pastEntries {
-		r.entries = append(r.entries, e)
+		r.entries = append(r.entries, *e)
 		return
 	}
-	r.entries[r.next] = e
+	r.entries[r.next] = *e
 	r.next = (r.next + 1) % pastEntries
 }
 
@@ -91,17 +92,41 @@ func (r *ring) add(e Entry) {
 func NewJournal() *Journal { return &Journal{live: make(map[liveKey]*Entry)} }
 
 // Begin notes a request that runs or waits from now on.
-func (j *Journal) Begin(e Entry) {
+func (j *Journal) Begin(e *Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.live[e.live()] = &e
+	own := new(Entry)
+	if n := len(j.spare); n > 0 {
+		own, j.spare = j.spare[n-1], j.spare[:n-1]
+	}
+	*own = *e
+	key := e.live()
+	if twin := j.live[key]; twin != nil {
+		j.keep(twin)
+	}
+	j.live[key] = own
+}
+
+// maxSpare bounds the entries that are kept for the next requests.
+const maxSpare = 64
+
+// keep takes an entry that nothing refers to any more for the next request. The caller holds mu.
+func (j *Journal) keep(e *Entry) {
+	if len(j.spare) < maxSpare {
+		*e = Entry{} // what it refers to is not kept
+		j.spare = append(j.spare, e)
+	}
 }
 
 // End notes a request's end, whether Begin saw it or not.
-func (j *Journal) End(e Entry) {
+func (j *Journal) End(e *Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	delete(j.live, e.live())
+	key := e.live()
+	if own := j.live[key]; own != nil {
+		delete(j.live, key)
+		j.keep(own)
+	}
 	if e.Refused {
 		j.refused.add(e)
 	} else {

@@ -38,11 +38,11 @@ func TestRequestsAreListedAndExplained(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second)
 	after := func(seconds float64) time.Time { return at.Add(time.Duration(seconds * 1e9)) }
 	j := NewJournal()
-	j.Begin(Entry{ID: "chatcmpl-a", Tenant: "red", Model: "m", Prompts: 1, Arrived: at})
-	j.Begin(Entry{ID: "cmpl-b", Tenant: "blue", Model: "m", Prompts: 2, Arrived: after(1)})
-	j.Begin(Entry{ID: "cmpl-c", Tenant: "red", Model: "m", Arrived: after(2)})
-	j.End(Entry{ID: "cmpl-c", Tenant: "red", Model: "m", Arrived: after(2), First: after(2.5), Finished: after(4), Status: 200})
-	j.End(Entry{ID: "d", Arrived: after(3), Finished: after(3), Status: 429, Code: "rate_limit_exceeded", Refused: true})
+	j.Begin(&Entry{ID: "chatcmpl-a", Tenant: "red", Model: "m", Prompts: 1, Arrived: at})
+	j.Begin(&Entry{ID: "cmpl-b", Tenant: "blue", Model: "m", Prompts: 2, Arrived: after(1)})
+	j.Begin(&Entry{ID: "cmpl-c", Tenant: "red", Model: "m", Arrived: after(2)})
+	j.End(&Entry{ID: "cmpl-c", Tenant: "red", Model: "m", Arrived: after(2), First: after(2.5), Finished: after(4), Status: 200})
+	j.End(&Entry{ID: "d", Arrived: after(3), Finished: after(3), Status: 429, Code: "rate_limit_exceeded", Refused: true})
 	c := Config{Journal: j, States: func(context.Context) ([]State, error) {
 		return []State{
 			{ID: "cmpl-b-1", State: inference.State{Phase: inference.PhaseWaiting, Cause: inference.CauseSlots, Ahead: 3, Debt: time.Second}},
@@ -87,7 +87,7 @@ func TestRequestsAreListedAndExplained(t *testing.T) {
 // Where the engine does not answer, the rest of a page is there and says so.
 func TestRequestsWithoutTheEngine(t *testing.T) {
 	j := NewJournal()
-	j.Begin(Entry{ID: "a"})
+	j.Begin(&Entry{ID: "a"})
 	c := Config{Journal: j, States: func(context.Context) ([]State, error) { return nil, errors.New("it is closing") }}
 	if status, body := asked(t, c, "/admin/requests"); status != 200 || ids(body) != "a:running" || body["engine_error"] != "ask the engine: it is closing" {
 		t.Errorf("the list: %d %v", status, body)
@@ -100,9 +100,9 @@ func TestRequestsWithoutTheEngine(t *testing.T) {
 // The journal is bounded, and a flood of refused requests leaves the ended ones.
 func TestTheJournalIsBounded(t *testing.T) {
 	j := NewJournal()
-	j.End(Entry{ID: "ended", Status: 200})
+	j.End(&Entry{ID: "ended", Status: 200})
 	for i := range 5 * pastEntries {
-		j.End(Entry{ID: fmt.Sprint("refused-", i), Status: 429, Refused: true})
+		j.End(&Entry{ID: fmt.Sprint("refused-", i), Status: 429, Refused: true})
 	}
 	all := j.entries(func(*Entry) bool { return true })
 	if len(all) != pastEntries+1 {

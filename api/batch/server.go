@@ -162,7 +162,7 @@ var routes = []route{
 // find is the route of a request, and the id in its path. ours: the path is of this package; a route without
 // serve has another method.
 func find(h *fasthttp.RequestHeader) (rt route, id string, ours bool) {
-	path := edge.RequestPath(h.RequestURI())
+	path := edge.PathView(h.RequestURI())
 	if !strings.HasPrefix(path, routeFiles) && !strings.HasPrefix(path, routeBatches) || !edge.IsNormal(path) {
 		return route{}, "", false
 	}
@@ -174,7 +174,7 @@ func find(h *fasthttp.RequestHeader) (rt route, id string, ours bool) {
 			continue
 		}
 		if method == r.method || method == http.MethodHead && r.method == http.MethodGet {
-			return r, got, true
+			return r, strings.Clone(got), true
 		}
 		rt.pattern, ours, allowed = r.pattern, true, append(allowed, r.method)
 	}

@@ -1,12 +1,23 @@
 package edge
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
+	"unsafe"
 
 	"github.com/valyala/fasthttp"
 )
+
+// PathView is RequestPath without a copy where the target is its path already, as most are: it is valid as long as the
+// target's bytes.
+func PathView(target []byte) string {
+	if len(target) < 2 || target[0] != '/' || target[len(target)-1] == '/' || bytes.IndexByte(target, '?') >= 0 || bytes.IndexByte(target, '%') >= 0 {
+		return RequestPath(target)
+	}
+	return unsafe.String(unsafe.SliceData(target), len(target))
+}
 
 // RequestPath is the decoded path of a request's target, without a slash at
 // its end. It is not normalised: a path with // or .. in it matches no route,
@@ -39,12 +50,17 @@ func IsNormal(path string) bool {
 	return true
 }
 
+var methods = [...]string{
+	http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect,
+}
+
 // MethodName is a method that may be a metric's label.
 func MethodName(h *fasthttp.RequestHeader) string {
-	switch m := string(h.Method()); m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
-		return m
+	method := h.Method()
+	for _, m := range methods {
+		if string(method) == m {
+			return m
+		}
 	}
 	return "other"
 }

@@ -46,7 +46,7 @@ func (c *call) identify() {
 // once executes a prediction, or answers it with what its idempotency key stands for. The key stands for the path and the body:
 // another version that the model's name means by now is no other request.
 func (c *call) once(execute func() *api.Error) *api.Error {
-	if c.config.Keys == nil || !c.route.infers {
+	if c.config.Keys == nil || !c.route.infers || len(c.ctx.Request.Header.PeekAll(edge.KeyHeader)) == 0 {
 		return execute()
 	}
 	return c.config.Keys.Once(c.ctx, c.caller.Tenant, string(c.ctx.Path()), errorBody, execute)
@@ -91,10 +91,12 @@ func (c *call) model() *api.Error {
 
 // settled is the version that answers, now that the body is read: see Server.settle.
 func (c *call) settled() (again bool, fault *api.Error) {
-	again, fault = c.settle(&c.job)
-	answer := &c.ctx.Response.Header
-	answer.Del("X-Weir-Arm")
-	c.label(answer.Set)
+	about, arm := c.about, c.arm
+	if again, fault = c.settle(&c.job); c.about != about || c.arm != arm {
+		answer := &c.ctx.Response.Header
+		answer.Del("X-Weir-Arm")
+		c.label(answer.Set)
+	}
 	return again, fault
 }
 

@@ -83,6 +83,19 @@ func newWriter(t *tensor.Tensor, b64 bool) writer {
 	return w
 }
 
+// room is about how many bytes an answer of these outputs has.
+func room(list []writer) int {
+	const aroundBytes, elementBytes = 64, 14
+	n := aroundBytes
+	for i := range list {
+		n += aroundBytes + elementBytes*list[i].n
+		for _, text := range list[i].t.Strings {
+			n += len(text)
+		}
+	}
+	return n
+}
+
 // isWritable reports whether JSON can carry the elements of a type.
 func isWritable(t tensor.Type) bool {
 	return t != tensor.Float16 && t != tensor.BFloat16 && t != tensor.Invalid

@@ -89,7 +89,14 @@ const (
 // GET /v1/models/{model} is both OpenAI's and TensorFlow Serving's: it is of this
 // package where a classical model has the name.
 func (s *Server) find(h *fasthttp.RequestHeader) (route, bool) {
-	return s.findPath(edge.RequestPath(h.RequestURI()))
+	rt, ours := s.look(h)
+	rt.model, rt.version = strings.Clone(rt.model), strings.Clone(rt.version)
+	return rt, ours
+}
+
+// look is find for as long as the header is as it is.
+func (s *Server) look(h *fasthttp.RequestHeader) (route, bool) {
+	return s.findPath(edge.PathView(h.RequestURI()))
 }
 
 func (s *Server) findPath(path string) (route, bool) {

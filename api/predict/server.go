@@ -74,7 +74,7 @@ func New(c Config, next api.Handler) (*Server, error) {
 
 // Takes reports whether the head of a request lets it pass.
 func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
-	rt, ours := s.find(h)
+	rt, ours := s.look(h)
 	if !ours {
 		return s.next.Takes(h, peer)
 	}

@@ -403,6 +403,7 @@ func appendV1(dst []byte, outputs []tensor.Tensor, byRow bool, rows int64) ([]by
 		}
 		writers[i] = newWriter(o, isBytesName(o.Name))
 	}
+	dst = slices.Grow(dst, room(writers))
 	if byRow {
 		return appendRows(dst, writers, int(rows)), nil
 	}

@@ -81,6 +81,7 @@ func (r *readerV2) appendOutput(dst, data []byte, d *router.Description, i int) 
 			"output %q is %v, which JSON cannot carry exactly; ask for binary_data, or use gRPC", o.Name, o.Type))
 	}
 	w := newWriter(o, false)
+	dst = slices.Grow(dst, room([]writer{w}))
 	dst = w.flat(append(dst, `,"data":`...))
 	return append(dst, '}'), data, nil
 }

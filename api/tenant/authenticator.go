@@ -46,7 +46,7 @@ type sources struct {
 func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
 	a := &Authenticator{peers: c.Peers, late: c.LateKeys}
 	if c.Directory == nil {
-		c.Directory = &Directory{rest: New(Rest), empty: true, open: true}
+		c.Directory = (&Directory{rest: New(Rest), empty: true, open: true}).complete()
 	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}

@@ -18,6 +18,7 @@ type Directory struct {
 	byCertificate map[string]*Tenant
 	byClaim       map[Claim]*Tenant
 	rest          Tenant // of tenants that are not listed; its name is replaced
+	nameless      Tenant // the tenant "", whom every request without a name shares
 	empty         bool   // the list was
 	open          bool   // tenants that are not listed exist
 }
@@ -51,7 +52,17 @@ func NewDirectory(tenants []Tenant) (*Directory, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return d, nil
+	return d.complete(), nil
+}
+
+// complete makes the tenant "". On a server without a list, which asks nobody who they are, it may ask for every class: there is no
+// other to go before.
+func (d *Directory) complete() *Directory {
+	d.nameless = d.rest
+	if d.nameless.Name = ""; d.empty {
+		d.nameless.HighestClass = inference.Interactive
+	}
+	return d
 }
 
 // add enters a tenant under its name, certificates and claims.
@@ -108,7 +119,7 @@ func (d *Directory) With(more []Tenant) (*Directory, []*Fault) {
 			faults = append(faults, &Fault{i, t.Name, err})
 		}
 	}
-	return w, faults
+	return w.complete(), faults
 }
 
 // taken is why a tenant cannot join, whose entries would be made otherwise.
@@ -138,13 +149,13 @@ func (d *Directory) Find(name string) (*Tenant, bool) {
 }
 
 // Unlisted is the tenant of a name that is not listed: with the settings of Rest
-// where the list has it, otherwise without limits. The tenant "" of a server without a list,
-// which asks nobody who they are, may ask for every class: there is no other to go before.
+// where the list has it, otherwise without limits.
 func (d *Directory) Unlisted(name string) *Tenant {
-	t := d.rest
-	if t.Name = name; name == "" && d.empty {
-		t.HighestClass = inference.Interactive
+	if name == "" {
+		return &d.nameless
 	}
+	t := d.rest
+	t.Name = name
 	return &t
 }
 

@@ -109,6 +109,9 @@ func mayUse(models, names []string) bool {
 // LimitsOf are the tenant's limits of one model, beside Limits; the model's names in
 // order. Nil is none.
 func (t *Tenant) LimitsOf(names ...string) *quota.Limits {
+	if len(t.ModelLimits) == 0 {
+		return nil
+	}
 	for _, n := range names {
 		if l, ok := t.ModelLimits[n]; ok {
 			return &l

@@ -350,7 +350,7 @@ func TestBatchesSeeBriefRequests(t *testing.T) {
 func TestBatchesAreInNoObjective(t *testing.T) {
 	for _, status := range []int{200, 429, 503, 499} {
 		f := edge.RequestFinish{RequestStart: edge.RequestStart{Model: "m", Class: inference.Batch}, Status: status}
-		if a := answerOf(f); a.Outcome != telemetry.AnswerBatch {
+		if a := answerOf(&f); a.Outcome != telemetry.AnswerBatch {
 			t.Errorf("%d counts as %s", status, a.Outcome)
 		}
 	}

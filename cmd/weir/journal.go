@@ -14,20 +14,22 @@ import (
 func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 	start, finish, refused := h.OnRequestStart, h.OnRequestFinish, h.OnRefused
 	h.OnRequestStart = func(r edge.RequestStart) {
-		j.Begin(startEntry(r))
+		e := startEntry(&r)
+		j.Begin(&e)
 		if start != nil {
 			start(r)
 		}
 	}
 	h.OnRequestFinish = func(f edge.RequestFinish) {
-		j.End(finishEntry(f))
+		e := finishEntry(&f)
+		j.End(&e)
 		if finish != nil {
 			finish(f)
 		}
 	}
 	h.OnRefused = func(r edge.Refusal) {
 		if r.Early {
-			e := admin.Entry{
+			e := &admin.Entry{
 				ID: r.ID, Route: r.Route, Model: r.Model, Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant,
 				Arrived: r.Arrived, Finished: time.Now(), Status: r.Status, Code: r.Code, Refused: true,
 			}
@@ -43,15 +45,15 @@ func journaled(j *admin.Journal, h edge.Hooks) edge.Hooks {
 	return h
 }
 
-func startEntry(r edge.RequestStart) admin.Entry {
+func startEntry(r *edge.RequestStart) admin.Entry {
 	return admin.Entry{
 		ID: r.ID, Route: r.Endpoint, Model: r.Model, Version: r.Version, Arm: r.Arm.Name, Tenant: r.Tenant, Stream: r.Stream, Prompts: r.Prompts, Choices: r.Prompts * r.N,
 		Retries: r.Retries, Prompt: r.PromptTokens, Arrived: r.Arrived,
 	}
 }
 
-func finishEntry(f edge.RequestFinish) admin.Entry {
-	e := startEntry(f.RequestStart)
+func finishEntry(f *edge.RequestFinish) admin.Entry {
+	e := startEntry(&f.RequestStart)
 	e.Cached, e.Output, e.First, e.Finished = f.CachedTokens, f.OutputTokens, f.FirstToken, f.Finished
 	e.Status, e.Code, e.Limit = f.Status, f.Code, f.Limit
 	e.Replica, e.Reason, e.Attempts = f.Replica, f.RouteReason, f.Attempts

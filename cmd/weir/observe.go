@@ -34,8 +34,8 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 			m.Model(r.Model).ObserveInterToken(gap.Seconds(), "")
 		},
 		OnRequestFinish: func(f edge.RequestFinish) {
-			m.CountAnswer(answerOf(f))
-			observeFinish(m.Model(f.Model), f)
+			m.CountAnswer(answerOf(&f))
+			observeFinish(m.Model(f.Model), &f)
 			logFinish(log, &f)
 			traced.finish(&f)
 		},
@@ -71,9 +71,9 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 // nobody for them.
 func isTimed(r *edge.RequestStart) bool { return r.Class != inference.Batch }
 
-func observeFinish(m *telemetry.Model, f edge.RequestFinish) {
+func observeFinish(m *telemetry.Model, f *edge.RequestFinish) {
 	m.CountUnreadable(f.Unreadable)
-	observeClass(m, &f)
+	observeClass(m, f)
 	if refused := len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest; refused {
 		m.CountRejection(f.Code)
 		return
@@ -122,7 +122,7 @@ func exemplar(t edge.Trace) string {
 
 // answerOf says how a request that was submitted ended. Choices exist once its
 // backend has taken it, and then a stream's header is out.
-func answerOf(f edge.RequestFinish) telemetry.Answer {
+func answerOf(f *edge.RequestFinish) telemetry.Answer {
 	a := telemetry.Answer{Model: f.Model, Outcome: telemetry.AnswerComplete, Stream: f.Stream && len(f.Reasons) > 0}
 	switch {
 	case f.Class == inference.Batch:

@@ -35,7 +35,7 @@ func TestHowRequestsEnd(t *testing.T) {
 		{"a slow reader", 408, true, ran, telemetry.Answer{Outcome: telemetry.AnswerAbandoned, Stream: true}},
 	} {
 		f := edge.RequestFinish{RequestStart: edge.RequestStart{Stream: c.stream}, Status: c.status, Reasons: c.reasons}
-		if got := answerOf(f); got != c.want {
+		if got := answerOf(&f); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestClassesAreCounted(t *testing.T) {
 		{Status: 429, Code: "rate_limit_exceeded"},
 	} {
 		f.RequestStart = edge.RequestStart{Class: inference.Batch, Submitted: began}
-		observeFinish(model, f)
+		observeFinish(model, &f)
 	}
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))

@@ -493,6 +493,9 @@ func (r *rollouts) chooseClassic(model string, by router.Asker) (version string,
 	r.mu.Lock()
 	version = r.classic[model]
 	r.mu.Unlock()
+	if version == "" {
+		return "", arm
+	}
 	if _, err := r.s.predictors.version(model, version); err != nil {
 		return "", arm // the configuration has it no more
 	}

@@ -30,7 +30,8 @@ func (s *server) seen(h edge.Hooks) edge.Hooks {
 	}
 	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
-		m.CountTenantEnd(tenantEnd(&f))
+		e := tenantEnd(&f)
+		m.CountTenantEnd(&e)
 		s.access.finished(&f)
 	}
 	h.OnWork = func(w edge.Work) { // fair queues count it, too
@@ -78,9 +79,9 @@ func (s *server) accessRate(c configs.Config) (commit func(), err error) {
 	return func() { s.access.setRate(c.Log.AccessPerSecond) }, nil
 }
 
-func tenantEnd(f *edge.RequestFinish) *telemetry.TenantEnd {
-	e := &telemetry.TenantEnd{
-		Tenant: f.Tenant, Outcome: answerOf(*f).Outcome, Model: f.Model, Version: f.Version, Arm: f.Arm.Name, Code: f.Code,
+func tenantEnd(f *edge.RequestFinish) telemetry.TenantEnd {
+	e := telemetry.TenantEnd{
+		Tenant: f.Tenant, Outcome: answerOf(f).Outcome, Model: f.Model, Version: f.Version, Arm: f.Arm.Name, Code: f.Code,
 	}
 	r, ok := used(f)
 	if !ok {
