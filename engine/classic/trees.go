@@ -115,7 +115,13 @@ func infinite(data []byte) bool {
 		ones      = 0x00000001_00000001
 		tops      = 0x80000000_80000000
 	)
-	var found uint64 // has a top bit where half of a difference was zero
+	var found, second uint64 // have a top bit where half of a difference was zero
+	for ; len(data) >= 32; data = data[32:] {
+		four := data[:32]
+		found |= ((binary.LittleEndian.Uint64(four)&magnitude ^ infinity) - ones) | ((binary.LittleEndian.Uint64(four[8:])&magnitude ^ infinity) - ones)
+		second |= ((binary.LittleEndian.Uint64(four[16:])&magnitude ^ infinity) - ones) | ((binary.LittleEndian.Uint64(four[24:])&magnitude ^ infinity) - ones)
+	}
+	found |= second
 	for ; len(data) >= 8; data = data[8:] {
 		found |= (binary.LittleEndian.Uint64(data)&magnitude ^ infinity) - ones
 	}
