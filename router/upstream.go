@@ -16,6 +16,8 @@ var ErrNoReplica = errors.New("no replica takes requests")
 type UpstreamFault interface {
 	error
 	FaultKind() string
+	Told() string  // what the server does, as its callers may know it
+	Lasting() bool // only an operator can change it
 }
 
 // SaidFault is an error that a server has written into its stream.
@@ -144,6 +146,7 @@ type Answer struct {
 	Status int
 	Header http.Header
 
+	Fault  UpstreamFault // what a refusal says of the server; nil: nothing is known
 	Whole  []byte        // of an answer that is no stream
 	Events io.ReadCloser // of a stream; nil where Whole counts. The caller closes it exactly once
 

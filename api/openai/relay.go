@@ -353,19 +353,28 @@ func (p *passage) broken(err error) *api.Error {
 		fault = api.Refuse(noReplica, "none of the servers behind this model takes requests now; retry")
 		p.result.Cause = err
 	default:
-		fault = api.Refuse(upstreamUnavailable, "the server behind this model did not answer, or not to the end"+kindOf(err)+"; retry")
+		fault = upstreamFault(err)
 		p.result.Cause = err
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
 }
 
-// kindOf is the kind of an upstream's fault, for a message: what else it says may be a secret of the operator.
-func kindOf(err error) string {
-	if f, ok := errors.AsType[router.UpstreamFault](err); ok {
-		return " (" + f.FaultKind() + ")"
+// upstreamFault tells a caller what a server did: by its kind, since what else the error says may be a secret of the
+// operator, or with the words that the server has put into its stream.
+func upstreamFault(err error) *api.Error {
+	if said, ok := errors.AsType[router.SaidFault](err); ok {
+		status, body := said.Refusal()
+		return refusalOf(&router.Answer{Status: status, Whole: body})
 	}
-	return ""
+	f, ok := errors.AsType[router.UpstreamFault](err)
+	switch {
+	case !ok:
+		return api.Refuse(upstreamUnavailable, "the server behind this model did not answer, or not to the end; retry")
+	case f.Lasting():
+		return api.Refuse(upstreamUnavailable, "the server behind this model "+f.Told()+": its operator, or that of this server, has to correct that")
+	}
+	return api.Refuse(upstreamUnavailable, "the server behind this model "+f.Told()+" ("+f.FaultKind()+"); retry")
 }
 
 // end is called exactly once by whoever wrote the last byte or gave up;

@@ -12,49 +12,49 @@ import (
 	"weir/router"
 )
 
-// refused passes an upstream's refusal on, in the client's words where the upstream was asked in
-// others. What says that this server is not welcome there, or asks wrongly, is no fault of
-// the client's.
+// refused passes an upstream's refusal on: as it is where it has the form of the path's errors, and otherwise, a page of a
+// proxy first of all, what it says in that form. What says that this server is not welcome there, or asks wrongly, is no
+// fault of the client's.
 func (p *passage) refused(c *call, j *job) *api.Error {
 	status, whole := p.answer.Status, p.answer.Whole
-	switch {
-	case status < 400, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound,
-		status == http.StatusMethodNotAllowed, status == http.StatusProxyAuthRequired:
-		return p.broken(&statusFault{status, whole})
+	if status < 400 || p.answer.Fault != nil && p.answer.Fault.Lasting() {
+		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
 	}
 	p.result.Status, p.result.Code = status, upstreamCode(whole)
-	if j != nil {
-		return j.explain(refusalOf(p.answer))
+	fault := refusalOf(p.answer)
+	switch {
+	case j != nil:
+		return j.explain(fault)
+	case !p.route.hasErrorForm(whole):
+		return fault
 	}
 	advise(c.ctx.Response.Header.Set, status, p.result.Code, p.answer.Header)
 	c.ctx.SetStatusCode(status)
-	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
+	c.ctx.SetContentType("application/json")
 	c.ctx.SetBody(whole)
 	return nil
 }
 
-// statusFault is an answer that says that this server is not welcome there.
-type statusFault struct {
-	status int
-	body   []byte
+// hasErrorForm reports whether a body is an error as the path's clients read it.
+func (rt *route) hasErrorForm(body []byte) bool {
+	var said struct {
+		Type  string
+		Error *struct{ Message *string }
+	}
+	return json.Unmarshal(body, &said) == nil && said.Error != nil && said.Error.Message != nil && (!rt.ownShape() || said.Type == "error")
 }
-
-func (f *statusFault) Error() string { return fmt.Sprintf("status %d: %.200q", f.status, f.body) }
-
-// FaultKind implements router.UpstreamFault.
-func (f *statusFault) FaultKind() string { return fmt.Sprintf("misconfigured: status %d", f.status) }
-
-var _ router.UpstreamFault = (*statusFault)(nil)
 
 // refusalOf is an upstream's refusal of a chat as an error of this server's.
 func refusalOf(a *router.Answer) *api.Error {
-	var said struct {
-		Error struct{ Message, Param string }
+	message, param := refusalText(a.Whole)
+	if message == "" {
+		message = "the server behind this model refuses the request"
+		if a.Fault != nil {
+			message = "the server behind this model " + a.Fault.Told()
+		}
 	}
-	_ = json.Unmarshal(a.Whole, &said) // a body of another kind says nothing
 	fault := &api.Error{
-		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a.Whole), Param: said.Error.Param,
-		Message:    cmp.Or(said.Error.Message, fmt.Sprintf("the server behind this model refuses the request with the status %d", a.Status)),
+		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a.Whole), Param: param, Message: message,
 		RetryAfter: router.WaitOf(a.Header, time.Now()),
 	}
 	switch {
@@ -70,6 +70,32 @@ func refusalOf(a *router.Answer) *api.Error {
 	fault.NoRetry = fault.RetryAfter == 0
 	return fault
 }
+
+// refusalText is what an upstream's error says, in the forms that servers have: {"error":{"message"}}, {"error":"…"},
+// {"message"} and {"detail"}. Of anything else, such as HTML, it is empty.
+func refusalText(body []byte) (message, param string) {
+	var said struct {
+		Error           json.RawMessage
+		Message, Detail any
+	}
+	var inner struct{ Message, Param any }
+	if json.Unmarshal(body, &said) != nil {
+		return "", ""
+	}
+	var text any
+	_ = json.Unmarshal(said.Error, &text)  // what has another form says nothing
+	_ = json.Unmarshal(said.Error, &inner) // likewise
+	for _, v := range []any{inner.Message, text, said.Message, said.Detail} {
+		if message, _ = v.(string); message != "" {
+			break
+		}
+	}
+	param, _ = inner.Param.(string)
+	return message[:min(len(message), maxRefusalBytes)], param
+}
+
+// maxRefusalBytes of an upstream's message are told.
+const maxRefusalBytes = 4 << 10
 
 // upstreamCode is the code of an upstream's error object.
 func upstreamCode(body []byte) string {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -202,12 +203,12 @@ func TestRelayFaults(t *testing.T) {
 	}{
 		{"busy", answer(503, "Retry-After: 7", `{"error":{"message":"full","code":"busy"}}`), 503, `"full"`, ""},
 		{"too many", answer(429, "Retry-After: 7", `{"error":{"message":"slower","code":429}}`), 429, `"slower"`, ""},
-		{"wrong key", answer(401, "", `{"error":{"message":"sk-upstream is no key"}}`), 502, "to the end (misconfigured: status 401); retry", "401"},
+		{"wrong key", answer(401, "", `{"error":{"message":"sk-upstream is no key"}}`), 502, "refuses this server's credential (status 401)", "401"},
 		{"no such model", answer(404, "", `{"error":{}}`), 502, "upstream_unavailable", "404"},
 		{"redirect", answer(307, "Location: http://elsewhere", ""), 502, "upstream_unavailable", "307"},
-		{"no method", answer(405, "", ""), 502, "misconfigured: status 405", "405"},
+		{"no method", answer(405, "", ""), 502, "on the path that it was asked on (status 405)", "405"},
 		{"an error under 200", answer(200, "Retry-After: 7", `{"error":{"message":"full","code":503}}`), 503, `"full"`, ""},
-		{"no choices", answer(200, "", `{"choices":[]}`), 502, "to the end (empty_answer); retry", "no choices"},
+		{"no choices", answer(200, "", `{"choices":[]}`), 502, "gave an answer with nothing in it (empty_answer); retry", "no choices"},
 		{"a page", answer(200, "Content-Type: text/html", `<html>`), 502, "(bad_answer)", "no JSON"},
 		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -253,6 +254,51 @@ func TestRelayFaults(t *testing.T) {
 	}
 }
 
+// What stands before a model's servers answers with pages of its own. Its status reaches a client, in the form of errors of the path that the client
+// asked on, with the cause, and nothing of the page.
+func TestPagesNeverReachAClient(t *testing.T) {
+	status := 0
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "<html><center>nginx</center></html>")
+	}))
+	defer upstream.Close()
+	r := relayRig(t, DefaultConfig(), upstream.URL)
+	defer r.close()
+	for path, body := range map[string]string{
+		routeChat: `"messages":[{"role":"user","content":"x"}]`, routeCompletions: `"prompt":"x"`, routeResponses: `"input":"x"`,
+		routeMessages: `"max_tokens":9,"messages":[{"role":"user","content":"x"}]`, routeEmbeddings: `"input":"x"`, routeCohereEmbed: `"texts":["x"],"input_type":"search_query"`,
+		routeRerank: `"query":"x","documents":["y"]`,
+	} {
+		for _, tc := range []struct {
+			status, want int
+			tells        string
+		}{
+			{200, 502, "cannot be read"}, {302, 502, "redirects to another address"}, {400, 400, "refuses the request (status 400)"}, {401, 502, "refuses this server's credential (status 401)"},
+			{404, 502, "does not know the model"}, {413, 413, "so large a request"}, {429, 429, "takes no more requests for now"}, {500, 500, "failed (status 500)"},
+			{502, 502, "failed (status 502)"}, {504, 504, "failed (status 504)"},
+		} {
+			status = tc.status
+			for _, stream := range []string{"", `,"stream":true`} {
+				res, text := r.do("POST", path, "Anthropic-Version: 2023-06-01\r\n", `{"model":"front",`+body+stream+`}`)
+				var said struct {
+					Type  string
+					Error struct{ Type, Message string }
+				}
+				err := json.Unmarshal([]byte(text), &said)
+				if res.StatusCode == http.StatusBadRequest && strings.Contains(text, "model_is_relayed") {
+					continue // this path is for models of this process
+				}
+				if err != nil || res.StatusCode != tc.want || strings.Contains(text, "html") || !strings.Contains(said.Error.Message, tc.tells) ||
+					said.Error.Type == "" || (said.Type == "error") != (path == routeMessages) {
+					t.Errorf("%s %d%s: %d %s", path, tc.status, stream, res.StatusCode, text)
+				}
+			}
+		}
+	}
+}
+
 func TestRelayedModelsInTheTable(t *testing.T) {
 	arrived := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -276,12 +322,12 @@ func TestRelayedModelsInTheTable(t *testing.T) {
 		t.Errorf("ready: %d", res.StatusCode)
 	}
 	// What arrives is the request with another model: all else byte for byte.
-	_, back := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" }, "choices":[0] }`)
-	if want := `{"model":"front","a":1.0,"bb":{"model":"gpt-4o" },"choices":[0]}`; back != want {
+	_, back := r.post(routeChat, `{ "a":1.0 , "model":"gpt-4o", "b\u0062":{"model":"gpt-4o" }, "choices":[{"text":""}] }`)
+	if want := `{"model":"front","a":1.0,"bb":{"model":"gpt-4o" },"choices":[{"text":""}]}`; back != want {
 		t.Errorf("the client got %s, want %s", back, want)
 	}
 	got := <-arrived
-	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" },"choices":[0]}`; got != want {
+	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" },"choices":[{"text":""}]}`; got != want {
 		t.Errorf("the upstream got %s, want %s", got, want)
 	}
 	both := *r.openai.models.Load().list[0]

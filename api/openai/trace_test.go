@@ -59,7 +59,7 @@ func TestTraceGoesOnToTheUpstream(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		heads <- r.Header
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"choices":[{"finish_reason":"stop"}]}`))
+		_, _ = w.Write([]byte(`{"choices":[{"text":"","finish_reason":"stop"}]}`))
 	}))
 	defer upstream.Close()
 	c := DefaultConfig()

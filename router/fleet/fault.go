@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -49,27 +50,28 @@ const (
 	guilty
 )
 
-// treatments is what follows each fault: whether another replica is asked, whether it counts to the breaker, and
-// whether the replica gets no requests for the time that it asks for (Retry-After).
+// treatments is what follows each fault: whether another replica is asked, whether it counts to the breaker, whether the
+// replica gets no requests for the time that it asks for (Retry-After), and what a caller is told where no other one answers.
 var treatments = [numFaults]struct {
 	name  string
 	again retry
 	blame blame
 	cools bool
+	tells string
 }{
-	NoFault:       {"", never, innocent, false},
-	Unreachable:   {"unreachable", always, guilty, false},
-	NoAnswer:      {"no_answer", budgeted, guilty, false},
-	ServerError:   {"server_error", budgeted, guilty, false},
-	BadAnswer:     {"bad_answer", budgeted, guilty, false},
-	EmptyAnswer:   {"empty_answer", budgeted, guilty, false},
-	NotStreamed:   {"not_streamed", budgeted, guilty, false},
-	BrokenStream:  {"broken_stream", budgeted, guilty, false}, // asked again only where the client lets a stream be resumed
-	Misconfigured: {"misconfigured", opinion, suspected, false},
-	TooLarge:      {"too_large", opinion, suspected, false},
-	Throttled:     {"throttled", once, innocent, true},
-	Overloaded:    {"overloaded", once, innocent, true},
-	Rejected:      {"rejected", never, innocent, false},
+	NoFault:       {"", never, innocent, false, ""},
+	Unreachable:   {"unreachable", always, guilty, false, "cannot be reached"},
+	NoAnswer:      {"no_answer", budgeted, guilty, false, "did not answer, or broke its connection off"},
+	ServerError:   {"server_error", budgeted, guilty, false, "failed"},
+	BadAnswer:     {"bad_answer", budgeted, guilty, false, "gave an answer that cannot be read"},
+	EmptyAnswer:   {"empty_answer", budgeted, guilty, false, "gave an answer with nothing in it"},
+	NotStreamed:   {"not_streamed", budgeted, guilty, false, "did not stream its answer"},
+	BrokenStream:  {"broken_stream", budgeted, guilty, false, "did not bring its answer to the end"}, // asked again only where the client lets a stream be resumed
+	Misconfigured: {"misconfigured", opinion, suspected, false, "does not take requests from this server"},
+	TooLarge:      {"too_large", opinion, suspected, false, "does not take so large a request"},
+	Throttled:     {"throttled", once, innocent, true, "takes no more requests for now"},
+	Overloaded:    {"overloaded", once, innocent, true, "is overloaded"},
+	Rejected:      {"rejected", never, innocent, false, "refuses the request"},
 }
 
 func (f Fault) String() string { return treatments[f].name }
@@ -94,10 +96,18 @@ func faultOf(status int) Fault {
 	return ServerError
 }
 
+// misconfigurations are what statuses say that only an operator can change. Others of these are redirects.
+var misconfigurations = map[int]string{
+	http.StatusUnauthorized: "refuses this server's credential", http.StatusForbidden: "refuses this server's credential",
+	http.StatusProxyAuthRequired: "stands behind a proxy that refuses this server's credential",
+	http.StatusNotFound:          "does not know the model, or the path, that it was asked for", http.StatusMethodNotAllowed: "does not take requests on the path that it was asked on",
+}
+
 // faultError is a fault with what shows it.
 type faultError struct {
-	fault Fault
-	err   error
+	fault  Fault
+	err    error
+	status int // of the answer that shows it; 0: another thing does
 }
 
 func (e *faultError) Error() string { return e.fault.String() + ": " + e.err.Error() }
@@ -106,14 +116,31 @@ func (e *faultError) Unwrap() error { return e.err }
 // FaultKind implements router.UpstreamFault.
 func (e *faultError) FaultKind() string { return e.fault.String() }
 
+// Told implements router.UpstreamFault.
+func (e *faultError) Told() string {
+	text := treatments[e.fault].tells
+	if e.fault == Misconfigured {
+		text = cmp.Or(misconfigurations[e.status], "redirects to another address")
+	}
+	if e.status != 0 {
+		text += fmt.Sprintf(" (status %d)", e.status)
+	}
+	return text
+}
+
+// Lasting implements router.UpstreamFault.
+func (e *faultError) Lasting() bool { return e.fault == Misconfigured }
+
 var _ router.UpstreamFault = (*faultError)(nil)
 
 func (f Fault) because(format string, args ...any) error {
-	return &faultError{f, fmt.Errorf(format, args...)}
+	return &faultError{fault: f, err: fmt.Errorf(format, args...)}
 }
 
 // ofStatus is the fault of a status as an error.
-func (f Fault) ofStatus(status int) error { return f.because("status %d", status) }
+func (f Fault) ofStatus(status int) *faultError {
+	return &faultError{fault: f, err: fmt.Errorf("status %d", status), status: status}
+}
 
 // listed are the lists without which an answer under 200 says nothing, by path.
 var listed = map[string]string{
@@ -125,10 +152,15 @@ var listed = map[string]string{
 func (fl *flight) check(a *router.Answer) error {
 	c := fl.call
 	if c.Infer != nil {
-		if err := c.Infer.Read(a.Header, a.Whole); err != nil {
-			return BadAnswer.because("%w", err)
+		err := c.Infer.Read(a.Header, a.Whole)
+		var said struct{ Error json.RawMessage }
+		switch {
+		case err == nil:
+			return nil
+		case json.Unmarshal(a.Whole, &said) == nil && !isEmpty(said.Error):
+			return &eventError{text: string(said.Error)}
 		}
-		return nil
+		return BadAnswer.because("%w", err)
 	}
 	if !json.Valid(a.Whole) {
 		return BadAnswer.because("the answer is no JSON: %.200q", a.Whole)

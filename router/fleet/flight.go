@@ -204,7 +204,9 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 		}
 		return nil, fl.fail(a, fault, err)
 	}
-	fl.last = faultOf(answer.Status)
+	if fl.last = faultOf(answer.Status); fl.last != NoFault {
+		answer.Fault = fl.last.ofStatus(answer.Status)
+	}
 	a.replica.counts.add(fl.last)
 	switch t := treatments[fl.last]; {
 	case fl.last == NoFault:
@@ -259,7 +261,7 @@ func (fl *flight) fail(a *attempt, fault Fault, err error) error {
 	case named:
 		fl.last = e.fault
 	case fault != NoFault:
-		err = &faultError{fault, err}
+		err = &faultError{fault: fault, err: err}
 	}
 	a.replica.counts.add(fl.last)
 	a.end(err)

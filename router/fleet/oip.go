@@ -91,7 +91,7 @@ func readInference(h http.Header, whole []byte) ([]tensor.Tensor, []router.Note,
 		return nil, nil, fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	if len(answer.Outputs) == 0 {
-		return nil, nil, fmt.Errorf("%w: it has no outputs: %.200q", errAnswer, head)
+		return nil, nil, fmt.Errorf("%w: it has no outputs", errAnswer)
 	}
 	list := make([]tensor.Tensor, len(answer.Outputs))
 	for i := range answer.Outputs {

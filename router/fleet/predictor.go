@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,10 +9,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"weir/internal/inference"
+	"weir/internal/tensor"
 	"weir/router"
 )
 
@@ -92,7 +96,9 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 		Body: body, Domain: q.Tenant,
 		Head: router.Head{RequestID: q.ID, DoneBy: q.DoneBy, Class: q.Class.String(), Caller: q.Speaker},
 		Infer: &router.Inference{Header: header, Read: func(h http.Header, whole []byte) (err error) {
-			q.Outputs, q.Notes, err = readInference(h, whole)
+			if q.Outputs, q.Notes, err = readInference(h, whole); err == nil {
+				err = fits(p.about.Load(), q)
+			}
 			return err
 		}},
 	}
@@ -111,6 +117,49 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 	return nil
 }
 
+// fits says why outputs are not what the model gives for the inputs: one that was asked for is missing, has another type or
+// shape than the model's metadata says, or does not have a row for each row that was asked. To one row a model may answer with
+// several, such as the objects in a picture.
+func fits(about *router.Description, q *router.Prediction) error {
+	for _, name := range q.Wanted {
+		if !slices.ContainsFunc(q.Outputs, func(t tensor.Tensor) bool { return t.Name == name }) {
+			return fmt.Errorf("%w: output %.100q is missing", errAnswer, name)
+		}
+	}
+	if about == nil {
+		return nil
+	}
+	rows, batched := rowsOf(about, q)
+	for i := range q.Outputs {
+		t := &q.Outputs[i]
+		at := slices.IndexFunc(about.Outputs, func(s tensor.Spec) bool { return s.Name == t.Name })
+		if at < 0 {
+			continue
+		}
+		spec := &about.Outputs[at]
+		if spec.Fits(t) != nil {
+			return fmt.Errorf("%w: output %.100q is %v with shape %v, and the model gives %v with shape %v", errAnswer, t.Name, t.Type, t.Shape, spec.Type, spec.Shape)
+		}
+		if batched && len(spec.Shape) > 0 && spec.Shape[0] == tensor.Any && (rows > 1 && t.Shape[0] != rows || t.Shape[0] < min(rows, 1)) {
+			return fmt.Errorf("%w: output %.100q has %d rows for %d", errAnswer, t.Name, t.Shape[0], rows)
+		}
+	}
+	return nil
+}
+
+// rowsOf is how many rows a prediction asks for, where all inputs of the model have rows.
+func rowsOf(about *router.Description, q *router.Prediction) (rows int64, batched bool) {
+	for i := range q.Inputs {
+		t := &q.Inputs[i]
+		at := slices.IndexFunc(about.Inputs, func(s tensor.Spec) bool { return s.Name == t.Name })
+		if at < 0 || len(t.Shape) == 0 || len(about.Inputs[at].Shape) == 0 || about.Inputs[at].Shape[0] != tensor.Any || i > 0 && t.Shape[0] != rows {
+			return 0, false
+		}
+		rows = t.Shape[0]
+	}
+	return rows, len(q.Inputs) > 0
+}
+
 // refusals are what replicas' statuses mean here.
 var refusals = map[int]error{
 	http.StatusBadRequest: inference.ErrInvalid, http.StatusRequestEntityTooLarge: inference.ErrInvalid,
@@ -125,10 +174,15 @@ func refusalOf(a *router.Answer) error {
 	if sentinel == nil {
 		sentinel = inference.ErrUnavailable
 	}
-	return fmt.Errorf("%w: %s: %s", sentinel, a.Replica, refusalText(a.Whole))
+	text := refusalText(a.Whole)
+	if a.Fault != nil && (text == "" || a.Fault.Lasting()) {
+		text = "it " + a.Fault.Told()
+	}
+	return fmt.Errorf("%w: %s: %s", sentinel, a.Replica, text)
 }
 
-// refusalText is the message of {"error":"…"}, as the protocol has it, or of {"error":{"message":"…"}}.
+// refusalText is the message of {"error":"…"}, as the protocol has it, of {"error":{"message":"…"}}, or a line of plain
+// text. Of anything else, such as HTML, it is empty.
 func refusalText(body []byte) string {
 	var outer struct{ Error json.RawMessage }
 	var text string
@@ -139,8 +193,8 @@ func refusalText(body []byte) string {
 	case json.Unmarshal(outer.Error, &inner) == nil:
 		text = inner.Message
 	}
-	if text == "" {
-		text = string(body)
+	if plain := bytes.TrimSpace(body); text == "" && len(plain) > 0 && utf8.Valid(plain) && plain[0] != '<' && plain[0] != '{' && bytes.IndexByte(plain, '\n') < 0 {
+		text = string(plain)
 	}
 	const most = 500
 	return text[:min(len(text), most)]
