@@ -16,6 +16,9 @@ type markup struct {
 	syntax   *syntax  // of arguments; nil is JSON
 	listing  string   // stands in a prompt that lists tools, for templates that write no calls themselves
 	shortIDs bool     // ids are 9 letters and digits
+	noise    bool     // what stands between a section's marker and its first call says nothing
+	echoes   bool     // models write a list of calls twice at times, each time with a closing marker behind it
+	whole    bool     // calls are read to their end before they begin, and those that name an argument twice are none
 
 	// read reads what follows an opener up to the arguments. tools are those of the request.
 	read func(p *Parser, opener string, rest []byte, final bool) (head, int, status)
@@ -60,6 +63,7 @@ type head struct {
 	nest     int    // objects that the arguments stand in
 	array    bool   // the call is an item of a list
 	plain    bool   // the arguments are one value, in a family where they mostly are not
+	broken   bool   // of a head that is none: a call begins there whose arguments cannot be read
 }
 
 // knows reports whether a control token's text is a piece of one of the family's markers.
@@ -93,6 +97,9 @@ func (p *Parser) callHead(final bool) bool {
 		p.wait(len(rest))
 		return false
 	case bad:
+		if h.broken {
+			p.unreadable++
+		}
 		p.noCall(p.skip + len(opener))
 		return true
 	default:
@@ -106,6 +113,10 @@ func (p *Parser) callHead(final bool) bool {
 			return true
 		default:
 		}
+	}
+	if p.calls.echoes {
+		from := p.skip + len(opener)
+		p.echo.begins(p.at + from + skipBlank(p.rest()[from:]))
 	}
 	p.at += p.skip + n
 	p.begun(h)
@@ -154,6 +165,11 @@ func (p *Parser) headFrom(opener string, rest []byte, final bool) (head, int, st
 		}
 		n += skipBlank(rest[n:])
 		next, s := beginsWith(rest[n:], p.calls.openers, final)
+		if s == bad && p.calls.noise {
+			var used int
+			next, used, s = p.calls.behindNoise(rest[n:], final)
+			n += used
+		}
 		if s == bad && p.calls.item != nil { // models trained on tags fall back to JSON at times
 			h, used, s := readObject(p, section, rest[n:], final)
 			return h, n + used, s
@@ -167,6 +183,19 @@ func (p *Parser) headFrom(opener string, rest []byte, final bool) (head, int, st
 	}
 	h, used, s := p.calls.read(p, opener, rest[n:], final)
 	return h, n + used, s
+}
+
+// behindNoise finds the first opener within maxKey bytes, where no closing marker comes before it.
+func (m *markup) behindNoise(rest []byte, final bool) (opener string, at int, s status) {
+	short := rest[:min(len(rest), maxKey)]
+	at, i := firstMarker(short, slices.Concat(m.openers, m.closers))
+	switch {
+	case i < 0:
+		return "", 0, unfinished(short, final)
+	case i >= len(m.openers):
+		return "", 0, bad
+	}
+	return m.openers[i], at, done
 }
 
 // beginsWith finds the text, of several, that src begins with.
@@ -198,6 +227,9 @@ func (p *Parser) bareHead(final bool) bool {
 	case more:
 		return false
 	case bad:
+		if _, again := beginsWith(rest, p.calls.lines, true); h.broken && again != done { // else callHead finds it once more
+			p.unreadable++
+		}
 		p.state = p.unmarked()
 		return true
 	default:
@@ -258,6 +290,7 @@ func (p *Parser) argumentValue(final bool) bool {
 
 // breakOff goes on after a call whose end cannot be read: what is left of it is text, up to the next closing marker where the family has any.
 func (p *Parser) breakOff(final bool) {
+	p.echo.drop()
 	p.unread = p.unread || final
 	p.unreadable++
 	p.endOfCall()
@@ -363,9 +396,9 @@ func (p *Parser) nextItem(final bool) bool {
 	}
 	p.retry = 0
 	if s == bad {
-		p.at++
-		p.value.reset(jsonSyntax)
-		p.state = (*Parser).skipItem
+		p.unreadable++
+		p.at += 1 + blanks
+		p.state = (*Parser).strayItem
 		return true
 	}
 	h.array = true
@@ -374,18 +407,25 @@ func (p *Parser) nextItem(final bool) bool {
 	return true
 }
 
-// skipItem drops an item that is no call.
-func (p *Parser) skipItem(final bool) bool {
-	_, n, s := p.value.read(nil, p.rest(), final)
-	p.at += n
-	switch s {
-	case more:
+// strayItem gives an item that is no call as text.
+func (p *Parser) strayItem(final bool) bool {
+	rest := p.rest()
+	if len(rest) < p.retry && !final {
 		return false
-	case bad:
-		p.endOfCall()
-		return true
-	default:
 	}
+	p.value.reset(jsonSyntax)
+	_, n, s := p.value.read(nil, rest, final)
+	if s == more && !final && len(rest) < headLimit {
+		p.wait(len(rest))
+		return false
+	}
+	p.retry = 0
+	if s != done {
+		p.unreadable-- // it is counted by what follows
+		p.breakOff(final)
+		return true
+	}
+	p.take(Content, n)
 	p.state = (*Parser).nextItem
 	return true
 }

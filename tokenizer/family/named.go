@@ -49,14 +49,14 @@ func objectAt(h head, rest []byte, n int, final bool) (head, int, status) {
 	n += skipBlank(rest[n:])
 	switch {
 	case n < len(rest) && rest[n] == '{':
-		return h, n, done
+		return h.streamed(rest, n, final)
 	case n < len(rest) && rest[n] == '<', n == len(rest) && final:
 		h.args = []byte("{}")
 		return h, n, done
 	case n == len(rest):
 		return head{}, 0, more
 	}
-	return head{}, 0, bad
+	return head{broken: true}, 0, bad
 }
 
 // readDeepSeek reads function<sep>name, a fence and JSON (R1, V3), or name<sep> and JSON (V3.1).
@@ -232,7 +232,7 @@ func readLlama(p *Parser, opener string, rest []byte, final bool) (head, int, st
 	}
 	h, n, s := p.pythonCall(rest, true, final)
 	if s != done {
-		return head{}, 0, s
+		return head{broken: h.broken}, 0, s
 	}
 	if p.tools[h.name] == nil {
 		return head{}, 0, bad

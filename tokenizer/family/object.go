@@ -116,8 +116,8 @@ func (h head) withArguments(o *cursor, final bool) (head, int, status) {
 	if h.name == "" {
 		return head{}, 0, bad
 	}
-	if c := o.src[o.n]; c == '{' {
-		return h, o.n, done
+	if o.src[o.n] == '{' {
+		return h.streamed(o.src, o.n, final)
 	}
 	raw, ok := o.value(final)
 	if !ok {
@@ -125,6 +125,20 @@ func (h head) withArguments(o *cursor, final bool) (head, int, status) {
 	}
 	h.args = asArguments(raw)
 	return h, o.n, done
+}
+
+// streamed ends a head at the object with the arguments that stands at n, and that streams. One that breaks off before its first name is none: a
+// call without its arguments is worse than text.
+func (h head) streamed(rest []byte, n int, final bool) (head, int, status) {
+	first := n + 1
+	first += skipBlank(rest[first:])
+	switch {
+	case first == len(rest) && !final:
+		return head{}, 0, more
+	case first < len(rest) && strings.IndexByte(`"'}`, rest[first]) < 0:
+		return head{broken: true}, 0, bad
+	}
+	return h, n, done
 }
 
 // asArguments is the object that the value of "arguments" stands for: models also write null, and the object's JSON as text.

@@ -45,6 +45,7 @@ type Parser struct {
 	value value
 	tag   tagged
 	list  pythonList
+	echo  echo
 }
 
 // NewParser makes the parser of one answer.
@@ -105,6 +106,7 @@ func (p *Parser) Unreadable() int { return p.unreadable }
 func (p *Parser) Calls() int { return p.index }
 
 func (p *Parser) begin(dst []Part) {
+	p.echo.keep(p.buf, p.at)
 	p.buf = p.buf[:copy(p.buf, p.buf[p.at:])]
 	p.at, p.out, p.parts = 0, p.out[:0], dst
 }
@@ -134,6 +136,10 @@ func (p *Parser) lead(final bool) bool {
 		p.at += n
 		rest, n = p.rest(), 0
 		if used, s := p.leftover(rest, final); s != bad {
+			p.at += used
+			return s == done
+		}
+		if used, s := p.echoed(rest, final); s != bad {
 			p.at += used
 			return s == done
 		}

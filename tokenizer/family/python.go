@@ -125,23 +125,32 @@ func (p *Parser) pythonCall(rest []byte, alone, final bool) (head, int, status) 
 	}
 	h.name = strings.TrimSuffix(h.name, ".call")
 	if !p.options.Bound && (!alone || p.tools[h.name] != nil) {
-		s = p.pythonWhole(h, rest[n:], alone, final)
+		q := p.ahead(h, rest[n:])
+		q.list.bare = alone
+		pythonBody(q)
+		if s = q.toEnd(final); s == more && final {
+			s = bad
+		}
+		h.broken = s == bad
 	}
 	return h, n, s
 }
 
-func (p *Parser) pythonWhole(h head, rest []byte, alone, final bool) status {
+// ahead is a parser of the arguments of a call that has not begun.
+func (p *Parser) ahead(h head, rest []byte) *Parser {
 	q := &Parser{family: p.family, calls: p.calls, tools: p.tools, buf: rest, head: h}
-	q.list.bare = alone
 	q.startCall(h.name, "-")
-	pythonBody(q)
-	for q.inCall && q.state(q, final) {
+	return q
+}
+
+// toEnd reads up to the end of the call. It is done, too, where the call is too long to read ahead.
+func (p *Parser) toEnd(final bool) status {
+	for p.inCall && p.state(p, final) {
 	}
 	switch {
-	case q.unreadable > 0, q.inCall && final:
-		p.unreadable++
+	case p.unreadable > 0:
 		return bad
-	case q.inCall && len(rest) < headLimit-2*maxKey:
+	case p.inCall && (final || len(p.buf) < headLimit-2*maxKey):
 		return more
 	}
 	return done
@@ -321,6 +330,7 @@ func (p *Parser) pythonNext(final bool) bool {
 		if rest[0] == ']' {
 			p.at++
 		}
+		p.echo.ends(p.buf, p.at)
 		p.endOfCall()
 		return true
 	}
@@ -333,8 +343,12 @@ func (p *Parser) pythonNext(final bool) bool {
 		p.wait(len(rest))
 		return false
 	case bad:
+		if h.broken {
+			p.unreadable++
+		}
 		p.retry = 0
 		p.unread = final
+		p.echo.drop()
 		p.endOfCall()
 		return true
 	case done:
@@ -351,7 +365,7 @@ func barePython(p *Parser, rest []byte, final bool) (head, int, status) {
 		return head{}, 0, more
 	}
 	h, n, s := readPython(p, "", rest, final)
-	if s == done && p.tools[h.name] == nil {
+	if s != more && p.tools[h.name] == nil {
 		return head{}, 0, bad
 	}
 	return h, n, s

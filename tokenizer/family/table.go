@@ -53,7 +53,7 @@ var (
 	kimi = &markup{
 		sections: []string{"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"}, openers: []string{"<|tool_call_begin|>"},
 		closers: []string{"<|tool_call_end|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>"},
-		crumbs:  "}", read: readKimi, control: []string{"<|tool_call_argument_begin|>"},
+		crumbs:  "}", read: readKimi, control: []string{"<|tool_call_argument_begin|>"}, noise: true,
 	}
 	deepSeek = &markup{
 		sections: []string{"<｜tool▁calls▁begin｜>"}, openers: []string{"<｜tool▁call▁begin｜>"},
@@ -81,7 +81,7 @@ var (
 	}
 	lfm = &markup{
 		openers: []string{"<|tool_call_start|>"}, closers: []string{"<|tool_call_end|>"}, crumbs: "])", read: readPython,
-		bare: barePython, lines: []string{"\n["}, body: pythonBody, listing: "List of tools: ",
+		bare: barePython, lines: []string{"\n["}, body: pythonBody, listing: "List of tools: ", echoes: true,
 	}
 )
 
@@ -118,7 +118,7 @@ var (
 		},
 	}
 	miniCPM = &markup{
-		openers: []string{"<function"}, read: readTagged, body: tagBody,
+		openers: []string{"<function"}, read: readTagged, body: tagBody, whole: true,
 		tags: &tags{
 			nameEnd: ">", key: "<param", keyEnd: ">", valueEnd: "</param>", end: "</function>", attributes: true, cdata: true,
 		},

@@ -35,6 +35,7 @@ type tagged struct {
 	open  bool     // inside a string that streams
 	calls []string
 	props []property
+	given []string // the names of the arguments so far, in families whose calls are read ahead
 }
 
 // tagKey is the head of an argument.
@@ -74,6 +75,16 @@ func readTagged(p *Parser, _ string, rest []byte, final bool) (head, int, status
 			return objectAt(h, rest, n+len(g.whole), final)
 		default:
 		}
+	}
+	if p.calls.whole && !p.options.Bound {
+		q := p.ahead(h, rest[n:])
+		tagBody(q)
+		s := q.toEnd(final)
+		if s == more && final { // the answer is cut: what there is of the call is completed
+			s = done
+		}
+		h.broken = s == bad
+		return h, n, s
 	}
 	return h, n, done
 }
@@ -158,7 +169,7 @@ func (p *Parser) tagNext(final bool) bool {
 	return true
 }
 
-// tagKey reads the head of an argument. A head that is none is dropped.
+// tagKey reads the head of an argument.
 func (p *Parser) tagKey(final bool) bool {
 	g := p.tag.tags
 	rest := p.rest()[len(g.key):]
@@ -167,18 +178,46 @@ func (p *Parser) tagKey(final bool) bool {
 	case more:
 		return false
 	case bad:
-		p.at += len(g.key)
-		return true
+		return p.tagUnnamed(rest, final)
 	case done:
 	}
 	p.at += len(g.key) + n
 	p.tag.tagKey = k
+	if p.calls.whole {
+		if slices.Contains(p.tag.given, k.key) {
+			p.endCall(true)
+			p.breakOff(final)
+			return true
+		}
+		p.tag.given = append(p.tag.given, k.key)
+	}
 	trailers := p.calls.trailers
 	if p.options.Bound || g.nameIsTag() {
 		trailers = nil
 	}
 	p.tag.stops, p.tag.ends = g.stops(k.key, trailers)
 	p.state = (*Parser).tagValue
+	return true
+}
+
+// tagUnnamed goes on behind the marker of an argument without a name. Where it has a value, the call breaks off, so that the value is not lost.
+func (p *Parser) tagUnnamed(rest []byte, final bool) bool {
+	g := p.tag.tags
+	markers := append([]string{g.valueEnd}, p.tag.calls...)
+	held := len(rest)
+	if !final {
+		held = heldFrom(rest, markers)
+	}
+	at, m := firstMarker(rest, markers)
+	if (m < 0 || at >= held) && !final && len(rest) < headLimit {
+		return false
+	}
+	if m == 0 && !g.nameIsTag() {
+		p.endCall(true)
+		p.breakOff(final)
+		return true
+	}
+	p.at += len(g.key)
 	return true
 }
 
