@@ -197,6 +197,8 @@ func (s *Sources) decodeModels(d *fileDecoder, n *yaml.Node) error {
 			return d.errorf(n, "%s has a routing and no replicas; list its replicas, or remove the routing", path)
 		case m.Path == "" && len(m.Replicas) == 0:
 			return d.errorf(n, "%s has no path; give the model's GGUF file, or %s for the built-in model, or its replicas", path, BuiltinPath)
+		case m.Tokenizer == "" && slices.ContainsFunc(m.Replicas, func(s fleet.Source) bool { return s.Events.Endpoint != "" }):
+			return d.errorf(n, "%s has replicas with kv_events and no tokenizer; events name prompts by tokens: give a GGUF file with the model's tokenizer and chat template", path)
 		}
 		m.Name = cmp.Or(m.Name, fileModelName(m.Path))
 		models = append(models, m)
@@ -355,6 +357,7 @@ const modelsSample = `
 #     check_tensors: false
 #   - {name: small, path: builtin, load: lazy, idle_unload: 10m}
 #   - name: large # computed by other servers
+#     tokenizer: large.gguf
 #     replicas: # each with one of url, dns and file
 #       - url: http://10.0.0.7:8000/v1
 #         kind: weir # vllm, sglang, llama-server, or openai for anything else with this API
@@ -363,6 +366,12 @@ const modelsSample = `
 #         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics
 #         zone: a
 #         apis: [responses, messages] # of other kinds than weir: what they serve beside chat completions
+#       - url: http://10.0.0.8:8000/v1
+#         kind: vllm
+#         kv_events: # of vllm and sglang, where --kv-events-config publishes them: what is cached, by the tokenizer's ids
+#           endpoint: tcp://*:5557 # the host * is the replica's
+#           replay_endpoint: tcp://*:5558 # where events that were missed are asked for
+#           topic: kv
 #       - dns: http://weir-headless:8000/v1 # each address of the name is a replica
 #       - file: replicas.txt # with a URL on each line; read anew when it changes
 #     routing:

@@ -78,6 +78,18 @@ func replicaFields(s *fleet.Source, keyFile *string) []field {
 		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
 		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
 		{key: "apis", binding: bindWords(&s.APIs, fleet.APIs())},
+		{key: "kv_events", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			return d.record(n, path, eventFields(&s.Events))
+		}},
+	}
+}
+
+// eventFields binds the keys of where a replica publishes its KV events.
+func eventFields(e *fleet.Events) []field {
+	return []field{
+		{key: "endpoint", binding: bindText(&e.Endpoint, "an endpoint like tcp://*:5557 or ipc:///run/vllm/kv.sock", anyText)},
+		{key: "replay_endpoint", binding: bindText(&e.Replay, "an endpoint like tcp://*:5558", anyText)},
+		{key: "topic", binding: bindText(&e.Topic, "a word", anyText)},
 	}
 }
 

@@ -60,13 +60,18 @@ func writeField(h hash.Hash, space byte, key string, value []byte) {
 // request is hashed once. blockTokens must be that of the pool and at most
 // 256; otherwise nothing is appended.
 func (d Domain) Chain(dst []Hash, tokens []int32, blockTokens int) []Hash {
+	return d.Extend(dst, Hash{}, tokens, blockTokens)
+}
+
+// Extend is Chain for tokens that follow the block parent; the zero Hash is none.
+func (d Domain) Extend(dst []Hash, parent Hash, tokens []int32, blockTokens int) []Hash {
 	if blockTokens < 1 || blockTokens > maxBlockTokens {
 		return dst
 	}
 	var buf preimage
-	var parent Hash
+	first := parent == Hash{}
 	for i := range len(tokens) / blockTokens {
-		parent = d.hashBlock(&buf, i == 0, parent, tokens[i*blockTokens:(i+1)*blockTokens])
+		parent = d.hashBlock(&buf, first && i == 0, parent, tokens[i*blockTokens:(i+1)*blockTokens])
 		dst = append(dst, parent)
 	}
 	return dst

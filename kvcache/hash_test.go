@@ -60,6 +60,9 @@ func TestChainIsWhatThePoolPublishes(t *testing.T) {
 				t.Errorf("%d bits: block %d is published as %v, chain says %v", bits, b, p.blocks[b].hash, chain[i])
 			}
 		}
+		if on := p.Domain("t").Extend(chain[:2:2], chain[1], word("ijklmnop"), 4); !slices.Equal(on, chain) {
+			t.Errorf("%d bits: what follows two blocks is %v, want %v", bits, on, chain)
+		}
 		if grown := p.Domain("t").Chain(chain[:1:1], word("abcd"), 4); len(grown) != 2 || grown[1] != chain[0] {
 			t.Errorf("%d bits: appending gives %v", bits, grown)
 		}

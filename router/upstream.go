@@ -60,6 +60,7 @@ type Call struct {
 
 	Prompt  []Part  // what the model reads, in its order, as far as it decides which server is best; nil: not known
 	Tokens  []int32 // of the prompt, as every server makes them of it; nil: not known
+	Salt    string  // cache_salt: servers whose caches tenants share keep the prompts of different ones apart
 	Domain  string  // tenants that share prefixes of prompts have the same
 	Output  int     // expected output tokens
 	Session string  // a hint: requests of one session profit from one server; "" is none

@@ -190,6 +190,7 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
 	}
+	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
 	sent.Body, sent.Prompt = r.sent.withoutModel()
 	return sent
 }

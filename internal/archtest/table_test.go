@@ -45,7 +45,7 @@ var table = []folder{
 	{path: "api/replay", third: []string{compress, lru}},
 	{path: "api/tenant", own: []string{"internal/inference", "scheduler/quota"}, third: []string{lru, oidc, jose}},
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
-	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "kvcache", "router"}, third: []string{breaker}},
+	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "internal/zmtp", "kvcache", "router"}, third: []string{breaker}},
 	{path: "router/chunk"},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/deployment", own: []string{"router/rollout"}},
@@ -53,6 +53,7 @@ var table = []folder{
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},
 	{path: "router/prefix", own: []string{"kvcache"}},
+	{path: "router/kvevent", own: []string{"kvcache", "router/prefix"}, third: []string{msgpack}},
 	{path: "router/registry", third: []string{oras, ociSpec, ociDigest}},
 	{path: "router/registry/hub"},
 	{path: "tokenizer", third: []string{tiktoken, tiktokenLoader, lru, xtext}},
@@ -94,6 +95,7 @@ var table = []folder{
 	{path: "internal/work"},
 	{path: "internal/turn"},
 	{path: "internal/socket"},
+	{path: "internal/zmtp"},
 	{path: "internal/pii"},
 	{path: "internal/envelope", third: []string{age, xcrypto}},
 	{path: "internal/table", own: []string{"internal/tensor"}, third: []string{compress, parquet}},
@@ -129,6 +131,7 @@ const (
 	fasthttp        = "github.com/valyala/fasthttp"
 	compress        = "github.com/klauspost/compress"
 	breaker         = "github.com/sony/gobreaker/v2"
+	msgpack         = "github.com/tinylib/msgp"
 	oras            = "oras.land/oras-go/v2"
 	ociSpec         = "github.com/opencontainers/image-spec"
 	ociDigest       = "github.com/opencontainers/go-digest"
@@ -195,7 +198,7 @@ var bans = []ban{
 
 // deterministic folders take time and randomness as arguments, run on their
 // caller's goroutine and report what is wrong as errors.
-var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix", "tokenizer/grammar", "internal/work"}
+var deterministic = []string{"scheduler", "kvcache", "router/balance", "router/prefix", "router/kvevent", "tokenizer/grammar", "internal/work"}
 
 // clockFuncs are the functions of package time that read or wait for a clock.
 var clockFuncs = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}

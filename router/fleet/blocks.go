@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"weir/kvcache"
 	"weir/router"
+	"weir/router/kvevent"
 	"weir/router/prefix"
 )
 
@@ -27,6 +29,7 @@ const (
 type roots struct {
 	digest, kvType string
 	blockTokens    int
+	told           bool // by KV events with tokens: nothing else counts, a secret neither
 }
 
 // cache is the root in the form that hashes are made from.
@@ -86,14 +89,12 @@ func (f *Fleet) readBlocks(ctx context.Context, r *replica) error {
 // takeBlocks takes in what a replica tells of its cache. Where events are missing, the replica
 // is asked again for what comes after those that were taken in.
 func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
-	root := roots{told.Digest, told.KVType, told.BlockTokens}
+	root := roots{digest: told.Digest, kvType: told.KVType, blockTokens: told.BlockTokens}
 	if root.blockTokens < 1 {
 		return fmt.Errorf("the replica's blocks have %d tokens", root.blockTokens)
 	}
-	if known := f.agree(r, root); known != root {
-		return fmt.Errorf("the replica's blocks are of another kind (%.12s, %s, %d tokens) than those of most others (%.12s, %s, %d); "+
-			"replicas of a model need the same file, --kv-cache-dtype and --block-size to be told apart by what they have cached",
-			root.digest, root.kvType, root.blockTokens, known.digest, known.kvType, known.blockTokens)
+	if err := f.agreed(r, root); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	gone := r.gone
@@ -111,6 +112,22 @@ func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
 		}
 	}
 	return nil
+}
+
+// agreed reports whether a replica makes its hashes as most do.
+func (f *Fleet) agreed(r *replica, root roots) error {
+	known := f.agree(r, root)
+	switch {
+	case known == root:
+		return nil
+	case known.told != root.told:
+		return errors.New("most other replicas are of another kind; weirs, and engines with kv_events, cannot be told apart by what they have cached in one model")
+	case root.told:
+		return fmt.Errorf("the replica's blocks have %d tokens, those of most others %d; give them the same --block-size", root.blockTokens, known.blockTokens)
+	}
+	return fmt.Errorf("the replica's blocks are of another kind (%.12s, %s, %d tokens) than those of most others (%.12s, %s, %d); "+
+		"replicas of a model need the same file, --kv-cache-dtype and --block-size to be told apart by what they have cached",
+		root.digest, root.kvType, root.blockTokens, known.digest, known.kvType, known.blockTokens)
 }
 
 // agree notes how a replica makes its hashes, and returns how most replicas do that have told: prompts are
@@ -148,5 +165,9 @@ func (f *Fleet) blockKeys(c *router.Call) []prefix.Key {
 		return nil
 	}
 	tokens := c.Tokens[:min(len(c.Tokens), prefix.MaxDepth*root.blockTokens)]
-	return f.cache(*root).Domain(c.Domain).Chain(make([]prefix.Key, 0, len(tokens)/root.blockTokens), tokens, root.blockTokens)
+	domain := f.cache(*root).Domain(c.Domain)
+	if root.told { // such an engine shares its cache between all that it serves, but for salts
+		domain = kvevent.Domain(root.blockTokens, c.Salt)
+	}
+	return domain.Chain(make([]prefix.Key, 0, len(tokens)/root.blockTokens), tokens, root.blockTokens)
 }

@@ -32,6 +32,7 @@ type Source struct {
 	AdminURL string   // of the second listener, for metrics and block events; "" is none
 	Zone     string   // where the replicas are; "" is not known
 	APIs     []string // that they serve beside chat completions, of APIs; weirs serve all
+	Events   Events   // of the caches of vLLM and SGLang
 }
 
 // Key is a secret that no log shows.
@@ -113,6 +114,9 @@ func (s *Source) Check() error {
 			return fmt.Errorf("a replica serves the API %q; there are %q", api, APIs())
 		}
 	}
+	if err := s.Events.check(s.Kind); err != nil {
+		return err
+	}
 	if s.File != "" {
 		return nil
 	}
@@ -128,6 +132,7 @@ type Fleet struct {
 	balancer *balance.Balancer
 	hashes   bool                  // the policy looks at prompts
 	root     atomic.Pointer[roots] // of the replicas' block hashes; nil: none has told
+	rest     time.Duration         // before KV events that broke are read again, the first time
 
 	mu        sync.Mutex // held while the set changes
 	found     [][]Target // by source
@@ -161,7 +166,7 @@ func New(c Config) (*Fleet, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	f := &Fleet{config: c, budget: newBudget(c.RetryShare, 10*time.Second), moved: make(chan struct{}, 1), resourced: make(chan struct{}, 1)}
+	f := &Fleet{config: c, budget: newBudget(c.RetryShare, 10*time.Second), rest: feedPause, moved: make(chan struct{}, 1), resourced: make(chan struct{}, 1)}
 	var err error
 	if f.balancer, err = balance.New(time.Now(), c.Balance); err != nil {
 		return nil, fmt.Errorf("model %q: %w", c.Model, err)
@@ -301,7 +306,8 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 func (r *replica) same(t *Target) bool {
 	kind := cmp.Or(t.Kind, Weir)
 	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Model == t.Model &&
-		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone
+		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone &&
+		r.target.Events == t.Events
 }
 
 // Close ends idle connections. Requests that run go on.

@@ -39,8 +39,11 @@ func (f *Fleet) Run(ctx context.Context) {
 				inner, stop := context.WithCancel(ctx)
 				watched[r] = stop
 				watchers.Go(func() { f.watch(inner, r) })
-				if f.tellsBlocks(r) {
+				switch {
+				case f.tellsBlocks(r):
 					watchers.Go(func() { f.followBlocks(inner, r) })
+				case f.hashes && r.target.Events.Endpoint != "":
+					watchers.Go(func() { f.followEvents(inner, r) })
 				}
 			}
 		}

@@ -22,6 +22,9 @@ type Event struct {
 	Kind   EventKind
 	Key    Key
 	Parent Key // the key before it; zero at the start of a chain
+
+	// Partial, of Cleared: the replica may hold more than it tells, from before. Until it begins anew, what it was given counts, too (Confirm).
+	Partial bool
 }
 
 // GapError says that events of a replica are missing. Nothing was changed. The events after After of that epoch must be
@@ -55,7 +58,7 @@ func (ix *Index) Apply(r Replica, e Event) error {
 		if h.fed || e.Kind == Cleared {
 			h.clear()
 		}
-		h.fed, h.epoch, h.seq = true, e.Epoch, 0
+		h.fed, h.partial, h.epoch, h.seq = true, false, e.Epoch, 0
 	}
 	switch {
 	case e.Kind == Cleared:
@@ -63,6 +66,7 @@ func (ix *Index) Apply(r Replica, e Event) error {
 			return nil
 		}
 		h.clear()
+		h.partial = e.Partial
 	case e.Seq <= h.seq:
 		return nil
 	case e.Seq != h.seq+1:

@@ -46,6 +46,7 @@ type holdings struct {
 	pending queue // of speculative entries, in the order of their ends
 
 	fed        bool // events have come
+	partial    bool // and do not tell all that is held
 	epoch, seq uint64
 
 	_ [64]byte // replicas do not share a cache line

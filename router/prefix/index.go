@@ -292,11 +292,11 @@ func (ix *Index) put(r Replica, keys []Key, guess int, now time.Duration, until 
 }
 
 // Confirm makes what a replica holds of keys last: its answer has begun, so it has computed the prompt. For a replica that reports
-// events it does nothing: they know better.
+// all that it holds by events it does nothing: they know better.
 func (ix *Index) Confirm(r Replica, keys []Key) {
 	h := ix.lock(r)
 	defer h.mu.Unlock()
-	if h.fed {
+	if h.fed && !h.partial {
 		return
 	}
 	_, e := h.depth(keys, len(keys))
@@ -329,7 +329,7 @@ func (ix *Index) Drop(r Replica) {
 	defer h.mu.Unlock()
 	defer ix.count(h, h.gaps)
 	h.clear()
-	h.fed, h.epoch, h.seq = false, 0, 0
+	h.fed, h.partial, h.epoch, h.seq = false, false, 0, 0
 }
 
 // clear forgets all keys.
