@@ -49,4 +49,5 @@ type Asker struct {
 type Arm struct {
 	Rollout string // its id: what becomes of the request counts in no other one
 	Name    string // as clients read it
+	Key     uint64 // of what always gets the same arm
 }

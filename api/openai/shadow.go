@@ -21,6 +21,15 @@ type Copy struct {
 	Body   []byte
 	Texts  []string // of the answer that the client got, by choice
 	Finish edge.RequestFinish
+
+	Greedy bool // the copy asks for one answer of the likeliest tokens, whatever the request asked for
+}
+
+// greedyCopy is the request of a copy that is to be answered with the likeliest tokens.
+func (o *object) greedyCopy() *object {
+	own := o.without("temperature", "n", "best_of", "logprobs", "top_logprobs")
+	own.add("temperature", []byte("0"))
+	return own
 }
 
 // shadows is whom shadows are computed for: no tenant's share of the service pays for them,
@@ -33,6 +42,8 @@ type Shadowed struct {
 	Output int // tokens
 	TTFT   time.Duration
 	ITL    time.Duration // mean gap between tokens
+
+	Compute time.Duration // of the engine; 0 for an upstream's answer
 }
 
 // copied keeps what a copy of the call's request needs; nil: nobody wants one, or the body does not
@@ -59,6 +70,9 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 	o, fault := parseBody(c.Body, false)
 	if fault != nil {
 		return Shadowed{}, fault
+	}
+	if c.Greedy {
+		o = o.greedyCopy()
 	}
 	if len(c.Body) > freeBytes {
 		turn, fault := s.turns.take(ctx.Done())
@@ -115,7 +129,11 @@ func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {
 	if fault != nil {
 		return Shadowed{}, fault
 	}
-	return Shadowed{Texts: g.answers(), Output: g.outputTokens(), TTFT: since(j.arrived, g.result.FirstToken), ITL: g.meanGap()}, nil
+	got := Shadowed{Texts: g.answers(), Output: g.outputTokens(), TTFT: since(j.arrived, g.result.FirstToken), ITL: g.meanGap()}
+	for _, st := range g.streams {
+		got.Compute += st.Compute()
+	}
+	return got, nil
 }
 
 func since(from, to time.Time) time.Duration {

@@ -43,7 +43,7 @@ const (
 type details map[string]any
 
 // addEntry adds a change to an audit log, before the change: one that cannot be noted is
-// not made. A change that fails afterwards has its entry all the same.
+// not made. A change that fails afterwards has its entry all the same, and one more that says so: see auditFailure.
 func addEntry(ctx context.Context, log audit.Log, by, action, object string, more details) (audit.Entry, error) {
 	change, err := changeOf(by, action, object, more)
 	if err != nil {
@@ -71,6 +71,17 @@ func (s *server) audit(ctx context.Context, by, action, object string, more deta
 	}
 	_, err := addEntry(ctx, s.store, by, action, object, more)
 	return err
+}
+
+// auditFailure adds that a change was asked for and not made.
+func (s *server) auditFailure(ctx context.Context, by, action, object string, more details, why error) {
+	all := details{"failed": why.Error()}
+	for name, value := range more {
+		all[name] = value
+	}
+	if err := s.audit(ctx, by, action, object, all); err != nil {
+		s.log.Error("a change that failed is not in the audit log as failed", zap.String("action", action), zap.String("object", object), zap.Error(errors.Unwrap(err)))
+	}
 }
 
 // auditRule adds what a rule of the configuration did by itself. It was done whether or

@@ -251,7 +251,11 @@ func (p *predictors) change(ctx context.Context, by, action, name string, do fun
 	if err := p.s.audit(ctx, by, action, name, nil); err != nil {
 		return err
 	}
-	return do(name)
+	err := do(name)
+	if err != nil {
+		p.s.auditFailure(ctx, by, action, name, nil, err)
+	}
+	return err
 }
 
 // changed logs and counts what became of a version.

@@ -236,7 +236,9 @@ func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.
 		f.mu.Lock()
 		m, ok := f.moved[c.Name]
 		f.mu.Unlock()
-		if !ok {
+		if f.s.rollouts.running(c.Name) {
+			m.over = before // the rollout ends, and the version answers all that did before it
+		} else if !ok {
 			return admin.ModelChanged{}, fmt.Errorf("the name %q was not moved, so there is no version to go back to", c.Name)
 		}
 		to = m.over
@@ -246,7 +248,11 @@ func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.
 	if err := f.s.audit(ctx, by, modelActions[c.Action], c.Name, details{"version": to, "before": before}); err != nil {
 		return admin.ModelChanged{}, err
 	}
+	if f.s.rollouts.abort(c.Name, by) && to == before {
+		return admin.ModelChanged{Name: c.Name, Version: to}, nil
+	}
 	if err := f.give(c.Name, to, by); err != nil {
+		f.s.auditFailure(ctx, by, modelActions[c.Action], c.Name, details{"version": to, "before": before}, err)
 		return admin.ModelChanged{}, err
 	}
 	f.s.rollouts.replaced(c.Name, by)

@@ -39,8 +39,12 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 	if !ok {
 		return l.s.fleets.do(ctx, by, c)
 	}
-	if err := l.s.audit(ctx, by, modelActions[c.Action], c.Name, details{"version": c.Version, "before": st.Label}); err != nil {
+	about := details{"version": c.Version, "before": st.Label}
+	if err := l.s.audit(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
 		return admin.ModelChanged{}, err
+	}
+	if c.Action == admin.ModelRollback && l.s.rollouts.abort(c.Name, by) {
+		return l.moved(c.Name, st.Label, by) // the version answers all that did before the rollout
 	}
 	var err error
 	switch c.Action {
@@ -54,6 +58,7 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		_, _, err = l.shelf.Rollback(ctx, c.Name)
 	}
 	if err != nil {
+		l.s.auditFailure(ctx, by, modelActions[c.Action], c.Name, about, err)
 		if errors.Is(err, shelf.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 		}

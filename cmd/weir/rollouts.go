@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,9 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/api/edge"
 	"weir/api/openai"
-	"weir/internal/inference"
 	"weir/router"
 	"weir/router/rollout"
 	"weir/telemetry"
@@ -33,8 +30,12 @@ type rollouts struct {
 	over    context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
-	rested  time.Time    // until then no copy is computed here beside users' requests
-	served  atomic.Int64 // when the last request of a user ended, in nanoseconds of the epoch
+	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
+	trouble quietly
+
+	shadowed int          // copies that were begun; of the goroutine that computes them
+	rested   time.Time    // until then no copy is computed here beside users' requests
+	served   atomic.Int64 // when the last request of a user ended, in nanoseconds of the epoch
 
 	mu      sync.Mutex
 	keeps   map[string]func() // by rollout: lets the candidate leave memory
@@ -51,7 +52,8 @@ const (
 func (s *server) newRollouts() (*rollouts, error) {
 	r := &rollouts{
 		s: s, control: rollout.NewController(), copies: make(chan copied, shadowQueue), keeps: make(map[string]func()),
-		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue),
+		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
+		trouble: quietly{every: troubleEvery},
 	}
 	r.ctx, r.over = context.WithCancel(context.Background())
 	var err error
@@ -70,6 +72,7 @@ func (r *rollouts) start() {
 			select {
 			case now := <-tick.C:
 				r.apply(r.control.Tick(now))
+				r.saveRunning(now)
 			case list := <-r.changes:
 				r.apply(list)
 			case <-r.ctx.Done():
@@ -92,6 +95,7 @@ func (r *rollouts) start() {
 func (r *rollouts) stop() {
 	r.over()
 	r.ended.Wait()
+	r.saveRunning(time.Now())
 }
 
 // changed hands transitions to the goroutine that applies them. Hooks call it, and must
@@ -123,8 +127,24 @@ func (r *rollouts) apply(list []rollout.Transition) {
 	}
 }
 
-// replaced notes that an operator has moved a model's name, over what a rollout has promoted.
-func (r *rollouts) replaced(model, by string) { r.apply(r.control.Replace(model, by, time.Now())) }
+// replaced notes that an operator has moved a model's name, over what a rollout has promoted or was trying.
+func (r *rollouts) replaced(model, by string) {
+	r.abort(model, by)
+	r.apply(r.control.Replace(model, by, time.Now()))
+}
+
+// running reports whether a rollout of a model is under way.
+func (r *rollouts) running(model string) bool {
+	_, ok := r.control.Choose(model, "", "", "")
+	return ok
+}
+
+// abort takes the candidate of a model's rollout back, if one is under way.
+func (r *rollouts) abort(model, by string) bool {
+	list, err := r.control.Decide(model, "abort", by, time.Now())
+	r.apply(list)
+	return err == nil
+}
 
 // keep stores and audits a transition.
 func (r *rollouts) keep(t *rollout.Transition) error {
@@ -134,13 +154,37 @@ func (r *rollouts) keep(t *rollout.Transition) error {
 	err := r.s.audit(context.Background(), "rollout: "+t.By, actionRollout+string(t.To), t.Model, details{
 		"id": t.ID, "from": t.From, "step": t.Step, "percent": t.Percent, "reason": t.Reason, "harmed": t.Harmed,
 	})
-	record, recordErr := r.control.Record(t.ID)
-	if recordErr == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-		defer cancel()
-		recordErr = r.s.store.SaveRollout(ctx, t.ID, t.At, record)
+	return errors.Join(err, r.save(t.ID, t.At))
+}
+
+// save keeps where a rollout stands and what was seen of both arms.
+func (r *rollouts) save(id string, at time.Time) error {
+	record, err := r.control.Record(id, time.Now())
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, recordErr)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	return r.s.store.SaveRollout(ctx, id, at, record)
+}
+
+// saveRunning keeps what was seen since the last time, so that a process that is killed goes on from there.
+func (r *rollouts) saveRunning(now time.Time) {
+	if r.s.store == nil {
+		return
+	}
+	for id, seen := range r.control.Seen() {
+		if r.saved[id] == seen {
+			continue
+		}
+		if err := r.save(id, now); err != nil {
+			r.trouble.do(func(held int) {
+				r.s.log.Error("what was seen of a rollout is not in the store; it is tried again", zap.String("id", id), zap.Error(err), zap.Int("times_before", held))
+			})
+			continue
+		}
+		r.saved[id] = seen
+	}
 }
 
 // finish gives a model's name to the version that a rollout ended with.
@@ -246,6 +290,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 	r.keepUntilOver(p.ID, release)
 	if err := r.control.Add(run); err != nil {
 		r.release(p.ID)
+		r.s.auditFailure(ctx, by, actionRollout+"start", p.Model, details{"id": p.ID, "candidate": p.Candidate}, err)
 		return rollout.Status{}, err
 	}
 	r.apply(run.Take())
@@ -308,9 +353,10 @@ func (r *rollouts) status(id string) (rollout.Status, error) {
 }
 
 // Decide implements admin.Deployments.
-func (r *rollouts) Decide(_ context.Context, by, model, what string) (rollout.Status, error) {
+func (r *rollouts) Decide(ctx context.Context, by, model, what string) (rollout.Status, error) {
 	list, err := r.control.Decide(model, what, by, time.Now())
 	if err != nil {
+		r.s.auditFailure(ctx, by, actionRollout+what, model, nil, err)
 		return rollout.Status{}, err
 	}
 	r.apply(list)
@@ -390,7 +436,7 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 			log.Error("a rollout does not go on", zap.Error(err))
 			return
 		}
-		log.Info("a rollout goes on; its step begins anew")
+		log.Info("a rollout goes on where it was")
 	}
 }
 
@@ -408,62 +454,6 @@ func (r *rollouts) lost(model string, why error) {
 	if err == nil {
 		r.changed(list)
 	}
-}
-
-// rolled lets rollouts see what became of requests.
-func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
-	finish := h.OnRequestFinish
-	h.OnRequestFinish = func(f edge.RequestFinish) {
-		finish(f)
-		r.served.Store(time.Now().UnixNano())
-		if f.Arm.Rollout != "" {
-			r.observe(&f)
-		}
-	}
-	return h
-}
-
-func (r *rollouts) observe(f *edge.RequestFinish) {
-	if f.FromCache || f.Status >= http.StatusBadRequest && f.Status < http.StatusInternalServerError {
-		return // no version computed it, or the client is why it ended: quotas, hang-ups, deadlines of its own
-	}
-	o := &rollout.Outcome{
-		Rollout: f.Arm.Rollout, Arm: rollout.ArmOf(f.Arm.Name), Failed: f.Status >= http.StatusInternalServerError, Empty: f.Empty, Refused: f.Refuses,
-		TTFT: since(f.Arrived, f.FirstToken), ITL: meanGap(f), Output: f.OutputTokens, Cost: float64(f.Cost),
-	}
-	switch whole := f.Finished.Sub(f.Arrived); {
-	case !f.FirstToken.IsZero() || o.Failed:
-	case f.OutputTokens == 0: // a prediction has one part
-		o.TTFT = whole
-	default: // other servers' tokens, which came together
-		o.Whole = whole
-	}
-	for _, reason := range f.Reasons {
-		o.Length = o.Length || reason == inference.FinishLength
-	}
-	o.Missed = r.s.traces.slo.Load().Missed(o.TTFT, o.ITL)
-	r.changed(r.control.Observe(f.Model, time.Now(), o))
-}
-
-// armOf is what a request carries of a decision.
-func armOf(d rollout.Decision) router.Arm {
-	return router.Arm{Rollout: d.Rollout, Name: d.Arm.String()}
-}
-
-func since(from, to time.Time) time.Duration {
-	if to.IsZero() {
-		return 0
-	}
-	return to.Sub(from)
-}
-
-// meanGap is the mean time between the tokens of a choice; 0 where there was none.
-func meanGap(f *edge.RequestFinish) time.Duration {
-	choices := len(f.Reasons)
-	if gaps := f.OutputTokens - choices; gaps > 0 && !f.LastToken.IsZero() {
-		return f.LastToken.Sub(f.FirstToken) * time.Duration(max(choices, 1)) / time.Duration(gaps)
-	}
-	return 0
 }
 
 // figures is what a scrape shows.

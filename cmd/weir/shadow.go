@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -22,9 +24,10 @@ const (
 
 // copied is a request that was answered, to be answered by the candidate too.
 type copied struct {
-	model, candidate string
-	rollout          string  // its plan's ID
-	share            float64 // of the time that copies may have
+	model, stable, candidate string
+
+	rollout string  // its plan's ID
+	share   float64 // of the time that copies may have
 	*openai.Copy
 }
 
@@ -35,7 +38,7 @@ func (r *rollouts) copy(c *openai.Copy) {
 			continue
 		}
 		select {
-		case r.copies <- copied{c.Ask.Model, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
+		case r.copies <- copied{c.Ask.Model, st.Plan.Stable, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
 			return
 		default:
 		}
@@ -53,35 +56,91 @@ func (r *rollouts) runs(c *copied) bool {
 	return false
 }
 
-// shadow has a copy answered by the candidate, one at a time, and compares.
+// shadow has a copy answered by both versions, one at a time, and compares.
 func (r *rollouts) shadow(c *copied) {
-	v := r.versionsOf(c.model)
-	if v == nil || !r.runs(c) {
-		r.series.CountShadow("dropped") // a reload has taken the model away, or the rollout is over
+	if !r.runs(c) {
+		r.series.CountShadow("dropped") // the rollout is over
 		return
 	}
-	entry, release, ok := v.entryOf(c.model, c.candidate)
-	if !ok {
-		r.series.CountShadow("dropped")
-		return
-	}
-	defer release()
-	got, err := r.answered(c, entry)
+	r.shadowed++
+	got, err := r.compare(c, r.shadowed%againEvery == 1)
 	switch {
 	case r.ctx.Err() != nil:
 		return
-	case errors.Is(err, inference.ErrQueueFull), errors.Is(err, inference.ErrShed), errors.Is(err, inference.ErrQueueTimeout):
-		r.series.CountShadow("dropped") // the server is busy, which says nothing of the candidate
-		return
 	case err != nil:
+		r.series.CountShadow("dropped") // a version is not there any more, or busy, which says nothing of the candidate
+		return
+	case got.Failed:
 		r.series.CountShadow("failed")
 	default:
 		r.series.CountShadow("compared")
 	}
-	r.changed(r.control.Compare(c.model, time.Now(), &rollout.Copied{
-		Rollout: c.rollout, Failed: err != nil, Empty: err == nil && strings.Join(got.Texts, "") == "",
-		Distance: textDistance(c.Texts, got.Texts), ITL: got.ITL, Stable: meanGap(&c.Finish), Output: got.Output, Before: c.Finish.OutputTokens,
-	}))
+	r.changed(r.control.Compare(c.model, time.Now(), got))
+}
+
+// againEvery is how often the stable version answers a copy twice, so that it is known how far its answers are from each other.
+const againEvery = 4
+
+// compare has both versions answer with the likeliest tokens. Where the client asked for these, it has one of the stable version's
+// answers; again says whether that is asked once more. The error says that nothing can be told.
+func (r *rollouts) compare(c *copied, again bool) (*rollout.Copied, error) {
+	c.Greedy = true
+	usual, err := r.answeredBy(c, c.stable)
+	if err != nil {
+		return nil, err
+	}
+	before := usual.Texts
+	o := &rollout.Copied{Rollout: c.rollout, Before: usual.Output, Stable: usual.ITL}
+	if askedGreedily(c.Body) {
+		before = c.Texts
+		o.Again = rollout.Distances{Measured: true, Distance: textDistance(before, usual.Texts)}
+	} else if again {
+		second, err := r.answeredBy(c, c.stable)
+		if err != nil {
+			return nil, err
+		}
+		o.Again = rollout.Distances{Measured: true, Distance: textDistance(before, second.Texts)}
+	}
+	got, err := r.answeredBy(c, c.candidate)
+	switch {
+	case errors.Is(err, inference.ErrQueueFull), errors.Is(err, inference.ErrShed), errors.Is(err, inference.ErrQueueTimeout), errors.Is(err, errNotThere):
+		return nil, err
+	case err != nil:
+		o.Failed, o.Why = true, fmt.Sprintf("%.300s", err)
+		return o, nil
+	}
+	o.Empty, o.Output, o.ITL = strings.Join(got.Texts, "") == "", got.Output, got.ITL
+	o.Distance = textDistance(before, got.Texts)
+	if got.Output > 0 && usual.Output > 0 {
+		o.Compute = rollout.Computed{Candidate: got.Compute / time.Duration(got.Output), Stable: usual.Compute / time.Duration(usual.Output)}
+	}
+	return o, nil
+}
+
+// askedGreedily reports whether a request asks for one answer of the likeliest tokens.
+func askedGreedily(body []byte) bool {
+	var asked struct {
+		Temperature *float64
+		N           *int
+	}
+	err := json.Unmarshal(body, &asked)
+	return err == nil && asked.Temperature != nil && *asked.Temperature == 0 && (asked.N == nil || *asked.N == 1)
+}
+
+var errNotThere = errors.New("a reload has taken the version away")
+
+// answeredBy has a copy answered by a version.
+func (r *rollouts) answeredBy(c *copied, version string) (openai.Shadowed, error) {
+	v := r.versionsOf(c.model)
+	if v == nil {
+		return openai.Shadowed{}, errNotThere
+	}
+	entry, release, ok := v.entryOf(c.model, version)
+	if !ok {
+		return openai.Shadowed{}, errNotThere
+	}
+	defer release()
+	return r.answered(c, entry)
 }
 
 // errUsersCame ends a copy that is computed here because nobody was served, and somebody is now.
@@ -107,6 +166,9 @@ func (r *rollouts) answered(c *copied, entry *openai.Model) (openai.Shadowed, er
 		cancel()
 		if entry.Upstream == nil {
 			r.rest(began, c.share)
+		}
+		if !alone {
+			got.Compute = 0 // beside others a token costs less, the more the more there are
 		}
 		if !again {
 			return got, err

@@ -49,7 +49,7 @@ var table = []folder{
 	{path: "router/chunk"},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/deployment", own: []string{"router/rollout"}},
-	{path: "router/rollout"},
+	{path: "router/rollout", third: []string{jsonschema}},
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},
 	{path: "router/prefix", own: []string{"kvcache"}},
@@ -130,6 +130,7 @@ const (
 	yaml            = "go.yaml.in/yaml/v4"
 	fasthttp        = "github.com/valyala/fasthttp"
 	compress        = "github.com/klauspost/compress"
+	jsonschema      = "github.com/santhosh-tekuri/jsonschema/v6"
 	breaker         = "github.com/sony/gobreaker/v2"
 	msgpack         = "github.com/tinylib/msgp"
 	oras            = "oras.land/oras-go/v2"

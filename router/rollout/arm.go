@@ -1,37 +1,33 @@
 package rollout
 
 import (
-	"math"
 	"time"
 )
 
 // Outcome is what became of a request that an arm answered.
 type Outcome struct {
-	Rollout string // that chose the arm, by its plan's ID: requests of one that is over say nothing of the next
-	Arm     Arm
-	Failed  bool          // an error of the server's, before or in the answer
-	Missed  bool          // it missed an objective, or failed
-	Empty   bool          // the answer is empty
-	Length  bool          // only its limit ended it
-	Refused bool          // the answer refuses
-	TTFT    time.Duration // 0: not measured
-	Whole   time.Duration // until the end of an answer that came in one piece, so that it has no TTFT; 0: not measured
-	ITL     time.Duration // mean gap between tokens; 0: not measured
-	Output  int           // tokens
-	Cost    float64
+	Rollout   string // that chose the arm, by its plan's ID: requests of one that is over say nothing of the next
+	Arm       Arm
+	ID        string // of the answer, and whose it is: signals name it
+	Tenant    string
+	Key       uint64        // of the request's draw: see Decision
+	Failed    bool          // an error of the server's, before or in the answer
+	Throttled bool          // 429 or 503
+	Denied    bool          // another 4xx: the arm refuses the request
+	Missed    bool          // it missed an objective, or failed
+	Empty     bool          // the answer is empty
+	Length    bool          // only its limit ended it
+	Refused   bool          // the answer refuses
+	TTFT      time.Duration // 0: not measured
+	Whole     time.Duration // until the end of an answer that came in one piece, so that it has no TTFT; 0: not measured
+	ITL       time.Duration // mean gap between tokens; 0: not measured
+	Compute   time.Duration // for a token of the answer, or a row; 0: not measured
+	Output    int           // tokens
+	Cost      float64
 }
 
-// Copied is what became of a copy, beside the answer that the client got.
-type Copied struct {
-	Rollout  string // likewise
-	Failed   bool
-	Empty    bool
-	Distance float64       // of the texts, 0 to 1
-	ITL      time.Duration // of the candidate's answer; 0: not measured
-	Stable   time.Duration // likewise, of the stable version's
-	Output   int
-	Before   int // tokens of the stable version's answer
-}
+// harms reports whether whoever asked got nothing.
+func (o *Outcome) harms() bool { return o.Failed || o.Empty || o.Denied || o.Throttled }
 
 // Arm is one of the two versions.
 type Arm uint8
@@ -60,97 +56,67 @@ func ArmOf(name string) Arm {
 
 // window counts the outcomes of one arm.
 type window struct {
-	n                                      int
-	failed, missed, empty, length, refused int
-	answered                               int // with at least a token
-	output, cost                           float64
-	ttft, whole, itl                       histogram
-	distance                               float64
+	N         int `json:"n"`
+	Failed    int `json:"failed,omitempty"`
+	Throttled int `json:"throttled,omitempty"`
+	Denied    int `json:"denied,omitempty"`
+	Missed    int `json:"missed,omitempty"`
+	Empty     int `json:"empty,omitempty"`
+	Length    int `json:"length,omitempty"`
+	Refused   int `json:"refused,omitempty"`
+
+	Output  moments           `json:"output"` // of those that were answered, as are costs
+	Cost    moments           `json:"cost"`
+	TTFT    histogram         `json:"ttft"`
+	Whole   histogram         `json:"whole"`
+	ITL     histogram         `json:"itl"`
+	Compute histogram         `json:"compute"`
+	Signals [numSignals]tally `json:"signals"`
 }
 
 func (w *window) add(o *Outcome) {
-	w.n++
+	w.N++
 	count := func(p *int, yes bool) {
 		if yes {
 			*p++
 		}
 	}
-	count(&w.failed, o.Failed)
-	count(&w.missed, o.Missed || o.Failed)
-	count(&w.empty, o.Empty && !o.Failed)
-	count(&w.length, o.Length)
-	count(&w.refused, o.Refused)
-	if !o.Failed {
-		w.answered++
-		w.output += float64(o.Output)
-		w.cost += o.Cost
+	count(&w.Failed, o.Failed)
+	count(&w.Throttled, o.Throttled)
+	count(&w.Denied, o.Denied)
+	count(&w.Missed, o.Missed || o.Failed)
+	count(&w.Empty, o.Empty && !o.Failed)
+	count(&w.Length, o.Length)
+	count(&w.Refused, o.Refused)
+	if !o.Failed && !o.Denied && !o.Throttled {
+		w.Output.add(float64(o.Output))
+		w.Cost.add(o.Cost)
+		w.Signals[Conversion].N++ // until one is told there is none
 	}
-	w.ttft.add(o.TTFT)
-	w.whole.add(o.Whole)
-	w.itl.add(o.ITL)
+	w.TTFT.add(o.TTFT)
+	w.Whole.add(o.Whole)
+	w.ITL.add(o.ITL)
+	w.Compute.add(o.Compute)
 }
 
 func (w *window) merge(o *window) {
-	w.n += o.n
-	w.failed += o.failed
-	w.missed += o.missed
-	w.empty += o.empty
-	w.length += o.length
-	w.refused += o.refused
-	w.answered += o.answered
-	w.output += o.output
-	w.cost += o.cost
-	w.distance += o.distance
-	w.ttft.merge(&o.ttft)
-	w.whole.merge(&o.whole)
-	w.itl.merge(&o.itl)
-}
-
-// histogram holds times in buckets that grow by 5 %.
-type histogram struct {
-	n       int
-	buckets [numBuckets]uint32
-}
-
-const (
-	numBuckets  = 400
-	growth      = 1.05
-	leastBucket = 10e-6 // seconds; the last one is beyond 50 minutes
-)
-
-func (h *histogram) add(d time.Duration) {
-	if d <= 0 {
-		return
+	w.N += o.N
+	w.Failed += o.Failed
+	w.Throttled += o.Throttled
+	w.Denied += o.Denied
+	w.Missed += o.Missed
+	w.Empty += o.Empty
+	w.Length += o.Length
+	w.Refused += o.Refused
+	w.Output.merge(o.Output)
+	w.Cost.merge(o.Cost)
+	w.TTFT.merge(&o.TTFT)
+	w.Whole.merge(&o.Whole)
+	w.ITL.merge(&o.ITL)
+	w.Compute.merge(&o.Compute)
+	for i := range w.Signals {
+		w.Signals[i].merge(o.Signals[i])
 	}
-	i := int(math.Log(d.Seconds()/leastBucket) / math.Log(growth))
-	h.buckets[min(max(i, 0), numBuckets-1)]++
-	h.n++
-}
-
-func (h *histogram) merge(o *histogram) {
-	h.n += o.n
-	for i := range h.buckets {
-		h.buckets[i] += o.buckets[i]
-	}
-}
-
-// rank is the time of the n-th sample, from 0, in seconds.
-func (h *histogram) rank(n int) float64 {
-	n = min(max(n, 0), h.n-1)
-	for i, c := range h.buckets {
-		if n -= int(c); n < 0 {
-			return leastBucket * math.Pow(growth, float64(i)+0.5)
-		}
-	}
-	return 0
-}
-
-// quantile is the time below which a share of the samples lies, moved by z standard
-// deviations of its rank: with z below 0 a time that the true quantile is hardly below,
-// with z above 0 one that it is hardly above.
-func (h *histogram) quantile(share, z float64) float64 {
-	n := float64(h.n)
-	return h.rank(int(math.Round(n*share + z*math.Sqrt(n*share*(1-share)) - 0.5)))
 }
 
 // series are an arm's outcomes: of the step, and of the last moments.
@@ -160,18 +126,48 @@ type series struct {
 	began  time.Time // of this span
 	total  window    // of the whole rollout, for people
 	harmed int       // requests that failed or got nothing, of the whole rollout
+
+	denied map[uint64]struct{} // keys that the arm refused something in this step
 }
 
 // span is how long outcomes count as recent, at the least; at the most twice as long.
 const span = 20 * time.Second
 
+// maxDenied bounds the keys that are remembered.
+const maxDenied = 4096
+
 func (s *series) add(now time.Time, o *Outcome) {
 	s.turn(now)
-	s.step.add(o)
 	s.total.add(o)
-	s.recent[0].add(o)
-	if o.Failed || o.Empty {
+	if o.harms() {
 		s.harmed++
+	}
+	if (o.Denied || o.Throttled) && !s.first(o.Key) {
+		return
+	}
+	s.step.add(o)
+	s.recent[0].add(o)
+}
+
+// first reports whether a key is refused something for the first time in the step: one
+// caller who asks wrongly again and again, always of the same arm, says nothing of the
+// version.
+func (s *series) first(key uint64) bool {
+	if _, again := s.denied[key]; again || len(s.denied) >= maxDenied {
+		return false
+	}
+	if s.denied == nil {
+		s.denied = make(map[uint64]struct{})
+	}
+	s.denied[key] = struct{}{}
+	return true
+}
+
+// signal takes in a later word about an answer of this step (fresh) or of one before.
+func (s *series) signal(kind SignalKind, fresh bool, more tally) {
+	s.total.Signals[kind].merge(more)
+	if fresh {
+		s.step.Signals[kind].merge(more)
 	}
 }
 

@@ -17,6 +17,9 @@ type Controller struct {
 	active map[string]*guarded // by model
 	past   []*guarded          // the last ones that are over
 	killed bool
+
+	seen    sync.Mutex // guards answers
+	answers *answers
 }
 
 // guarded is a rollout with a lock of its own, so that models do not wait for each other.
@@ -29,7 +32,9 @@ type guarded struct {
 const maxPast = 20
 
 // NewController has no rollouts.
-func NewController() *Controller { return &Controller{active: make(map[string]*guarded)} }
+func NewController() *Controller {
+	return &Controller{active: make(map[string]*guarded), answers: newAnswers()}
+}
 
 var (
 	// ErrNone says that a model has no rollout.
@@ -122,11 +127,47 @@ func (c *Controller) do(model string, f func(r *Rollout) error) ([]Transition, e
 func (c *Controller) Observe(model string, now time.Time, o *Outcome) []Transition {
 	list, _ := c.do(model, func(r *Rollout) error { // no rollout, no news
 		if r.plan.ID == o.Rollout {
+			c.remember(model, r.step, o)
 			r.Observe(now, o)
 		}
 		return nil
 	})
 	return list
+}
+
+// remember notes whose answer an id is, for signals.
+func (c *Controller) remember(model string, step int, o *Outcome) {
+	if o.ID == "" || o.harms() || o.Arm >= numArms {
+		return
+	}
+	c.seen.Lock()
+	defer c.seen.Unlock()
+	c.answers.add(o.Tenant, o.ID, answer{model: model, rollout: o.Rollout, arm: o.Arm, step: step})
+}
+
+// Tell takes in what is told of an answer later. The same word told again changes nothing,
+// and another one replaces it.
+func (c *Controller) Tell(now time.Time, s *Signal) ([]Transition, error) {
+	if s.Kind >= numSignals || !(s.Value >= 0 && s.Value <= 1) {
+		return nil, fmt.Errorf("%w: its value is %g; it must be from 0 to 1", ErrSignal, s.Value)
+	}
+	c.seen.Lock()
+	one := c.answers.of(s.Tenant, s.ID) // what was told of it belongs to its rollout, and has that one's lock
+	c.seen.Unlock()
+	if one == nil {
+		return nil, fmt.Errorf("%w: %.80q", ErrUnknownAnswer, s.ID)
+	}
+	known := false
+	list, _ := c.do(one.model, func(r *Rollout) error {
+		if known = r.plan.ID == one.rollout; known {
+			r.tell(now, one, s.Kind, s.Value)
+		}
+		return nil
+	})
+	if !known {
+		return nil, fmt.Errorf("%w: %.80q; its rollout is over", ErrUnknownAnswer, s.ID)
+	}
+	return list, nil
 }
 
 // Compare takes in what became of a copy, if the rollout that it was made for runs still.
@@ -239,24 +280,38 @@ func (c *Controller) List(now time.Time) []Status {
 }
 
 // Record is what a Store keeps of the rollout of an id.
-func (c *Controller) Record(id string) ([]byte, error) {
+func (c *Controller) Record(id string, now time.Time) ([]byte, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, g := range c.active {
 		if g.plan.ID == id {
-			return g.record()
+			return g.record(now)
 		}
 	}
 	for _, g := range c.past {
 		if g.plan.ID == id {
-			return g.record()
+			return g.record(now)
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNone, id)
 }
 
-func (g *guarded) record() ([]byte, error) {
+// Seen is how much has been seen of each rollout that is not over, by its id: what is kept
+// of it is to be kept anew where this has changed.
+func (c *Controller) Seen() map[string]int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	seen := make(map[string]int, len(c.active))
+	for _, g := range c.active {
+		g.mu.Lock()
+		seen[g.plan.ID] = g.seen
+		g.mu.Unlock()
+	}
+	return seen
+}
+
+func (g *guarded) record(now time.Time) ([]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.Record()
+	return g.Record(now)
 }

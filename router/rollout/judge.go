@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -16,10 +15,15 @@ const (
 )
 
 const (
-	// sure is how many standard deviations a difference must be beyond its gate to take a
-	// version back: gates are looked at after each outcome, and chance gets many tries.
-	sure = 3.0
-	// leastJudged is how many answers of an arm there must be before a gate can fail.
+	// sure is how much must speak against a candidate to take it back, as evidence: that
+	// chance alone does so much has a probability of one in a thousand for each gate and
+	// step.
+	sure = 6.9
+	// surer is the same of the last moments, of which there are many in a step.
+	surer = 9.2
+	// sureOfCopies is the same of copies and checks, which no user sees: one in a hundred.
+	sureOfCopies = 4.6
+	// leastJudged is how many answers of an arm there must be before a gate is passed.
 	leastJudged = 10
 	// burnt is how many bad answers there must be before the burn rate counts.
 	burnt = 5
@@ -29,193 +33,159 @@ const (
 type judgement struct {
 	verdict verdict
 	why     string
-	harmful bool // bad for clients now, whatever the stable version does
+}
+
+// take keeps the worse of two judgements.
+func (j *judgement) take(other judgement) {
+	if j.verdict != bad && other.verdict != good {
+		*j = other
+	}
+}
+
+// pair is what is compared: the stable version's answers and the candidate's.
+type pair struct {
+	stable, candidate *window
+	need              float64 // evidence to take the candidate back
+	level             bool    // the candidate has as many requests at once as the stable version, or more
 }
 
 // judge compares the candidate with the stable version. Budget is the share of bad answers
 // that the objectives allow.
-func (g *Gates) judge(stable, candidate *window, budget float64) judgement {
+func (g *Gates) judge(p pair, budget float64) judgement {
+	s, c := p.stable, p.candidate
 	all := judgement{verdict: good}
-	take := func(j judgement) {
-		switch {
-		case all.verdict == bad:
-		case j.verdict == bad, j.verdict == unclear:
-			all = j
-		}
-	}
 	for _, rate := range []struct {
 		name string
 		gate float64
 		s, c int
 	}{
-		{"share of failed answers", g.ErrorRate, stable.failed, candidate.failed},
-		{"share of empty answers", g.EmptyRate, stable.empty, candidate.empty},
-		{"share of answers cut at their limit", g.LengthRate, stable.length, candidate.length},
-		{"share of refusals", g.RefusalRate, stable.refused, candidate.refused},
+		{"share of failed answers", g.ErrorRate, s.Failed, c.Failed},
+		{"share of requests answered 4xx", g.DeniedRate, s.Denied, c.Denied},
+		{"share of requests answered 429 or 503", g.ThrottledRate, s.Throttled, c.Throttled},
+		{"share of empty answers", g.EmptyRate, s.Empty, c.Empty},
+		{"share of answers cut at their limit", g.LengthRate, s.Length, c.Length},
+		{"share of refusals", g.RefusalRate, s.Refused, c.Refused},
 	} {
-		take(judgeRate(rate.name, rate.gate, rate.s, stable.n, rate.c, candidate.n))
+		all.take(judgeRate(rate.name, rate.gate, tally{s.N, float64(rate.s)}, tally{c.N, float64(rate.c)}, p.need))
 	}
-	take(judgeTimes("time to first token, p95", g.TTFTRatio, &stable.ttft, &candidate.ttft))
-	take(judgeTimes("time to a whole answer, p95", g.TTFTRatio, &stable.whole, &candidate.whole))
-	take(judgeTimes("gap between tokens, p95", g.ITLRatio, &stable.itl, &candidate.itl))
-	take(judgeMeans("mean length of answers", g.OutputRatio, true, stable.output, stable.answered, candidate.output, candidate.answered))
-	take(judgeMeans("mean cost", g.CostRatio, false, stable.cost, stable.answered, candidate.cost, candidate.answered))
-	take(g.judgeBurn(stable, candidate, budget))
+	for _, t := range []struct {
+		name string
+		s, c *histogram
+		gate float64
+	}{
+		{"time to first token", &s.TTFT, &c.TTFT, g.TTFTRatio},
+		{"time to a whole answer", &s.Whole, &c.Whole, g.TTFTRatio},
+		{"gap between tokens", &s.ITL, &c.ITL, g.ITLRatio},
+	} {
+		all.take(judgeTimes(t.name, t.gate, g.P99Ratio, t.s, t.c, p.need))
+	}
+	if p.level {
+		all.take(judgeTypical("computing time of a token, median", g.ComputeRatio, &s.Compute, &c.Compute, p.need))
+	}
+	all.take(judgeMeans("mean length of answers", g.OutputRatio, true, s.Output, c.Output, p.need))
+	all.take(judgeMeans("mean cost", g.CostRatio, false, s.Cost, c.Cost, p.need))
+	all.take(g.judgeBurn(s, c, budget))
 	return all
 }
 
 // judgeRate compares two shares: the candidate's may be gate above the stable version's.
-func judgeRate(name string, gate float64, s, sn, c, cn int) judgement {
+func judgeRate(name string, gate float64, s, c tally, need float64) judgement {
 	if gate < 0 {
 		return judgement{verdict: good}
 	}
-	if cn < leastJudged {
-		return judgement{verdict: unclear, why: "too few answers"}
+	above := c.mean()-s.mean() > gate
+	switch {
+	case !above && c.N >= leastJudged:
+		return judgement{verdict: good}
+	case !above:
+		return judgement{why: "too few answers"}
 	}
-	// One answer of each kind is added, so that a share of 0 or 1 is not taken as certain.
-	ps, pc := (float64(s)+0.5)/(float64(sn)+1), (float64(c)+0.5)/(float64(cn)+1)
-	ds, dc := ps*(1-ps)/(float64(sn)+1), pc*(1-pc)/(float64(cn)+1)
-	rate := func(k, n int) float64 { return float64(k) / float64(max(n, 1)) }
-	why := fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g above it", name, rate(c, cn), cn, rate(s, sn), sn, gate)
-	switch above := pc - ps - gate; {
-	case above > sure*math.Sqrt(ds+dc):
-		return judgement{bad, why, false}
-	case rate(c, cn)-rate(s, sn) > gate:
-		return judgement{unclear, why, false}
+	j := judgement{why: fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g above it", name, c.mean(), c.N, s.mean(), s.N, gate)}
+	if evidence(s, c, gate) >= need {
+		j.verdict = bad
 	}
-	return judgement{verdict: good}
+	return j
 }
 
-// judgeTimes compares the 95th percentiles.
-func judgeTimes(name string, gate float64, s, c *histogram) judgement {
-	if gate < 0 || s.n == 0 && c.n == 0 {
+// leastTail is how many times there must be before the 99th percentile says anything.
+const leastTail = 100
+
+// judgeTimes compares percentiles, and the median where a whole version is slower.
+func judgeTimes(name string, gate, tail float64, s, c *histogram, need float64) judgement {
+	all := judgement{verdict: good}
+	if c.N == 0 || gate < 0 && tail < 0 {
+		return all // such requests have no such time
+	}
+	if s.N < leastJudged || c.N < leastJudged {
+		return judgement{why: name + ": too few answers"}
+	}
+	if gate > 0 {
+		all.take(judgeQuantile(name+", p95", 0.95, gate, s, c, need))
+		if j := judgeQuantile(name+", median", 0.5, gate, s, c, need); j.verdict == bad {
+			all.take(j)
+		}
+	}
+	if tail > 0 && s.N >= leastTail && c.N >= leastTail {
+		all.take(judgeQuantile(name+", p99", 0.99, tail, s, c, need))
+	}
+	return all
+}
+
+// judgeTypical compares medians.
+func judgeTypical(name string, gate float64, s, c *histogram, need float64) judgement {
+	if gate < 0 || s.N < leastPairs || c.N < leastPairs {
 		return judgement{verdict: good}
 	}
-	if s.n < leastJudged || c.n < leastJudged {
-		if c.n == 0 {
-			return judgement{verdict: good} // such requests have no such time
-		}
-		return judgement{verdict: unclear, why: name + ": too few answers"}
-	}
-	const share = 0.95
-	why := fmt.Sprintf("%s is %.3g s of %d, and %.3g s of %d for the stable version; the gate is %g times that",
-		name, c.quantile(share, 0), c.n, s.quantile(share, 0), s.n, gate)
-	switch {
-	case c.quantile(share, -sure) > gate*s.quantile(share, sure), c.n >= 2*leastJudged && c.quantile(0.5, -sure) > gate*s.quantile(0.5, sure):
-		return judgement{bad, why, false}
-	case c.quantile(share, 0) > gate*s.quantile(share, 0):
-		return judgement{unclear, why, false}
-	}
-	return judgement{verdict: good}
+	return judgeQuantile(name, 0.5, gate, s, c, need)
 }
 
-// leastMeans is how many answers means are compared of: lengths vary much.
-const leastMeans = 30
+// leastPairs is of how many a median is taken.
+const leastPairs = 6
+
+func judgeQuantile(name string, share, gate float64, s, c *histogram, need float64) judgement {
+	usual, other := s.quantile(share), c.quantile(share)
+	if other <= gate*usual {
+		return judgement{verdict: good}
+	}
+	j := judgement{why: fmt.Sprintf("%s is %.3g s of %d, and %.3g s of %d for the stable version; the gate is %g times that", name, other, c.N, usual, s.N, gate)}
+	if evidenceOfTimes(s, c, share, gate) >= need {
+		j.verdict = bad
+	}
+	return j
+}
 
 // judgeMeans compares means; both says that less is as wrong as more.
-func judgeMeans(name string, gate float64, both bool, s float64, sn int, c float64, cn int) judgement {
-	if gate < 0 || s == 0 && c == 0 {
-		return judgement{verdict: good}
-	}
-	if sn < leastMeans || cn < leastMeans {
+func judgeMeans(name string, gate float64, both bool, s, c moments, need float64) judgement {
+	if gate < 0 || s.Sum == 0 && c.Sum == 0 || s.N < leastJudged || c.N < leastJudged {
 		return judgement{verdict: good} // other gates ask for enough answers
 	}
-	ms, mc := s/float64(sn), c/float64(cn)
-	why := fmt.Sprintf("%s is %.4g of %d, and %.4g of %d for the stable version; the gate is %g times that", name, mc, cn, ms, sn, gate)
-	// Lengths of answers are about as spread as their mean is large.
-	slack := 1 + sure*math.Sqrt(1/float64(sn)+1/float64(cn))
-	more, less := mc > gate*ms, both && mc*gate < ms
-	switch {
-	case more && mc > gate*ms*slack, less && mc*gate*slack < ms:
-		return judgement{bad, why, false}
-	case more || less:
-		return judgement{unclear, why, false}
+	more, less := c.mean() > gate*s.mean(), both && c.mean()*gate < s.mean()
+	if !more && !less {
+		return judgement{verdict: good}
 	}
-	return judgement{verdict: good}
+	j := judgement{why: fmt.Sprintf("%s is %.4g of %d, and %.4g of %d for the stable version; the gate is %g times that", name, c.mean(), c.N, s.mean(), s.N, gate)}
+	if more && evidenceOfMeans(s, c, gate) >= need || less && evidenceOfMeans(c, s, gate) >= need {
+		j.verdict = bad
+	}
+	return j
 }
 
 // judgeBurn looks at how fast the candidate uses up the error budget. Where the stable
 // version burns it, too, the server is in trouble and nothing can be told.
 func (g *Gates) judgeBurn(stable, candidate *window, budget float64) judgement {
-	if g.BurnRate < 0 || budget <= 0 || candidate.n < leastJudged || candidate.missed < burnt {
+	if g.BurnRate < 0 || budget <= 0 || candidate.N < leastJudged || candidate.Missed < burnt {
 		return judgement{verdict: good}
 	}
-	burn := func(w *window) float64 { return float64(w.missed) / float64(max(w.n, 1)) / budget }
+	burn := func(w *window) float64 { return float64(w.Missed) / float64(max(w.N, 1)) / budget }
 	c, s := burn(candidate), burn(stable)
 	if c < g.BurnRate {
 		return judgement{verdict: good}
 	}
 	why := fmt.Sprintf("the error budget burns at %.3g times its rate, and at %.3g times with the stable version; the gate is %g", c, s, g.BurnRate)
 	if s >= g.BurnRate/2 && s > c/2 {
-		return judgement{unclear, why, false}
+		return judgement{why: why}
 	}
-	return judgement{bad, why, true}
-}
-
-// judgeCopies looks at the candidate's answers to copies.
-func (g *Gates) judgeCopies(c *copies) judgement {
-	if c.n < leastJudged {
-		return judgement{verdict: unclear, why: "too few copies"}
-	}
-	all := judgement{verdict: good}
-	for _, j := range []judgement{
-		judgeRate("share of copies that failed", g.ErrorRate, 0, c.n, c.failed, c.n),
-		judgeRate("share of copies with an empty answer", g.EmptyRate, c.emptyBefore, c.n, c.empty, c.n),
-		judgeTimes("gap between tokens of copies, p95", g.ITLRatio, &c.stable, &c.itl),
-		judgeMeans("mean length of copies' answers", g.OutputRatio, true, c.before, c.n, c.output, c.n),
-		g.judgeDistance(c),
-	} {
-		if j.verdict == bad {
-			return j
-		}
-		if j.verdict == unclear {
-			all = j
-		}
-	}
-	return all
-}
-
-func (g *Gates) judgeDistance(c *copies) judgement {
-	if g.Distance < 0 {
-		return judgement{verdict: good}
-	}
-	mean := c.distance / float64(c.n)
-	if mean <= g.Distance {
-		return judgement{verdict: good}
-	}
-	why := fmt.Sprintf("copies' answers are %.3g from those that clients got, on average of %d; the gate is %g", mean, c.n, g.Distance)
-	if spread := math.Max(c.squares/float64(c.n)-mean*mean, 0); mean-sure*math.Sqrt(spread/float64(c.n)) > g.Distance {
-		return judgement{bad, why, false}
-	}
-	return judgement{unclear, why, false}
-}
-
-// copies are the comparisons of a step.
-type copies struct {
-	n, failed, empty, emptyBefore int
-	distance, squares             float64
-	output, before                float64
-	itl, stable                   histogram
-}
-
-func (c *copies) add(o *Copied) {
-	c.n++
-	if o.Failed {
-		c.failed++
-		o.Distance = 1
-	}
-	if o.Empty && !o.Failed {
-		c.empty++
-	}
-	if o.Before == 0 {
-		c.emptyBefore++
-	}
-	c.distance += o.Distance
-	c.squares += o.Distance * o.Distance
-	c.output += float64(o.Output)
-	c.before += float64(o.Before)
-	c.itl.add(o.ITL)
-	c.stable.add(o.Stable)
+	return judgement{bad, why}
 }
 
 // seconds shows a duration for people.

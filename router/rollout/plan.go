@@ -28,6 +28,12 @@ type Plan struct {
 	// that less than one request in a hundred meets a copy. Moments without users are free.
 	CopyShare float64 `json:"copy_share,omitempty"`
 
+	// Golden are requests whose answers are known: a candidate that answers one of them otherwise has no user.
+	Golden []Golden `json:"golden,omitempty"`
+
+	// Goal is what the candidate has to be better in before it is promoted; nil: it need not be.
+	Goal *Goal `json:"goal,omitempty"`
+
 	// Compare makes it an A/B test: after the last step it waits for an operator, and it is
 	// not promoted by itself.
 	Compare bool `json:"compare,omitempty"`
@@ -39,7 +45,7 @@ type Step struct {
 	Percent     float64  `json:"percent"`          // of the requests that the candidate answers
 	MinRequests int      `json:"min_requests"`     // that the candidate answered, or copies
 	MinTime     Duration `json:"min_time"`
-	MaxTime     Duration `json:"max_time"` // after it a step that cannot be judged pauses; 0 is ten times MinTime, at least 10 min
+	MaxTime     Duration `json:"max_time"` // after it a step that cannot be judged pauses, and the candidate has no users; 0 is ten times MinTime, at least 10 min
 }
 
 // Sticky is what always gets the same arm.
@@ -55,17 +61,23 @@ const (
 // Gates are how much worse than the stable version the candidate may be. A field that is 0
 // has its default, and one below 0 is no gate.
 type Gates struct {
-	ErrorRate   float64 `json:"error_rate,omitempty"`   // share of failed answers above the stable version's: 0.01
-	EmptyRate   float64 `json:"empty_rate,omitempty"`   // share of empty answers, likewise: 0.01
-	LengthRate  float64 `json:"length_rate,omitempty"`  // share of answers that only their limit ended: 0.1
-	RefusalRate float64 `json:"refusal_rate,omitempty"` // share of answers that refuse: 0.05
-	TTFTRatio   float64 `json:"ttft_ratio,omitempty"`   // p95 of times to first token, or to answers in one piece, over the stable version's: 1.5
-	ITLRatio    float64 `json:"itl_ratio,omitempty"`    // p95 of gaps between tokens: 1.5
-	OutputRatio float64 `json:"output_ratio,omitempty"` // mean length of answers, longer or shorter: 2
-	CostRatio   float64 `json:"cost_ratio,omitempty"`   // mean cost: 2
-	BurnRate    float64 `json:"burn_rate,omitempty"`    // of the error budget of the server's objectives: 14.4
-	Distance    float64 `json:"distance,omitempty"`     // mean distance of copies' answers, 0 to 1; no gate by default
-	Drift       float64 `json:"drift,omitempty"`        // below 0: drift of the candidate does not take it back
+	ErrorRate     float64 `json:"error_rate,omitempty"`     // share of failed answers above the stable version's: 0.01
+	DeniedRate    float64 `json:"denied_rate,omitempty"`    // share of requests answered 4xx, but for 429, likewise: 0.02
+	ThrottledRate float64 `json:"throttled_rate,omitempty"` // share of requests answered 429 or 503: 0.02
+	EmptyRate     float64 `json:"empty_rate,omitempty"`     // share of empty answers, likewise: 0.01
+	LengthRate    float64 `json:"length_rate,omitempty"`    // share of answers that only their limit ended: 0.1
+	RefusalRate   float64 `json:"refusal_rate,omitempty"`   // share of answers that refuse: 0.05
+	TTFTRatio     float64 `json:"ttft_ratio,omitempty"`     // p95 of times to first token, or to answers in one piece, over the stable version's: 1.5
+	ITLRatio      float64 `json:"itl_ratio,omitempty"`      // p95 of gaps between tokens: 1.5
+	P99Ratio      float64 `json:"p99_ratio,omitempty"`      // p99 of these times: 2
+	OutputRatio   float64 `json:"output_ratio,omitempty"`   // mean length of answers, longer or shorter: 2
+	CostRatio     float64 `json:"cost_ratio,omitempty"`     // mean cost: 1.5
+	ComputeRatio  float64 `json:"compute_ratio,omitempty"`  // computing time of a token or a row: 1.5
+	BurnRate      float64 `json:"burn_rate,omitempty"`      // of the error budget of the server's objectives: 14.4
+	Distance      float64 `json:"distance,omitempty"`       // mean distance of copies' answers, 0 to 1, above that of the stable version's from each other: 0.5
+	MatchDrop     float64 `json:"match_drop,omitempty"`     // share of copies with the same text, below that of the stable version's; no gate by default
+	SignalDrop    float64 `json:"signal_drop,omitempty"`    // mean of what is told of answers later, as a share of the stable version's below it: 0.1
+	Drift         float64 `json:"drift,omitempty"`          // below 0: drift of the candidate does not take it back
 }
 
 // Duration is a time that JSON has as "1m30s".
@@ -113,18 +125,7 @@ func (p Plan) WithDefaults() (Plan, error) {
 			s.MaxTime = max(10*s.MinTime, Duration(leastMax))
 		}
 	}
-	for _, g := range []struct {
-		p     *float64
-		usual float64
-	}{
-		{&p.Gates.ErrorRate, 0.01}, {&p.Gates.EmptyRate, 0.01}, {&p.Gates.LengthRate, 0.1}, {&p.Gates.RefusalRate, 0.05},
-		{&p.Gates.TTFTRatio, 1.5}, {&p.Gates.ITLRatio, 1.5}, {&p.Gates.OutputRatio, 2}, {&p.Gates.CostRatio, 2},
-		{&p.Gates.BurnRate, 14.4}, {&p.Gates.Distance, -1}, {&p.Gates.Drift, 1},
-	} {
-		if *g.p == 0 {
-			*g.p = g.usual
-		}
-	}
+	p.Gates.fill()
 	if p.CopyShare == 0 {
 		p.CopyShare = 0.01
 	}
@@ -134,8 +135,38 @@ func (p Plan) WithDefaults() (Plan, error) {
 	return p, nil
 }
 
-// ErrPlan says that a plan cannot be carried out.
-var ErrPlan = errors.New("this is no plan of a rollout")
+// fill gives the gates that are not set their defaults.
+func (g *Gates) fill() {
+	for _, one := range []struct {
+		p     *float64
+		usual float64
+	}{
+		{&g.ErrorRate, 0.01}, {&g.DeniedRate, 0.02}, {&g.ThrottledRate, 0.02}, {&g.EmptyRate, 0.01}, {&g.LengthRate, 0.1}, {&g.RefusalRate, 0.05},
+		{&g.TTFTRatio, 1.5}, {&g.ITLRatio, 1.5}, {&g.P99Ratio, 2}, {&g.OutputRatio, 2}, {&g.CostRatio, 1.5}, {&g.ComputeRatio, 1.5},
+		{&g.BurnRate, 14.4}, {&g.Distance, 0.5}, {&g.MatchDrop, -1}, {&g.SignalDrop, 0.1}, {&g.Drift, 1},
+	} {
+		if *one.p == 0 {
+			*one.p = one.usual
+		}
+	}
+}
+
+// goalStep is the last step in which both versions answer, where the goal has to be shown; -1: there is no goal or no such step.
+func (p *Plan) goalStep() int {
+	for i := len(p.Steps) - 1; i >= 0 && p.Goal != nil; i-- {
+		if s := &p.Steps[i]; s.Percent > 0 && s.Percent < 100 {
+			return i
+		}
+	}
+	return -1
+}
+
+var (
+	// ErrPlan says that a plan cannot be carried out.
+	ErrPlan = errors.New("this is no plan of a rollout")
+	// ErrCheck says that a candidate answers wrongly before it has users.
+	ErrCheck = errors.New("the candidate does not pass its check, and no user gets it")
+)
 
 func (p *Plan) check() error {
 	var errs []error
@@ -172,10 +203,23 @@ func (p *Plan) check() error {
 	for _, g := range []struct {
 		name  string
 		value float64
-	}{{"ttft_ratio", p.Gates.TTFTRatio}, {"itl_ratio", p.Gates.ITLRatio}, {"output_ratio", p.Gates.OutputRatio}, {"cost_ratio", p.Gates.CostRatio}} {
+	}{
+		{"ttft_ratio", p.Gates.TTFTRatio}, {"itl_ratio", p.Gates.ITLRatio}, {"p99_ratio", p.Gates.P99Ratio}, {"output_ratio", p.Gates.OutputRatio},
+		{"cost_ratio", p.Gates.CostRatio}, {"compute_ratio", p.Gates.ComputeRatio},
+	} {
 		if g.value >= 0 && g.value < 1 {
 			wrong("%s is %g; it must be at least 1, or below 0 for no gate", g.name, g.value)
 		}
 	}
+	if g := p.Goal; g != nil && !(g.Signal < numSignals && g.Gain >= 0 && g.Gain < 1) {
+		wrong("the goal's gain is %g; it must be from 0 to below 1", g.Gain)
+	}
+	if p.Gates.SignalDrop >= 1 {
+		wrong("signal_drop is %g; it must be below 1, or below 0 for no gate", p.Gates.SignalDrop)
+	}
+	if p.Goal != nil && p.goalStep() < 0 {
+		wrong("the goal needs a step in which both versions answer: one with percent above 0 and below 100")
+	}
+	errs = append(errs, checkGolden(p.Golden))
 	return errors.Join(errs...)
 }

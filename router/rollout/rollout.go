@@ -14,7 +14,7 @@ type State string
 // The states. From the last four no request gets the candidate by the rollout any more.
 const (
 	Running    State = "running"
-	Paused     State = "paused" // the share stays as it is; an operator decides
+	Paused     State = "paused" // an operator decides; after a pause by a gate the candidate has no users until then
 	Promoted   State = "promoted"
 	RolledBack State = "rolled_back" // by a gate
 	Aborted    State = "aborted"     // by an operator
@@ -43,7 +43,8 @@ type Decision struct {
 	Rollout string // the plan's ID
 	Version string
 	Arm     Arm
-	Shadow  bool // the candidate shall get a copy
+	Key     uint64 // of what gets the same arm
+	Shadow  bool   // the candidate shall get a copy
 }
 
 // Rollout is the state machine of one plan. It belongs to one goroutine; a Controller
@@ -56,10 +57,12 @@ type Rollout struct {
 	entered time.Time // the step, or the state
 	began   time.Time
 	why     string // of the state
+	benched bool   // paused, and the candidate has no users
 	arms    [numArms]series
 	before  window // the stable version's outcomes in the steps before, for one in which it has none
 	copies  copies
 	copied  int // of the whole rollout
+	seen    int // outcomes, copies and signals since the process began
 	changes []Transition
 	pending []Transition // not taken yet
 }
@@ -92,6 +95,9 @@ func (r *Rollout) State() State { return r.state }
 func (r *Rollout) percent() float64 {
 	switch r.state {
 	case Running, Paused:
+		if r.benched {
+			return 0
+		}
 		return r.plan.Steps[r.step].Percent
 	case Promoted:
 		return 100
@@ -103,26 +109,31 @@ func (r *Rollout) percent() float64 {
 // Choose decides by the key of a request, which is the same for all requests that shall get
 // the same arm. As the share grows, keys only join the candidate.
 func (r *Rollout) Choose(key string) Decision {
-	d := Decision{Rollout: r.plan.ID, Version: r.plan.Stable}
-	if draw(r.plan.ID, "arm", key) < r.percent()/100 {
+	drawn := draw(r.plan.ID, "arm", key)
+	d := Decision{Rollout: r.plan.ID, Version: r.plan.Stable, Key: drawn}
+	if share(drawn) < r.percent()/100 {
 		d.Version, d.Arm = r.plan.Candidate, Candidate
 		return d
 	}
-	d.Shadow = r.state == Running && draw(r.plan.ID, "shadow", key) < r.plan.Steps[r.step].Shadow/100
+	d.Shadow = r.state == Running && share(draw(r.plan.ID, "shadow", key)) < r.plan.Steps[r.step].Shadow/100
 	return d
 }
 
-// draw is a number from 0 to below 1 that depends on nothing but its arguments.
-func draw(id, what, key string) float64 {
+// draw is a number that depends on nothing but its arguments.
+func draw(id, what, key string) uint64 {
 	h := sha256.Sum256([]byte(id + "\x00" + what + "\x00" + key))
-	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
+	return binary.BigEndian.Uint64(h[:8])
 }
+
+// share is a drawn number as one from 0 to below 1.
+func share(drawn uint64) float64 { return float64(drawn>>11) / (1 << 53) }
 
 // Observe takes in what became of a request.
 func (r *Rollout) Observe(now time.Time, o *Outcome) {
 	if r.state.Over() || o.Arm >= numArms {
 		return
 	}
+	r.seen++
 	r.arms[o.Arm].add(now, o)
 	if o.Arm == Candidate {
 		r.guard(now)
@@ -134,6 +145,7 @@ func (r *Rollout) Compare(now time.Time, c *Copied) {
 	if r.state != Running {
 		return
 	}
+	r.seen++
 	r.copies.add(c)
 	r.copied++
 	if j := r.plan.Gates.judgeCopies(&r.copies); j.verdict == bad {
@@ -144,12 +156,13 @@ func (r *Rollout) Compare(now time.Time, c *Copied) {
 // guard takes the candidate back where it is worse, of late or in all of the step.
 func (r *Rollout) guard(now time.Time) {
 	recent, was := r.arms[Candidate].last(), r.arms[Stable].last()
-	if was.n < leastJudged { // at a share of nearly all, it has few
+	if was.N < leastJudged { // at a share of nearly all, it has few
 		was = r.reference()
 	}
 	for _, j := range []judgement{
-		r.plan.Gates.judge(was, recent, r.budget),
-		r.plan.Gates.judge(r.reference(), &r.arms[Candidate].step, r.budget),
+		r.plan.Gates.judge(pair{was, recent, surer, r.level()}, r.budget),
+		r.plan.Gates.judge(r.pair(), r.budget),
+		r.judgeSignals(),
 	} {
 		if j.verdict == bad {
 			r.end(now, RolledBack, "gate", j.why)
@@ -158,14 +171,41 @@ func (r *Rollout) guard(now time.Time) {
 	}
 }
 
+func (r *Rollout) judgeSignals() judgement {
+	return r.plan.Gates.judgeSignals(&r.arms[Stable].step, &r.arms[Candidate].step)
+}
+
+// pair is what the step has seen.
+func (r *Rollout) pair() pair {
+	return pair{r.reference(), &r.arms[Candidate].step, sure, r.level()}
+}
+
+// level reports whether the candidate has at least as many requests at once as the stable
+// version: fewer would cost more each, however good it is.
+func (r *Rollout) level() bool { return r.percent() >= 50 }
+
 // reference is what the candidate is compared with: the stable version's answers in this
 // step, and where they are few those of the steps before.
 func (r *Rollout) reference() *window {
 	w := r.arms[Stable].step
-	if w.n < leastMeans {
+	if w.N < leastReference {
 		w.merge(&r.before)
 	}
 	return &w
+}
+
+// leastReference is how many answers of the stable version a step must have to be compared
+// with alone.
+const leastReference = 30
+
+// tell takes in a later word about an answer.
+func (r *Rollout) tell(now time.Time, one *answer, kind SignalKind, value float64) {
+	if r.state.Over() {
+		return
+	}
+	r.seen++
+	r.arms[one.arm].signal(kind, one.step == r.step, one.tell(kind, value))
+	r.guard(now)
 }
 
 // Alarm takes the candidate back for what another part has found: "drift", "burn rate".
@@ -189,9 +229,9 @@ func (r *Rollout) Tick(now time.Time) {
 		r.arms[i].turn(now)
 	}
 	step, since := &r.plan.Steps[r.step], now.Sub(r.entered)
-	seen := r.arms[Candidate].step.n
+	seen := r.arms[Candidate].step.N
 	if step.Percent == 0 {
-		seen = r.copies.n
+		seen = r.copies.N
 	}
 	j := r.judgeStep()
 	switch {
@@ -204,7 +244,9 @@ func (r *Rollout) Tick(now time.Time) {
 		if seen < step.MinRequests {
 			why = fmt.Sprintf("%d of %d requests came", seen, step.MinRequests)
 		}
-		r.set(now, Paused, "gate", fmt.Sprintf("step %d cannot be judged within %s: %s", r.step+1, seconds(time.Duration(step.MaxTime)), why))
+		r.benched = true
+		r.set(now, Paused, "gate", fmt.Sprintf("step %d cannot be judged within %s: %s; the stable version answers all requests until an operator decides",
+			r.step+1, seconds(time.Duration(step.MaxTime)), why))
 	}
 }
 
@@ -213,10 +255,17 @@ func (r *Rollout) judgeStep() judgement {
 	step := &r.plan.Steps[r.step]
 	j := judgement{verdict: good}
 	if step.Percent > 0 {
-		j = r.plan.Gates.judge(r.reference(), &r.arms[Candidate].step, r.budget)
+		j = r.plan.Gates.judge(r.pair(), r.budget)
 	}
 	if step.Shadow > 0 && j.verdict == good {
 		j = r.plan.Gates.judgeCopies(&r.copies)
+	}
+	if j.verdict == good {
+		j = r.judgeSignals()
+	}
+	if r.step == r.plan.goalStep() && j.verdict == good {
+		kind := r.plan.Goal.Signal
+		j = r.plan.Goal.judge(r.arms[Stable].step.Signals[kind], r.arms[Candidate].step.Signals[kind])
 	}
 	return j
 }
@@ -241,8 +290,9 @@ func (r *Rollout) enter(now time.Time, step int) {
 	r.step, r.entered = step, now
 	r.before.merge(&r.arms[Stable].step)
 	for i := range r.arms {
-		r.arms[i].step = window{}
+		r.arms[i].step, r.arms[i].denied = window{}, nil
 	}
+	r.benched = false
 	r.copies = copies{}
 }
 

@@ -101,19 +101,34 @@ func TestRolloutsDrawByThemselves(t *testing.T) {
 type traffic struct {
 	ttft, itl       time.Duration
 	failed, empty   float64 // shares
+	denied, limited float64
+	tail            float64 // share of answers whose first token takes ten times as long
+	converts        float64 // share of answers that something comes of
+	compute         time.Duration
 	length, refused float64
 	output          int
 	cost            float64
 	after           time.Duration // it is so from then on; before it is as the stable version
 }
 
-var fine = traffic{ttft: 200 * time.Millisecond, itl: 30 * time.Millisecond, failed: 0.002, empty: 0.001, length: 0.1, refused: 0.02, output: 120, cost: 1}
+var fine = traffic{ttft: 200 * time.Millisecond, itl: 30 * time.Millisecond, failed: 0.002, empty: 0.001, length: 0.1, refused: 0.02, output: 120, cost: 1,
+	denied: 0.01, limited: 0.005, converts: 0.1, compute: 5 * time.Millisecond}
 
 func (w traffic) outcome(random *rand.Rand, arm Arm) *Outcome {
 	wide := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) * math.Exp(0.4*random.NormFloat64()))
 	}
-	o := &Outcome{Arm: arm, TTFT: wide(w.ttft), ITL: wide(w.itl), Output: 1 + int(random.ExpFloat64()*float64(w.output)), Cost: w.cost}
+	o := &Outcome{Arm: arm, TTFT: wide(w.ttft), ITL: wide(w.itl), Output: 1 + int(random.ExpFloat64()*float64(w.output)), Compute: wide(w.compute)}
+	o.Cost = w.cost * float64(50+o.Output)
+	if random.Float64() < w.tail {
+		o.TTFT *= 10
+	}
+	switch x := random.Float64(); {
+	case x < w.denied:
+		return &Outcome{Arm: arm, Denied: true}
+	case x < w.denied+w.limited:
+		return &Outcome{Arm: arm, Throttled: true}
+	}
 	o.Failed = random.Float64() < w.failed
 	o.Empty = random.Float64() < w.empty
 	o.Length = random.Float64() < w.length
@@ -152,7 +167,11 @@ func simulate(t testing.TB, p Plan, candidate traffic, perSecond float64, seed u
 			res.candidate++
 		}
 		o := w.outcome(random, d.Arm)
+		o.Key = d.Key
 		r.Observe(now, o)
+		if !o.harms() && random.Float64() < w.converts {
+			r.tell(now, &answer{arm: d.Arm, step: r.step}, Conversion, 1)
+		}
 		r.Tick(now)
 		res.transitions = append(res.transitions, r.Take()...)
 	}
@@ -188,6 +207,8 @@ func TestScenarios(t *testing.T) {
 		{"empty answers", with(func(w *traffic) { w.empty = 0.6 })},
 		{"garbage without an end", with(func(w *traffic) { w.length, w.output = 0.95, 1000 })},
 		{"refusing", with(func(w *traffic) { w.refused = 0.7 })},
+		{"answering 400", with(func(w *traffic) { w.denied = 1 })},
+		{"answering 429", with(func(w *traffic) { w.limited = 0.9 })},
 		{"failing late", with(func(w *traffic) { w.failed, w.after = 0.6, 25*time.Second })},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -222,7 +243,7 @@ func TestScenarios(t *testing.T) {
 // With little traffic a step waits for its requests, and pauses when they do not come.
 func TestLittleTrafficPauses(t *testing.T) {
 	res := simulate(t, plan(nil), fine, 0.05, 1)
-	if last := res.transitions[len(res.transitions)-1]; res.state != Paused || !strings.Contains(last.Reason, "of 50 requests came") || last.Percent != 1 {
+	if last := res.transitions[len(res.transitions)-1]; res.state != Paused || !strings.Contains(last.Reason, "of 50 requests came") || last.Percent != 0 {
 		t.Errorf("%s: %+v", res.state, res.transitions)
 	}
 }
@@ -233,12 +254,12 @@ func TestTroubleOfTheServerIsNotTheCandidates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sick := window{n: 1000, failed: 300, missed: 300, answered: 700}
-	j := p.Gates.judge(&sick, &window{n: 100, failed: 30, missed: 30, answered: 70}, 0.01)
+	sick := window{N: 1000, Failed: 300, Missed: 300}
+	j := p.Gates.judge(pair{stable: &sick, candidate: &window{N: 100, Failed: 30, Missed: 30}, need: sure}, 0.01)
 	if j.verdict == bad {
 		t.Errorf("%+v", j)
 	}
-	j = p.Gates.judge(&window{n: 1000, answered: 1000}, &window{n: 100, missed: 40, answered: 100}, 0.01)
+	j = p.Gates.judge(pair{stable: &window{N: 1000}, candidate: &window{N: 100, Missed: 40}, need: sure}, 0.01)
 	if j.verdict != bad || !strings.Contains(j.why, "error budget burns at 40") {
 		t.Errorf("a candidate that burns the budget: %+v", j)
 	}
@@ -259,14 +280,17 @@ func TestAnswersInOnePieceAreTimed(t *testing.T) {
 		all.merge(&half)
 		return &all
 	}
-	if j := p.Gates.judge(arm(time.Second), arm(3*time.Second), 1); j.verdict != bad || !strings.Contains(j.why, "time to a whole answer, p95 is 3") {
+	judge := func(whole time.Duration) judgement {
+		return p.Gates.judge(pair{stable: arm(time.Second), candidate: arm(whole), need: sure}, 1)
+	}
+	if j := judge(3 * time.Second); j.verdict != bad || !strings.Contains(j.why, "time to a whole answer, median is 3") {
 		t.Errorf("thrice as slow: %+v", j)
 	}
-	if j := p.Gates.judge(arm(time.Second), arm(time.Second), 1); j.verdict != good {
+	if j := judge(time.Second); j.verdict != good {
 		t.Errorf("alike: %+v", j)
 	}
-	p.Gates.TTFTRatio = -1
-	if j := p.Gates.judge(arm(time.Second), arm(3*time.Second), 1); j.verdict != good {
+	p.Gates.TTFTRatio, p.Gates.P99Ratio = -1, -1
+	if j := judge(3 * time.Second); j.verdict != good {
 		t.Errorf("without the gate: %+v", j)
 	}
 }
@@ -287,7 +311,7 @@ func TestShadow(t *testing.T) {
 			}
 			if d.Shadow {
 				copies++
-				r.Compare(now, &Copied{Distance: distance * float64(k%3) / 1, Failed: failed, Output: 100, Before: 100, ITL: time.Millisecond, Stable: time.Millisecond})
+				r.Compare(now, &Copied{Distance: distance, Again: Distances{Measured: true, Distance: 0.05}, Failed: failed, Output: 100, Before: 100, ITL: time.Millisecond, Stable: time.Millisecond})
 			}
 			r.Tick(now)
 		}
@@ -299,7 +323,7 @@ func TestShadow(t *testing.T) {
 	if r := run(0.1, false); r.state != Running || r.step != 1 {
 		t.Errorf("similar answers: %s in step %d: %s", r.state, r.step+1, r.why)
 	}
-	if r := run(0.5, false); r.state != RolledBack || !strings.Contains(r.why, "copies' answers") || r.arms[Candidate].total.n != 0 {
+	if r := run(0.95, false); r.state != RolledBack || !strings.Contains(r.why, "copies' answers") || r.arms[Candidate].total.N != 0 {
 		t.Errorf("other answers: %s: %s", r.state, r.why)
 	}
 	if r := run(0, true); r.state != RolledBack || !strings.Contains(r.why, "failed") {
@@ -396,7 +420,7 @@ func TestRestoreInEveryState(t *testing.T) {
 	for _, state := range []State{Running, Paused, Promoted, RolledBack, Aborted, Replaced} {
 		r := started(t, plan(nil))
 		r.state = state
-		data, err := r.Record()
+		data, err := r.Record(start)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,7 +450,7 @@ func TestRestore(t *testing.T) {
 	r := started(t, plan(func(p *Plan) { p.Sticky = ByTenant }))
 	r.enter(start, 2)
 	r.note(start, Running, "plan", "step 2 passed")
-	data, err := r.Record()
+	data, err := r.Record(start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +478,7 @@ func FuzzRestore(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	data, _ := r.Record()
+	data, _ := r.Record(start)
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Restore(data, start)
@@ -464,7 +488,7 @@ func FuzzRestore(f *testing.F) {
 		r.Choose("key")
 		r.Observe(start, &Outcome{Arm: Candidate, TTFT: time.Second})
 		r.Tick(start.Add(time.Hour))
-		if _, err := r.Record(); err != nil {
+		if _, err := r.Record(start); err != nil {
 			t.Error(err)
 		}
 		r.Status(start)

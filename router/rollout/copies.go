@@ -1,0 +1,152 @@
+package rollout
+
+import (
+	"fmt"
+	"time"
+)
+
+// Copied is what became of a copy, beside the answer that the stable version gave: both
+// answer as if alone, and with the likeliest tokens.
+type Copied struct {
+	Rollout  string // as of outcomes
+	Failed   bool
+	Why      string // it failed
+	Empty    bool
+	Distance float64       // of the texts, 0 to 1; 0 is the same text
+	Again    Distances     // of the stable version's own answer from its answer, where it was asked twice
+	ITL      time.Duration // of the candidate's answer; 0: not measured
+	Stable   time.Duration // likewise, of the stable version's
+	Compute  Computed      // for a token
+	Output   int
+	Before   int // tokens of the stable version's answer
+}
+
+// Distances is a distance that may not have been measured.
+type Distances struct {
+	Measured bool
+	Distance float64
+}
+
+// Computed are the times that a token of the two answers took to compute; 0: not measured.
+type Computed struct{ Candidate, Stable time.Duration }
+
+// copies are the comparisons of a step.
+type copies struct {
+	N           int       `json:"n"`
+	Failed      int       `json:"failed,omitempty"`
+	Empty       int       `json:"empty,omitempty"`
+	EmptyBefore int       `json:"empty_before,omitempty"`
+	Distance    tally     `json:"distance"`
+	Same        tally     `json:"same"` // how many have the same text
+	Again       tally     `json:"again"`
+	SameAgain   tally     `json:"same_again"`
+	Output      moments   `json:"output"`
+	Before      moments   `json:"before"`
+	ITL         histogram `json:"itl"`
+	Stable      histogram `json:"stable"`
+	Compute     histogram `json:"compute"`
+	Usual       histogram `json:"usual"`  // computing time of the stable version
+	Reason      string    `json:"reason"` // of the last failure
+}
+
+func (c *copies) add(o *Copied) {
+	c.N++
+	if o.Failed {
+		c.Failed++
+		c.Reason = o.Why
+		o.Distance = 1
+	}
+	if o.Empty && !o.Failed {
+		c.Empty++
+	}
+	if o.Before == 0 {
+		c.EmptyBefore++
+	}
+	same := func(t *tally, distance float64) {
+		t.N++
+		if distance == 0 {
+			t.Sum++
+		}
+	}
+	c.Distance.add(o.Distance)
+	same(&c.Same, o.Distance)
+	if o.Again.Measured {
+		c.Again.add(o.Again.Distance)
+		same(&c.SameAgain, o.Again.Distance)
+	}
+	if !o.Failed {
+		c.Output.add(float64(o.Output))
+		c.Before.add(float64(o.Before))
+	}
+	if o.ITL > 0 && o.Stable > 0 {
+		c.ITL.add(o.ITL)
+		c.Stable.add(o.Stable)
+	}
+	if o.Compute.Candidate > 0 && o.Compute.Stable > 0 {
+		c.Compute.add(o.Compute.Candidate)
+		c.Usual.add(o.Compute.Stable)
+	}
+}
+
+// judgeCopies looks at the candidate's answers to copies.
+func (g *Gates) judgeCopies(c *copies) judgement {
+	all := judgement{verdict: good}
+	if c.N < leastPairs {
+		all.take(judgement{why: "too few copies"})
+	}
+	failed := judgeRate("share of copies that failed", g.ErrorRate, tally{N: c.N}, tally{c.N, float64(c.Failed)}, sureOfCopies)
+	if failed.verdict == bad && c.Reason != "" {
+		failed.why += "; the last one: " + c.Reason
+	}
+	all.take(failed)
+	all.take(judgeRate("share of copies with an empty answer", g.EmptyRate, tally{c.N, float64(c.EmptyBefore)}, tally{c.N, float64(c.Empty)}, sureOfCopies))
+	all.take(judgeTypical("gap between tokens of copies, median", g.ITLRatio, &c.Stable, &c.ITL, sureOfCopies))
+	all.take(judgeTypical("computing time of a token of copies, median", g.ComputeRatio, &c.Usual, &c.Compute, sureOfCopies))
+	all.take(judgeMeans("mean length of copies' answers", g.OutputRatio, true, c.Before, c.Output, sureOfCopies))
+	all.take(g.judgeDistance(c))
+	all.take(g.judgeSame(c))
+	return all
+}
+
+// judgeDistance compares how far the candidate's texts are from the stable version's with
+// how far those are from each other, where it was asked twice.
+func (g *Gates) judgeDistance(c *copies) judgement {
+	if g.Distance < 0 {
+		return judgement{verdict: good}
+	}
+	why := fmt.Sprintf("copies' answers are %.3g from those of the stable version, on average of %d, and its own %.3g from each other, of %d; the gate is %g above that. "+
+		"If the candidate is to answer in other words, allow it with gates.distance (1 is any text) and say with golden what its answers must hold",
+		c.Distance.mean(), c.Distance.N, c.Again.mean(), c.Again.N, g.Distance)
+	switch {
+	case c.Distance.atMost(c.Again.mean()+g.Distance) >= sureOfCopies:
+		return judgement{bad, why}
+	case c.Distance.mean() > c.Again.mean()+g.Distance:
+		return judgement{why: why}
+	}
+	return judgement{verdict: good}
+}
+
+// judgeSame compares how many texts are the same, likewise.
+func (g *Gates) judgeSame(c *copies) judgement {
+	if g.MatchDrop < 0 || c.SameAgain.N == 0 {
+		return judgement{verdict: good}
+	}
+	differ := func(t tally) tally { return tally{t.N, float64(t.N) - t.Sum} }
+	return judgeRate("share of copies with another text than the stable version's", g.MatchDrop, differ(c.SameAgain), differ(c.Same), sureOfCopies)
+}
+
+// Check judges what a candidate answered before its first user. The error says why it is
+// not tried.
+func (p *Plan) Check(list []Copied) error {
+	var c copies
+	for i := range list {
+		c.add(&list[i])
+	}
+	if c.N > 0 && c.Failed == c.N {
+		return fmt.Errorf("%w: it answers none of %d requests: %s", ErrCheck, c.N, c.Reason)
+	}
+	if j := p.Gates.judgeCopies(&c); j.verdict == bad {
+		return fmt.Errorf("%w: %s", ErrCheck, j.why)
+	}
+	return nil
+}
