@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weir/internal/outfile"
 )
 
 // Result is what every measuring verb writes: where its figures come from, and
@@ -164,11 +166,7 @@ func (r *Result) WriteFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("save result: %w", err)
 	}
-	var out bytes.Buffer
-	if err := r.Write(&out); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+	if err := outfile.Write(path, outfile.Public, r.Write); err != nil {
 		return fmt.Errorf("save result: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -136,11 +137,7 @@ func benchCluster(cmd *cobra.Command, o *clusterFlags) (err error) {
 		return err
 	}
 	if o.plot != "" {
-		file, err := os.Create(o.plot)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(bench.PlotCluster(file, runs), file.Close()); err != nil {
+		if err := savePlot(o.plot, func(w io.Writer) error { return bench.PlotCluster(w, runs) }); err != nil {
 			return err
 		}
 	}

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"weir/bench"
+	"weir/internal/outfile"
 )
 
 func newBenchCompare() *cobra.Command {
@@ -70,11 +70,12 @@ func writePlot(path string, results []*bench.Result, names []string) error {
 	if path == "" {
 		return nil
 	}
-	var out bytes.Buffer
-	if err := bench.Plot(&out, results, names); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+	return savePlot(path, func(w io.Writer) error { return bench.Plot(w, results, names) })
+}
+
+// savePlot writes a picture into a file.
+func savePlot(path string, draw func(io.Writer) error) error {
+	if err := outfile.Write(path, outfile.Public, draw); err != nil {
 		return fmt.Errorf("save plot: %w", err)
 	}
 	return nil

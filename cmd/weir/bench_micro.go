@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 
@@ -140,12 +139,8 @@ func benchMicro(cmd *cobra.Command, m *microFlags) error {
 		}
 	}
 	if m.plot != "" {
-		var out bytes.Buffer
-		if err := bench.PlotRoofline(&out, rows, limits); err != nil {
+		if err := savePlot(m.plot, func(w io.Writer) error { return bench.PlotRoofline(w, rows, limits) }); err != nil {
 			return err
-		}
-		if err := os.WriteFile(m.plot, out.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("save plot: %w", err)
 		}
 	}
 	if m.output == "json" {

@@ -77,11 +77,7 @@ func newBenchNeighbours() *cobra.Command {
 			return err
 		}
 		if plot != "" {
-			file, err := os.Create(plot)
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(bench.PlotNeighbours(file, rows), file.Close()); err != nil {
+			if err := savePlot(plot, func(w io.Writer) error { return bench.PlotNeighbours(w, rows) }); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -289,11 +290,9 @@ func (q *qualityFlags) draw(c configs.Config, served *bench.Quality) error {
 	if q.plot == "" {
 		return nil
 	}
-	file, err := os.Create(q.plot)
-	if err != nil {
-		return err
-	}
-	return errors.Join(bench.PlotQuality(file, printable(c.Model.Name())+" as served, beside the reference", served), file.Close())
+	return savePlot(q.plot, func(w io.Writer) error {
+		return bench.PlotQuality(w, printable(c.Model.Name())+" as served, beside the reference", served)
+	})
 }
 
 func (q *qualityFlags) print(cmd *cobra.Command, c configs.Config, r *bench.Result, served *bench.Quality) error {

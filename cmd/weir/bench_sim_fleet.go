@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -91,16 +91,8 @@ func newBenchSimFleet() *cobra.Command {
 }
 
 func plotFleets(path string, replicas int, results []*bench.FleetResult) error {
-	w, err := os.Create(path)
-	if err != nil {
-		return err
-	}
 	title := fmt.Sprintf("Simulated: %d requests on %d replicas", results[0].Requests, replicas)
-	if err := bench.PlotFleets(w, title, results); err != nil {
-		w.Close()
-		return err
-	}
-	return w.Close()
+	return savePlot(path, func(w io.Writer) error { return bench.PlotFleets(w, title, results) })
 }
 
 // parseKill reads NUMBER@WHEN[+DOWN].

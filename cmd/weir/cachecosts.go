@@ -11,6 +11,7 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/llm"
 	"weir/internal/inference"
+	"weir/internal/outfile"
 	"weir/tokenizer"
 )
 
@@ -57,14 +58,7 @@ func (c cacheCosts) Keep(digest string, nats float64) {
 	if err != nil || c.folder == "" || os.MkdirAll(c.folder, 0o700) != nil {
 		return
 	}
-	file, err := os.CreateTemp(c.folder, ".weir-*")
-	if err != nil {
-		return
-	}
-	_, err = file.Write(raw)
-	if file.Close() != nil || err != nil || os.Rename(file.Name(), c.path(digest)) != nil {
-		_ = os.Remove(file.Name())
-	}
+	_ = outfile.WriteBytes(c.path(digest), outfile.Private, raw) // else it is measured again
 }
 
 // sampleBytes of text are more tokens than a model is measured on.

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/outfile"
 	"weir/telemetry/drift"
 	"weir/telemetry/predictions"
 	"weir/telemetry/quality"
@@ -90,7 +89,7 @@ func (e *evaluation) run(path string, out io.Writer) error {
 		return err
 	}
 	if e.html != "" {
-		if err := writeWhole(e.html, report.WriteHTML); err != nil {
+		if err := outfile.Write(e.html, outfile.Public, report.WriteHTML); err != nil {
 			return err
 		}
 	}
@@ -311,7 +310,7 @@ func (e *evaluation) writeProfile(t *predictions.Table) error {
 	for _, name := range scores {
 		p.Scores = append(p.Scores, columnProfile(t, name, strings.TrimPrefix(name, predictions.OutputPrefix)))
 	}
-	return writeWhole(e.profile, func(w io.Writer) error {
+	return outfile.Write(e.profile, outfile.Public, func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", " ")
 		return encoder.Encode(p)
@@ -323,20 +322,4 @@ func columnProfile(t *predictions.Table, name, as string) drift.Column {
 		return drift.Texts(as, texts)
 	}
 	return drift.Numbers(as, t.Numbers[name], drift.DefaultBins)
-}
-
-// writeWhole writes a file beside its place and gives it its name when it is whole.
-func writeWhole(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".weir-*")
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Chmod(path, 0o644) //nolint:gosec // a report, for whom its folder is for
 }

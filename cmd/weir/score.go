@@ -18,6 +18,7 @@ import (
 	"weir/configs"
 	"weir/engine/classic"
 	"weir/internal/cpu"
+	"weir/internal/outfile"
 	"weir/internal/table"
 	"weir/internal/tensor"
 )
@@ -172,7 +173,7 @@ func (r *scoring) run(ctx context.Context, v *classic.Version, version string, p
 		return err
 	}
 	format, coding := table.Format(r.output)
-	return writeWhole(r.output, func(w io.Writer) error { return r.write(ctx, s, w, cmp.Or(format, r.format), coding) })
+	return outfile.Write(r.output, outfile.Public, func(w io.Writer) error { return r.write(ctx, s, w, cmp.Or(format, r.format), coding) })
 }
 
 // apart refuses an output that is an input, too.
@@ -211,7 +212,7 @@ func (r *scoring) write(ctx context.Context, s *scorer, w io.Writer, format, cod
 		return err
 	}
 	if err := to.Close(); err != nil {
-		return fmt.Errorf("write: %w", err)
+		return writeFault(err)
 	}
 	_, err = fmt.Fprintln(r.errs, printable(s.summary(began)))
 	return err

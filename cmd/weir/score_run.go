@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"weir/engine/classic"
@@ -137,12 +139,24 @@ func (s *scorer) write(ctx context.Context, order <-chan *scoredPiece, to table.
 			return err
 		}
 		if err := to.Write(p.ready); err != nil {
-			return fmt.Errorf("write: %w", err)
+			return writeFault(err)
 		}
 		if s.progress != nil {
 			s.progress(s.source.Progress())
 		}
 	}
+}
+
+// writeFault says that the output cannot be written, and what to do about it.
+func writeFault(err error) error {
+	why := err
+	if at, is := errors.AsType[*fs.PathError](err); is {
+		why = at.Err // a name that the user did not give
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("write the output: %w; make room, or name another place with --output", why)
+	}
+	return fmt.Errorf("write the output: %w", why)
 }
 
 // settle counts a piece, and says whether its failed rows end the command.

@@ -244,3 +244,51 @@ func TestScoreInterrupted(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// A file that is there keeps its mode, and a link stays one: what it points at is replaced.
+func TestScoreKeepsModeAndLinks(t *testing.T) {
+	r := newScoreRig(t)
+	r.file("in.csv", irisRows(5))
+	r.file("out.csv", "of yesterday")
+	if err := os.Symlink("out.csv", r.path("link.csv")); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"@out.csv", "@link.csv"} {
+		if code, _, errs := r.run("@in.csv", "-o", to); code != exitOK {
+			t.Fatal(errs)
+		}
+		info, err := os.Stat(r.path("out.csv"))
+		if err != nil || info.Mode() != 0o600 {
+			t.Errorf("-o %s: a file of mode 0600 has %v afterwards, %v", to, info.Mode(), err)
+		}
+	}
+	if info, err := os.Lstat(r.path("link.csv")); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v afterwards, %v", info.Mode(), err)
+	}
+	if text, err := os.ReadFile(r.path("out.csv")); err != nil || !strings.HasPrefix(string(text), "id,") {
+		t.Errorf("what the link points at holds %.20q, %v", text, err)
+	}
+}
+
+// An output that cannot be written is told as such, with what to do about it.
+func TestScoreToAFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	r := newScoreRig(t)
+	r.file("in.csv", irisRows(5))
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	var toStdout bytes.Buffer
+	code := execute([]string{"score", r.path("iris.json"), r.path("in.csv")}, full, &toStdout)
+	if want := "weir: write the output: no space left on device; make room, or name another place with --output\n"; code != exitFailure || toStdout.String() != want {
+		t.Errorf("status %d, %q; want %q", code, toStdout.String(), want)
+	}
+	code, _, errs := r.run("@in.csv", "-o", "/dev/full", "--format", "csv")
+	if code != exitFailure || !strings.Contains(errs, "no space left on device") {
+		t.Errorf("status %d, %q", code, errs)
+	}
+}

@@ -22,7 +22,7 @@ var table = []folder{
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
 	{path: "configs", own: []string{"api", "engine/llm", "internal/envelope", "internal/inference", "kvcache", "router/fleet", "scheduler", "telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
-	{path: "telemetry/audit"},
+	{path: "telemetry/audit", own: []string{"internal/outfile"}},
 	{path: "telemetry/scrub", own: []string{"internal/pii"}},
 	{path: "telemetry/drift"},
 	{path: "telemetry/predictions", own: []string{"internal/table"}, third: []string{parquet}},
@@ -104,6 +104,7 @@ var table = []folder{
 	{path: "internal/cpu", third: []string{xsys}},
 	{path: "internal/roofline", own: []string{"internal/cpu"}, third: []string{xsys}},
 	{path: "internal/defaultmodel"},
+	{path: "internal/outfile"},
 	{path: "internal/reference"},
 	{path: "internal/archtest"},
 }

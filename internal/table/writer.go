@@ -48,6 +48,7 @@ type csvWriter struct {
 	comma   rune
 	to      io.Writer
 	close   func() error
+	names   []byte // the first line, until it is written
 }
 
 func newCSVWriter(to io.Writer, columns []Column, coding string, delimiter rune) (*csvWriter, error) {
@@ -66,11 +67,9 @@ func newCSVWriter(to io.Writer, columns []Column, coding string, delimiter rune)
 		}
 		w.to, w.close = z, z.Close
 	}
-	names, err := header(columns, w.comma)
-	if err != nil {
-		return nil, err
-	}
-	return w, w.Write(Piece{text: names})
+	var err error
+	w.names, err = header(columns, w.comma)
+	return w, err
 }
 
 func (w *csvWriter) Prepare(values [][]Value, keep []bool) (Piece, error) {
@@ -79,11 +78,24 @@ func (w *csvWriter) Prepare(values [][]Value, keep []bool) (Piece, error) {
 }
 
 func (w *csvWriter) Write(p Piece) error {
-	_, err := w.to.Write(p.text)
-	return err
+	for _, text := range [][]byte{w.names, p.text} {
+		if len(text) == 0 {
+			continue
+		}
+		if _, err := w.to.Write(text); err != nil {
+			return err
+		}
+	}
+	w.names = nil
+	return nil
 }
 
-func (w *csvWriter) Close() error { return w.close() }
+func (w *csvWriter) Close() error {
+	if err := w.Write(Piece{}); err != nil {
+		return err
+	}
+	return w.close()
+}
 
 const (
 	// groupCells and groupBytes are when a row group is full: it is in memory until then.

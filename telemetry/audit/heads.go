@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"weir/internal/outfile"
 )
 
 // Heads keeps the names of a log's last entries in a file apart from the log, one a line: a log whose end was cut
@@ -66,16 +67,7 @@ func (h *Heads) Last() (last Head, err error) {
 
 // Replace writes the file anew with one head, whole or not at all.
 func (h *Heads) Replace(head Head) error {
-	file, err := os.CreateTemp(filepath.Dir(h.path), ".audit-head-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("note the head of the audit log: %w", err)
-	}
-	_, err = file.WriteString(head.String() + "\n")
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), h.path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
+	if err := outfile.WriteBytes(h.path, outfile.Private, []byte(head.String()+"\n")); err != nil {
 		return fmt.Errorf("note the head of the audit log: %w", err)
 	}
 	return nil
