@@ -14,7 +14,7 @@ import (
 // repetition gets 409 while the execution runs and the same bytes afterwards, on this
 // server or on any that shares its store.
 //
-//   - The key is looked up before anything else, since a replay needs no quota. It is
+//   - The key is looked up before anything but the caller's right to the model, since a replay needs no quota. It is
 //     taken last, once the request is read and its quota reserved, so that a refusal
 //     leaves nothing behind in the store. Of several requests that reserve at the same
 //     time one takes the key; the others give their quota back.
@@ -49,8 +49,10 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	}
 	x := &execution{Execution: c.server.keys.Execution(c.caller.Tenant, key, s.route, c.ctx.PostBody()), call: c, server: c.server}
 	defer x.end()
-	if fault = x.answered(x.Look()); x.Over {
-		return fault
+	if c.mayReplay() {
+		if fault = x.answered(x.Look()); x.Over {
+			return fault
+		}
 	}
 	c.execution = x
 	fault = execute()
@@ -68,6 +70,23 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 		x.conclude(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
 	}
 	return fault
+}
+
+// mayReplay reports whether the caller may use the model that the request names, so that what another key of its tenant was
+// answered is for it, too. Where that is not known yet the request goes on, and takeKey asks after its model was looked up.
+func (c *call) mayReplay() bool {
+	if c.caller.UsesAll() {
+		return true
+	}
+	body := c.ctx.PostBody()
+	if len(body) > freeBytes { // parsing it needs a turn
+		return false
+	}
+	o, fault := parseBody(body, false)
+	if fault == nil {
+		_, fault = c.resolve(o)
+	}
+	return fault == nil
 }
 
 // takeKey takes the idempotency key of a request that has one: the last step before the

@@ -49,7 +49,27 @@ func (c *call) once(execute func() *api.Error) *api.Error {
 	if c.config.Keys == nil || !c.route.infers || len(c.ctx.Request.Header.PeekAll(edge.KeyHeader)) == 0 {
 		return execute()
 	}
+	if fault := c.mayReplay(); fault != nil {
+		return fault
+	}
 	return c.config.Keys.Once(c.ctx, c.caller.Tenant, string(c.ctx.Path()), errorBody, execute)
+}
+
+// mayReplay refuses a caller that may not use the model: what another key of its tenant was answered is not for it.
+func (c *call) mayReplay() *api.Error {
+	if c.caller.UsesAll() {
+		return nil
+	}
+	names := []string{c.route.model}
+	if p, err := c.config.Models.Find(c.route.model, c.route.version); err == nil {
+		if about := p.Describe(); about != nil {
+			names = append(names, about.Name)
+		}
+	}
+	if c.caller.MayUse(names...) {
+		return nil
+	}
+	return notServed(c.route.model, c.route.version)
 }
 
 // errorBody is an error in the form that all predict protocols share.

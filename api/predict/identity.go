@@ -121,13 +121,18 @@ func (s *Server) take(j *job, version string) *api.Error {
 		err = fmt.Errorf("%w", router.ErrNoPredictor)
 	}
 	if isUnknown(err) || !j.caller.MayUse(model) { // of a model that is not the tenant's nothing shows
-		what := fmt.Sprintf("model %q", model)
-		if version != "" {
-			what += fmt.Sprintf(" of version %q", version)
-		}
-		e := api.Refuse("model_not_found", what+" is not served here, or not to this caller; POST /v2/repository/index lists what is")
-		e.Param = "model"
-		return e
+		return notServed(model, version)
 	}
 	return edge.Fault(err)
+}
+
+// notServed refuses a request for a model that is not here, or not for the caller.
+func notServed(model, version string) *api.Error {
+	what := fmt.Sprintf("model %q", model)
+	if version != "" {
+		what += fmt.Sprintf(" of version %q", version)
+	}
+	e := api.Refuse("model_not_found", what+" is not served here, or not to this caller; POST /v2/repository/index lists what is")
+	e.Param = "model"
+	return e
 }

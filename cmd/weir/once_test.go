@@ -87,3 +87,50 @@ func TestBatchesAreMadeOnce(t *testing.T) {
 		t.Errorf("the batches are %s", list)
 	}
 }
+
+// An answer that is stored for a key of a tenant is not for another key of it that may not use the model.
+func TestReplaysAreForWhoMayUseTheModel(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/weir.db"
+	chats := makeKey(t, url, "acme", "--label", "chats", "--model", "weir-default")
+	flowers := makeKey(t, url, "acme", "--label", "flowers", "--model", "weir-iris")
+	all := makeKey(t, url, "acme", "--label", "all")
+	s := start(t, func(c *configs.Config) { c.Store.URL = url })
+	under := func(key, path, body string) (int, bool, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.api+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {fmt.Sprintf("%d%s", len(body), strings.ReplaceAll(path, "/", "-"))}, "Authorization": {"Bearer " + key}}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, res.Header.Get("X-Weir-Replayed") == "true", string(text)
+	}
+	const iris = `{"instances": [[5.1, 3.5, 1.4, 0.2]]}`
+	for _, c := range []struct{ path, body, may, mayNot string }{
+		{chatPath, oneToken, chats, flowers},
+		{chatPath, strings.Replace(oneToken, "{", `{"user":"`+strings.Repeat("x", 20<<10)+`",`, 1), chats, flowers},
+		{"/v1/models/weir-iris:predict", iris, flowers, chats},
+		{"/v2/models/weir-iris/infer", `{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 4], "data": [5.1, 3.5, 1.4, 0.2]}]}`, flowers, chats},
+	} {
+		status, replayed, first := under(c.may, c.path, c.body)
+		if status != 200 || replayed {
+			t.Fatalf("%s: %d %s", c.path, status, first)
+		}
+		for _, key := range []string{c.may, all} {
+			if status, replayed, again := under(key, c.path, c.body); status != 200 || !replayed || again != first {
+				t.Errorf("%s again: %d, replayed %v: %s", c.path, status, replayed, again)
+			}
+		}
+		if status, replayed, text := under(c.mayNot, c.path, c.body); status != http.StatusNotFound || replayed {
+			t.Errorf("%s with a key that may not use the model: %d, replayed %v: %s", c.path, status, replayed, text)
+		}
+	}
+}
