@@ -69,6 +69,8 @@ type KeyView struct {
 	Spec   map[string]any    `json:"spec,omitempty"`   // limits and models of its own
 	Limits []meter.LimitView `json:"limits,omitempty"` // of one that was asked for, and how much of each is used
 	Usage  *KeyUsage         `json:"usage,omitempty"`  // of one that was asked for
+
+	Warnings []string `json:"warnings,omitempty"` // what is odd about one that was made or changed
 }
 
 // KeyUsage is what was used with a key.
@@ -114,8 +116,7 @@ type KeyRotation struct {
 type NewKey struct {
 	Secret string `json:"key"`
 	KeyView
-	OldEnds  *time.Time `json:"old_key_ends,omitempty"`
-	Warnings []string   `json:"warnings,omitempty"`
+	OldEnds *time.Time `json:"old_key_ends,omitempty"`
 }
 
 const (

@@ -191,6 +191,18 @@ func (s *Server) SetModels(models ...*Model) error {
 	return nil
 }
 
+// Names are what requests may call the models that are served; nil while they are loading.
+func (s *Server) Names() (names []string) {
+	set := s.models.Load()
+	if set == nil {
+		return nil
+	}
+	for _, m := range set.list {
+		names = append(names, m.names()...)
+	}
+	return names
+}
+
 // SetPrices gives the served models new prices, by their ids; what has none costs
 // nothing. Requests that run keep theirs.
 func (s *Server) SetPrices(prices map[string]quota.Price) {

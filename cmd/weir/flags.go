@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/configs"
 )
@@ -118,6 +119,34 @@ func (o *options) config() (configs.Config, []string, error) {
 
 func configError(err error) error {
 	return &usageError{err, "run weir config print to see every value and where it came from"}
+}
+
+// repeats tells when a flag that takes one value is given again.
+type repeats struct {
+	pflag.Value
+	cmd   *cobra.Command
+	name  string
+	given int
+}
+
+// Set implements the flag library's Value.
+func (r *repeats) Set(text string) error {
+	if r.given++; r.given == 2 {
+		warn(r.cmd.ErrOrStderr(), []string{fmt.Sprintf("--%s is given more than once; the last one counts", r.name)})
+	}
+	return r.Value.Set(text)
+}
+
+// tellRepeats watches the flags of a command and of all below it, but for those that take several values.
+func tellRepeats(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, several := f.Value.(pflag.SliceValue); !several {
+			f.Value = &repeats{Value: f.Value, cmd: cmd, name: f.Name}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		tellRepeats(c)
+	}
 }
 
 // warn is for verbs that have no log.

@@ -78,7 +78,19 @@ func (c *tenantControl) ChangeKey(ctx context.Context, by, id string, patch []by
 	}
 	c.s.callers.authenticator.Forget(id)
 	c.seen(ctx)
-	return c.withLimits(&key)
+	view, err := c.withLimits(&key)
+	view.Warnings = c.modelNotes(&key)
+	return view, err
+}
+
+// modelNotes are those of modelNotes about a key, by the models that are served here.
+func (c *tenantControl) modelNotes(key *tenant.Key) []string {
+	of, _ := c.s.callers.authenticator.Directory().Find(key.Tenant)
+	known := c.s.edge.Names()
+	if known == nil { // models are loading
+		return nil
+	}
+	return modelNotes(key, of, append(known, c.s.predictors.names()...))
 }
 
 // seen waits until the servers on the store have seen a change, or would have: when an operator is answered, it counts.
@@ -124,6 +136,7 @@ func (c *tenantControl) CreateKey(ctx context.Context, by string, q admin.KeyReq
 	if note := unlistedNote(c.s.callers.authenticator.Directory(), key.Tenant); note != "" {
 		made.Warnings = append(made.Warnings, note)
 	}
+	made.Warnings = append(made.Warnings, c.modelNotes(&key)...)
 	if first {
 		made.Warnings = append(made.Warnings, firstKey)
 		if !key.Scope.Has(tenant.ScopeAdmin) {

@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/api/admin"
+	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/reference"
 )
@@ -165,5 +167,67 @@ func TestTokenisingIsComputeTimeOfTheTenant(t *testing.T) {
 	}
 	if _, _, text := s.as(operator, "GET", s.metrics+"/metrics", ""); !strings.Contains(text, `weir_tenant_compute_seconds_total{model_name="weir-default",tenant="acme"}`) {
 		t.Error("the metrics have no compute time of the tenant")
+	}
+}
+
+// What a key is given that cannot be meant is refused, or told of: limits of 0, which would be none, a limit twice, models that
+// are not there.
+func TestTermsOfKeysThatCannotBeMeant(t *testing.T) {
+	url := "sqlite:" + t.TempDir() + "/weir.db"
+	operator := makeKey(t, url, "ops", "--scope", "admin")
+	s := start(t, func(c *configs.Config) {
+		c.Store.URL = url
+		acme := tenant.New("acme")
+		acme.Models = []string{"weir-default"}
+		c.Tenants = []tenant.Tenant{tenant.New("ops"), acme}
+	})
+	for _, limits := range []string{`{"requests_per_minute":0}`, `{"daily_cost":"0.00"}`, `{"daily_cost":0}`} {
+		var answer struct {
+			Error struct{ Code, Message string }
+		}
+		if status := s.control(operator, "POST", "/admin/keys", `{"tenant":"acme","limits":`+limits+`}`, &answer); status != http.StatusBadRequest ||
+			!strings.Contains(answer.Error.Message, "which would be no limit at all") {
+			t.Errorf("%s: %d %+v", limits, status, answer)
+		}
+	}
+	var key admin.NewKey
+	if status := s.control(operator, "POST", "/admin/keys", `{"tenant":"acme","models":["weir-default","weir-iris","nosuch"]}`, &key); status != http.StatusCreated {
+		t.Fatal(status)
+	}
+	told := strings.Join(key.Warnings, "\n")
+	for _, want := range []string{"There is no model called nosuch among ", "Tenant acme may not use weir-iris", "weir keys change " + key.ID} {
+		if !strings.Contains(told, want) {
+			t.Errorf("the answer does not say %q: %s", want, told)
+		}
+	}
+	var view admin.KeyView
+	if s.control(operator, "PATCH", "/admin/keys/"+key.ID, `{"models":["nosuch"]}`, &view); len(view.Warnings) != 1 || !strings.Contains(view.Warnings[0], "nosuch") {
+		t.Errorf("%q", view.Warnings)
+	}
+	view = admin.KeyView{}
+	if s.control(operator, "PATCH", "/admin/keys/"+key.ID, `{"models":["weir-default"]}`, &view); len(view.Warnings) != 0 {
+		t.Errorf("%q", view.Warnings)
+	}
+	config := t.TempDir() + "/weir.yml"
+	if err := os.WriteFile(config, []byte("models:\n- name: chat\n  path: builtin\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		errs   string
+	}{
+		{[]string{"--limit", "requests_per_minute=0"}, exitFailure, "the key's limit requests_per_minute is 0, which would be no limit at all"},
+		{[]string{"--limit", "daily_cost=1", "--limit", "daily_cost=2"}, exitUsage, "--limit daily_cost is given twice, as 1 and 2"},
+		{[]string{"--label", "a1", "--label", "a2"}, exitOK, "warning: --label is given more than once; the last one counts\n"},
+		{[]string{"--label", "b", "--model", "nosuch", "--config", config}, exitOK, "There is no model called nosuch among chat; weir keys change "},
+		{[]string{"--label", "c", "--model", "chat", "--config", config}, exitOK, "Tenant acme, label c"},
+		{[]string{"--label", "d", "--model", "nosuch"}, exitOK, "whether there is one called nosuch was not checked"},
+		{[]string{"--label", "e", "--model", "all"}, exitOK, "Tenant acme, label e"},
+	} {
+		status, _, errs := weir(append([]string{"keys", "create", "acme", "--store", url}, c.args...)...)
+		if status != c.status || !strings.Contains(errs, c.errs) || c.args[1] == "c" && strings.Contains(errs, "no model") {
+			t.Errorf("%q: %d %s", c.args, status, errs)
+		}
 	}
 }

@@ -27,6 +27,9 @@ func addTermsFlags(cmd *cobra.Command) *termsFlags {
 	return f
 }
 
+// allModels takes a key's list of models away.
+const allModels = "all"
+
 // spec is what the flags say, as configs.ParseKeyTerms reads it; a value none is null, and a model all is no list.
 func (f *termsFlags) spec() ([]byte, error) {
 	spec := map[string]any{}
@@ -35,6 +38,9 @@ func (f *termsFlags) spec() ([]byte, error) {
 		name, value, found := strings.Cut(text, "=")
 		if !found || name == "" || value == "" {
 			return nil, &usageError{err: fmt.Errorf("--limit is %q; it takes NAME=VALUE, such as daily_cost=5", text)}
+		}
+		if before, twice := limits[name]; twice {
+			return nil, &usageError{err: fmt.Errorf("--limit %s is given twice, as %v and %s; give it once", name, before, value)}
 		}
 		limits[name] = any(value)
 		if _, err := strconv.ParseInt(value, 10, 64); err == nil && !strings.HasSuffix(name, "_cost") {
@@ -46,7 +52,7 @@ func (f *termsFlags) spec() ([]byte, error) {
 	if len(limits) > 0 {
 		spec["limits"] = limits
 	}
-	if slices.Equal(f.models, []string{"all"}) {
+	if slices.Equal(f.models, []string{allModels}) {
 		spec["models"] = nil
 	} else if len(f.models) > 0 {
 		spec["models"] = f.models
@@ -90,10 +96,54 @@ func newKeysChange() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(terms.models) > 0 {
+			k.tell(ctx, cmd.ErrOrStderr(), &key)
+		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "changed %s: %s, %s\n", key.ID, showTerms(&key.KeyTerms), untilWhen(key.Expires))
 		return err
 	})
 	return cmd
+}
+
+// modelNotes are what whoever gives a key a list of models should know: names in it that no model has, and such as its tenant may not use.
+// known are the names of models; nil where nobody tells.
+func modelNotes(key *tenant.Key, of *tenant.Tenant, known []string) (notes []string) {
+	change := fmt.Sprintf("weir keys change %s --model NAME gives the key another list", key.ID)
+	var unknown, denied []string
+	for _, name := range key.Models {
+		switch {
+		case known != nil && !slices.Contains(known, name):
+			unknown = append(unknown, name)
+		case of != nil && !of.MayUse(name):
+			denied = append(denied, name)
+		}
+	}
+	switch {
+	case known == nil && len(key.Models) > 0:
+		notes = append(notes, fmt.Sprintf("The configuration names no models (--config), so whether there is one called %s was not checked; GET /v1/models lists those of a server.",
+			shortList(key.Models)))
+	case len(unknown) > 0:
+		notes = append(notes, fmt.Sprintf("There is no model called %s among %s; %s.", shortList(unknown), shortList(known), change))
+	}
+	if len(denied) > 0 {
+		notes = append(notes, fmt.Sprintf("Tenant %s may not use %s (its list models), and so the key may not; %s.", key.Tenant, shortList(denied), change))
+	}
+	return notes
+}
+
+// namesOf are the names that models have in a configuration; nil where it names none.
+func namesOf(c configs.Config) (names []string) {
+	if c.NamesNone() {
+		return nil
+	}
+	for _, m := range slices.Concat(c.ServedModels(), c.RoutedModels()) {
+		names = append(append(names, m.Name), m.Aliases...)
+	}
+	for _, m := range c.ClassicModels() {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // showTerms is a line about what a key has of its own.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,6 +65,20 @@ func (k *keychain) create(ctx context.Context, by string, q keyRequest) (issued 
 func keyTerms(spec []byte) (tenant.KeyTerms, error) {
 	if len(spec) == 0 {
 		return tenant.KeyTerms{}, nil
+	}
+	var given struct {
+		Limits map[string]json.RawMessage `json:"limits"`
+		Models json.RawMessage            `json:"models"`
+	}
+	if json.Unmarshal(spec, &given) == nil { // else ParseKeyTerms says what is wrong
+		for name, value := range given.Limits {
+			if text := strings.Trim(string(value), `"`); text != "" && strings.Trim(text, "0.") == "" {
+				return tenant.KeyTerms{}, wrongKey("the key's limit %s is %s, which would be no limit at all; leave it out, or let it be above 0: a key that may do nothing is revoked", name, text)
+			}
+		}
+		if string(given.Models) == "null" { // of its tenant, all
+			spec, _ = configs.Merge(map[string]any{}, spec) //nolint:errcheck // it is an object
+		}
 	}
 	terms, err := configs.ParseKeyTerms("the key", spec)
 	if err != nil {

@@ -88,14 +88,27 @@ func newKeysCreate() *cobra.Command {
 		if first {
 			fmt.Fprintln(cmd.ErrOrStderr(), firstKey)
 		}
-		if d, err := chain.tenants(ctx); err == nil && len(d.List()) > 0 {
-			if note := unlistedNote(d, record.Tenant); note != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), note)
-			}
-		}
+		k.tell(ctx, cmd.ErrOrStderr(), &record)
 		return nil
 	})
 	return cmd
+}
+
+// tell says what is odd about a key that was made or changed.
+func (k *keyStore) tell(ctx context.Context, w io.Writer, key *tenant.Key) {
+	d, err := k.chain().tenants(ctx)
+	if err != nil {
+		return // the key is made all the same
+	}
+	if len(d.List()) > 0 {
+		if note := unlistedNote(d, key.Tenant); note != "" {
+			fmt.Fprintln(w, note)
+		}
+	}
+	of, _ := d.Find(key.Tenant)
+	for _, note := range modelNotes(key, of, namesOf(k.config)) {
+		fmt.Fprintln(w, printable(note))
+	}
 }
 
 // showKey prints the key alone to out, so that a script can take it, and what

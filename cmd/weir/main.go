@@ -77,6 +77,7 @@ func newRoot() *cobra.Command {
 		return &usageError{err, fmt.Sprintf("run %s --help for the flags", cmd.CommandPath())}
 	})
 	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newVersion())
+	tellRepeats(root)
 	return root
 }
 
