@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/internal/jsonfault"
 )
 
 // Models are the language models and text encoders of a server, for operators.
@@ -107,10 +109,14 @@ func (c Config) changeModel(w http.ResponseWriter, r *http.Request) {
 
 // readBody reads a small JSON object without unknown fields.
 func readBody(r *http.Request, into any) error {
-	d := json.NewDecoder(io.LimitReader(r.Body, maxChangeBytes))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxChangeBytes))
+	if err != nil {
+		return fmt.Errorf("read the request's body: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("read the request's body: %w", err)
+		return fmt.Errorf("the request's body: %w", jsonfault.Describe(err, body))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("read the request's body: there is more than one JSON object")

@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/internal/jsonfault"
 )
 
 // batchObject is a batch as clients read it.
@@ -248,10 +249,11 @@ func (c *call) makeBatch() *api.Error {
 func (c *call) readOrder(now time.Time) (Batch, *api.Error) {
 	var o order
 	if err := json.Unmarshal(c.ctx.PostBody(), &o); err != nil {
-		if t := (*json.UnmarshalTypeError)(nil); errors.As(err, &t) {
-			return Batch{}, invalid("invalid_type", t.Field, "%s is a JSON %s, which it may not be", t.Field, t.Value)
+		said := jsonfault.Describe(err, c.ctx.PostBody())
+		if t, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+			return Batch{}, invalid("invalid_type", t.Field, "the body: %v", said)
 		}
-		return Batch{}, invalid("invalid_json", "", "the body is no JSON: %v", err)
+		return Batch{}, invalid("invalid_json", "", "the body is no JSON: %v", said)
 	}
 	b := Batch{ID: newID("batch_"), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Place: c.folder.place, Input: o.Input, Status: StatusValidating, Created: now,
 		Endpoint: o.Endpoint, Window: o.Window, Metadata: o.Metadata}

@@ -413,10 +413,23 @@ func (w *world) content(id any) map[string]outputLine {
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			w.t.Fatalf("%v in %s", err, text)
 		}
-		if _, twice := found[l.CustomID]; twice {
-			w.t.Errorf("%s has two lines", l.CustomID)
+		if l.CustomID == nil {
+			w.t.Fatalf("%s has no custom_id", text)
 		}
-		found[l.CustomID] = l
+		if _, twice := found[*l.CustomID]; twice {
+			w.t.Errorf("%s has two lines", *l.CustomID)
+		}
+		found[*l.CustomID] = l
 	}
 	return found
+}
+
+// text is a file as it is.
+func (w *world) text(id any) string {
+	w.t.Helper()
+	text, err := os.ReadFile(w.folder.file(id.(string)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
 }

@@ -137,7 +137,9 @@ func (r *run) eachUnrun(f func(customID string) error) error {
 			continue
 		}
 		l, wrong := parseLine(text, r.batch.Endpoint)
-		if wrong != nil {
+		if wrong != nil && wrong.Code == lineInvalidJSON {
+			l.customID = nameOf(text)
+		} else if wrong != nil {
 			return wrong
 		}
 		if err := f(l.customID); err != nil {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"weir/internal/jsonfault"
 )
 
 // maxCustomIDBytes bounds a line's own name.
@@ -100,10 +102,11 @@ func parseLine(text []byte, endpoint string) (line, *LineError) {
 		Body     json.RawMessage `json:"body"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		if t := (*json.UnmarshalTypeError)(nil); errors.As(err, &t) && t.Field != "" {
-			return wrong(lineWrongType, t.Field, "%s is a JSON %s; it must be a string", t.Field, t.Value)
+		said := jsonfault.Describe(err, text)
+		if t, is := errors.AsType[*json.UnmarshalTypeError](err); is && t.Field != "" {
+			return wrong(lineWrongType, t.Field, "%v", said)
 		}
-		return wrong(lineInvalidJSON, "", "the line is no JSON object: %v", err)
+		return wrong(lineInvalidJSON, "", "the line is no JSON object: %v", said)
 	}
 	switch {
 	case l.CustomID == nil || *l.CustomID == "":
@@ -122,7 +125,7 @@ func parseLine(text []byte, endpoint string) (line, *LineError) {
 		Stream json.RawMessage `json:"stream"`
 	}
 	if err := json.Unmarshal(l.Body, &b); err != nil {
-		return wrong(lineWrongType, "body.model", "model is no string: %v", err)
+		return wrong(lineWrongType, "body.model", "body: %v", jsonfault.Describe(err, l.Body))
 	}
 	if len(b.Stream) > 0 && string(b.Stream) != "false" && string(b.Stream) != "null" {
 		return wrong(lineWrongValue, "body.stream", "stream is %.20q; answers of a batch are whole, leave it out", string(b.Stream))
@@ -132,6 +135,17 @@ func parseLine(text []byte, endpoint string) (line, *LineError) {
 		read.model = *b.Model
 	}
 	return read, nil
+}
+
+// nameOf is the custom_id of a line that is no JSON because of NaN or Infinity; "" where it cannot be told.
+func nameOf(text []byte) string {
+	var l struct {
+		CustomID string `json:"custom_id"`
+	}
+	if json.Unmarshal(jsonfault.WithoutNoNumbers(text), &l) != nil || len(l.CustomID) > maxCustomIDBytes {
+		return ""
+	}
+	return l.CustomID
 }
 
 func shown(s *string) string {

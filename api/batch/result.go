@@ -57,7 +57,7 @@ func (r *reply) succeeded() bool { return r.status >= 200 && r.status < 300 }
 // outputLine is a line of the output file or of the file of errors.
 type outputLine struct {
 	ID       string        `json:"id"`
-	CustomID string        `json:"custom_id"`
+	CustomID *string       `json:"custom_id"` // nil: of a line that cannot be read
 	Response *lineResponse `json:"response"`
 	Error    *lineFault    `json:"error"`
 }
@@ -71,13 +71,23 @@ type lineResponse struct {
 type lineFault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Line    int    `json:"line,omitempty"` // of the input file, from 1, where the custom_id may not tell
+}
+
+// unreadable is the record of a line that is no JSON.
+func unreadable(index, number int, text []byte, wrong *LineError) record {
+	out := outputLine{ID: newID("batch_req_"), Error: &lineFault{wrong.Code, wrong.Message, number}}
+	if name := nameOf(text); name != "" {
+		out.CustomID = &name
+	}
+	return record{index: index, text: encode(&out)}
 }
 
 // record is a line's reply as the journal keeps it.
 func (r *reply) record(l *line) record {
-	out := outputLine{ID: newID("batch_req_"), CustomID: l.customID}
+	out := outputLine{ID: newID("batch_req_"), CustomID: &l.customID}
 	if r.status == fasthttp.StatusRequestTimeout {
-		out.Error = &lineFault{codeTimeout, faultMessage(r.body)}
+		out.Error = &lineFault{Code: codeTimeout, Message: faultMessage(r.body)}
 	} else {
 		out.Response = &lineResponse{r.status, r.requestID, asJSON(r.body)}
 	}
@@ -86,7 +96,7 @@ func (r *reply) record(l *line) record {
 
 // notRun is the line of a request that was not run.
 func notRun(customID, code, message string) []byte {
-	return encode(&outputLine{ID: newID("batch_req_"), CustomID: customID, Error: &lineFault{code, message}})
+	return encode(&outputLine{ID: newID("batch_req_"), CustomID: &customID, Error: &lineFault{Code: code, Message: message}})
 }
 
 // encode is a value as one line.

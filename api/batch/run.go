@@ -287,6 +287,11 @@ func (r *run) startLines(ctx context.Context, in *lineReader, results chan<- rec
 			return nil
 		}
 		l, wrong := parseLine(bytes.Clone(text), r.batch.Endpoint)
+		if wrong != nil && wrong.Code == lineInvalidJSON {
+			results <- unreadable(index, in.number, text, wrong)
+			<-places
+			continue
+		}
 		if wrong != nil {
 			return fmt.Errorf("the input changed after its validation: %w", wrong)
 		}

@@ -64,27 +64,60 @@ func TestBatchRunsAllLinesOnce(t *testing.T) {
 	})
 }
 
+// A line that is no JSON fails alone, by its name where that can be told and by its number.
+func TestLinesThatAreNoJSONFailAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.begin()
+		defer w.end()
+		nan := strings.Replace(lineOf("flowers"), `"prompt"`, `"temperature":-Infinity,"rows":[1,NaN],"prompt"`, 1)
+		b := w.until(w.create("{\n"+lineOf("a")+"\n"+nan+"\n"+lineOf("b")+"\n[]\n"+lineOf("c")[:30]), StatusCompleted)
+		if fmt.Sprint(b["request_counts"]) != "map[completed:2 failed:4 total:6]" || b["errors"] != nil {
+			t.Errorf("%v", b)
+		}
+		if output := w.content(b["output_file_id"]); len(output) != 2 || output["a"].Response.Status != 200 || output["b"].Response.Status != 200 {
+			t.Errorf("%v", output)
+		}
+		faults := w.text(b["error_file_id"])
+		for _, want := range []string{
+			`"custom_id":"flowers","response":null,"error":{"code":"invalid_json_line","message":"the line is no JSON object: byte `,
+			` has -Infinity, and JSON has no NaN and no Infinity; send null for a missing value","line":3}}`,
+			`"custom_id":null,"response":null,"error":{"code":"invalid_json_line","message":"the line is no JSON object: it is a JSON array; it must be an object","line":5}}`,
+			`"line":1}}`, `"line":6}}`,
+		} {
+			if !strings.Contains(faults, want) {
+				t.Errorf("the file of errors lacks %s:\n%s", want, faults)
+			}
+		}
+		for _, line := range strings.Split(strings.TrimSpace(faults), "\n") {
+			if !json.Valid([]byte(line)) || strings.Contains(line, "Go ") {
+				t.Errorf("%s", line)
+			}
+		}
+	})
+}
+
 func TestInvalidInputsFailWithTheirLines(t *testing.T) {
 	stream := strings.Replace(lineOf("s"), `"prompt"`, `"stream":true,"prompt"`, 1)
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":            {"", "empty_file::0"},
-		"blank":            {"\n \n\r\n", "empty_file::0"},
-		"no JSON":          {lineOf("a") + "\nnot json\n{\n[]\n", "invalid_json_line::2 invalid_json_line::3 invalid_json_line::4"},
-		"torn":             {lineOf("a") + "\n" + lineOf("b")[:30], "invalid_json_line::2"},
-		"two of a name":    {lineOf("a") + "\n" + lineOf("b") + "\n\n" + lineOf("a"), "duplicate_custom_id:custom_id:4"},
-		"another endpoint": {strings.Replace(lineOf("a"), "/v1/completions", "/v1/embeddings", 1), "invalid_url:url:1"},
-		"no url":           {`{"custom_id":"a","method":"POST","body":{}}`, "invalid_url:url:1"},
-		"another method":   {strings.Replace(lineOf("a"), "POST", "GET", 1), "invalid_method:method:1"},
-		"two models":       {lineOf("a") + "\n" + strings.Replace(lineOf("b"), `"m"`, `"n"`, 1), "mismatched_model:body.model:2"},
-		"no name":          {`{"method":"POST","url":"/v1/completions","body":{}}`, "missing_required_parameter:custom_id:1"},
-		"long name":        {lineOf(strings.Repeat("x", 513)), "invalid_value:custom_id:1"},
-		"name of a number": {strings.Replace(lineOf("a"), `"custom_id":"a"`, `"custom_id":7`, 1), "invalid_type:custom_id:1"},
-		"no body":          {`{"custom_id":"a","method":"POST","url":"/v1/completions"}`, "invalid_value:body:1"},
-		"list for a body":  {`{"custom_id":"a","method":"POST","url":"/v1/completions","body":[]}`, "invalid_value:body:1"},
-		"stream":           {stream, "invalid_value:body.stream:1"},
-		"model of a list":  {strings.Replace(lineOf("a"), `"m"`, `[]`, 1), "invalid_type:body.model:1"},
-		"long line":        {lineOf("a") + "\n" + strings.Repeat(" ", 5000) + lineOf("b"), "line_too_large::2"},
-		"many errors":      {strings.Repeat("x\n", 500), strings.TrimSpace(strings.Repeat("invalid_json_line:: ", maxLineErrors))},
+		"empty":                  {"", "empty_file::0"},
+		"blank":                  {"\n \n\r\n", "empty_file::0"},
+		"no JSON":                {"not json\n{\n[]\n", "invalid_json_line::1 invalid_json_line::2 invalid_json_line::3"},
+		"torn":                   {lineOf("a")[:30], "invalid_json_line::1"},
+		"no JSON beside another": {lineOf("a") + "\n{\n" + lineOf("a"), "duplicate_custom_id:custom_id:3"},
+		"two of a name":          {lineOf("a") + "\n" + lineOf("b") + "\n\n" + lineOf("a"), "duplicate_custom_id:custom_id:4"},
+		"another endpoint":       {strings.Replace(lineOf("a"), "/v1/completions", "/v1/embeddings", 1), "invalid_url:url:1"},
+		"no url":                 {`{"custom_id":"a","method":"POST","body":{}}`, "invalid_url:url:1"},
+		"another method":         {strings.Replace(lineOf("a"), "POST", "GET", 1), "invalid_method:method:1"},
+		"two models":             {lineOf("a") + "\n" + strings.Replace(lineOf("b"), `"m"`, `"n"`, 1), "mismatched_model:body.model:2"},
+		"no name":                {`{"method":"POST","url":"/v1/completions","body":{}}`, "missing_required_parameter:custom_id:1"},
+		"long name":              {lineOf(strings.Repeat("x", 513)), "invalid_value:custom_id:1"},
+		"name of a number":       {strings.Replace(lineOf("a"), `"custom_id":"a"`, `"custom_id":7`, 1), "invalid_type:custom_id:1"},
+		"no body":                {`{"custom_id":"a","method":"POST","url":"/v1/completions"}`, "invalid_value:body:1"},
+		"list for a body":        {`{"custom_id":"a","method":"POST","url":"/v1/completions","body":[]}`, "invalid_value:body:1"},
+		"stream":                 {stream, "invalid_value:body.stream:1"},
+		"model of a list":        {strings.Replace(lineOf("a"), `"m"`, `[]`, 1), "invalid_type:body.model:1"},
+		"long line":              {lineOf("a") + "\n" + strings.Repeat(" ", 5000) + lineOf("b"), "line_too_large::2"},
+		"many errors":            {strings.Repeat("x\n", 500), strings.TrimSpace(strings.Repeat("invalid_json_line:: ", maxLineErrors))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {

@@ -23,7 +23,8 @@ const (
 type validation struct {
 	lines  int
 	model  string
-	errors []LineError
+	errors []LineError // for which the batch is not run
+	broken []LineError // of lines that are no JSON, the first of them: they fail alone beside lines that are
 }
 
 // validate reads all lines of a batch's file. The error is that the file could not be read, or that ctx has ended.
@@ -57,10 +58,19 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 			v.errors = append(v.errors, LineError{Code: linesTooMany, Line: in.number, Message: fmt.Sprintf("the file has more than %d requests; split it", maxLines)})
 			return v, nil
 		}
-		if wrong := v.check(text, b.Endpoint, in.number, seen); wrong != nil {
+		switch wrong := v.check(text, b.Endpoint, in.number, seen); {
+		case wrong == nil:
+		case wrong.Code == lineInvalidJSON:
+			if wrong.Line = in.number; len(v.broken) < maxLineErrors {
+				v.broken = append(v.broken, *wrong)
+			}
+		default:
 			wrong.Line = in.number
 			v.errors = append(v.errors, *wrong)
 		}
+	}
+	if len(v.errors) == 0 && len(seen) == 0 {
+		v.errors = v.broken
 	}
 	if v.lines == 0 && len(v.errors) == 0 {
 		v.errors = []LineError{{Code: linesNone, Message: "the file has no requests"}}

@@ -12,6 +12,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"weir/internal/jsonfault"
 )
 
 // Side is a direction of texts.
@@ -139,7 +141,7 @@ func ParseSpec(data []byte) (Spec, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return s, fmt.Errorf("the policy is no JSON of its form: %w", err)
+		return s, fmt.Errorf("the policy: %w", jsonfault.Describe(err, data))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return s, errors.New("the policy has more behind its object")
