@@ -95,6 +95,10 @@ func parseLine(text []byte, endpoint string) (line, *LineError) {
 	wrong := func(code, param, format string, args ...any) (line, *LineError) {
 		return line{}, &LineError{Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
 	}
+	whole := text
+	if _, predicts := predictedModel(endpoint); predicts { // whose rows may have NaN, as those of other requests
+		text = jsonfault.WithoutNoNumbers(whole)
+	}
 	var l struct {
 		CustomID *string         `json:"custom_id"`
 		Method   *string         `json:"method"`
@@ -131,10 +135,31 @@ func parseLine(text []byte, endpoint string) (line, *LineError) {
 		return wrong(lineWrongValue, "body.stream", "stream is %.20q; answers of a batch are whole, leave it out", string(b.Stream))
 	}
 	read := line{customID: *l.CustomID, body: l.Body}
+	if &text[0] != &whole[0] {
+		read.body = bodyAt(text, whole)
+	}
 	if b.Model != nil {
 		read.model = *b.Model
 	}
 	return read, nil
+}
+
+// bodyAt is the field body of a line with the bytes of whole, in which it stands at the same place.
+func bodyAt(text, whole []byte) (body []byte) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, err := d.Token() // the brace
+	for err == nil && d.More() {
+		var name json.Token
+		if name, err = d.Token(); err != nil {
+			break
+		}
+		var value json.RawMessage
+		err = d.Decode(&value)
+		if end := int(d.InputOffset()); err == nil && strings.EqualFold(name.(string), "body") {
+			body = whole[end-len(value) : end]
+		}
+	}
+	return body
 }
 
 // nameOf is the custom_id of a line that is no JSON because of NaN or Infinity; "" where it cannot be told.

@@ -8,6 +8,19 @@ import (
 	"testing"
 )
 
+// Rows of predictions may have NaN and Infinity, as in requests of their own.
+func TestRowsOfLinesMayHaveNaN(t *testing.T) {
+	const endpoint = "/v1/models/m:predict"
+	const body = `{"instances":[[NaN,-Infinity,1,"NaN"]]}`
+	l, wrong := parseLine([]byte(`{"other":{"instances":[[0.0,-0.000000,1,"NaN"]]},"custom_id":"a","method":"POST", "body" : `+body+` ,"url":"`+endpoint+`"}`), endpoint)
+	if wrong != nil || string(l.body) != body || l.customID != "a" {
+		t.Errorf("%v, %s", wrong, l.body)
+	}
+	if _, wrong := parseLine([]byte(`{"custom_id":"a","method":"POST","url":"/v1/completions","body":`+body+`}`), "/v1/completions"); wrong == nil || wrong.Code != lineInvalidJSON {
+		t.Errorf("%v", wrong)
+	}
+}
+
 // Whatever a file holds, reading it ends, in lines of bounded size that parse or say what is wrong.
 func FuzzLines(f *testing.F) {
 	f.Add(linesOf(3))
@@ -30,6 +43,9 @@ func FuzzLines(f *testing.F) {
 			}
 			if err != nil || len(got) == 0 || len(got) > most+1 || n > len(text) {
 				t.Fatalf("line %d of %d bytes, %v", n, len(got), err)
+			}
+			if l, wrong := parseLine(got, "/v2/models/m/infer"); wrong == nil && (len(l.body) == 0 || l.body[0] != '{') {
+				t.Fatalf("%+v", l)
 			}
 			l, wrong := parseLine(got, "/v1/completions")
 			switch {

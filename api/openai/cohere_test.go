@@ -66,6 +66,21 @@ func TestTasksOfCohere(t *testing.T) {
 	}
 }
 
+// A text that is too long is refused with the words of the endpoint that was asked.
+func TestTooLongTextsAreToldHowToBeCut(t *testing.T) {
+	r, _, _ := poolingRig(t, DefaultConfig())
+	defer r.close()
+	long := strings.Repeat("a b ", 20)
+	for _, c := range []struct{ path, fields, way string }{
+		{routeCohereEmbed, `"truncate":"NONE","texts":["` + long + `"]`, "or send truncate END or START to have it cut."},
+		{routeEmbeddings, `"input":"` + long + `"`, "or send truncate_prompt_tokens -1 to have it cut."},
+	} {
+		if status, body := r.post(c.path, `{"model":"vectors",`+c.fields+`}`); status != 400 || !strings.Contains(body, c.way) {
+			t.Errorf("%s: %d %s", c.path, status, body)
+		}
+	}
+}
+
 // Bits are those of numpy's packbits of v > 0.
 func TestBitsOfVectors(t *testing.T) {
 	v := []float32{1, 0, -1, 2, 0.5, -0.5, 0, 3, 1, -1}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"weir/api"
+	"weir/internal/jsonfault"
 )
 
 const (
@@ -60,7 +61,7 @@ func parseBody(body []byte, strict bool) (*object, *api.Error) {
 	}
 	var probe json.RawMessage
 	if err := json.Unmarshal(body, &probe); err != nil {
-		return nil, badRequest("invalid_json", "", "the request body is not valid JSON: %v", err)
+		return nil, badRequest("invalid_json", "", "the request body is not valid JSON: %v", jsonfault.Describe(err, body))
 	}
 	return (&object{notes: &notes{strict: strict}}).parse("", body, maxFields)
 }

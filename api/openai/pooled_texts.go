@@ -25,6 +25,7 @@ type textReader struct {
 	before   int                 // of these, tokens that come first
 	keep     int                 // tokens of a text that stay, with those around it; 0: longer ones are refused
 	keepsEnd bool                // the last ones
+	wayOut   string              // what a client may send to have longer ones cut
 	total    int                 // tokens read
 }
 
@@ -37,7 +38,7 @@ func newTextReader(o *object, m *Model, fault **api.Error) *textReader {
 
 // newWholeReader gives a reader that refuses texts which are too long.
 func newWholeReader(o *object, m *Model) *textReader {
-	r := &textReader{model: m, turn: o.turn, around: m.around()}
+	r := &textReader{model: m, turn: o.turn, around: m.around(), wayOut: cutPrompts}
 	if m.Tokenizer.AddsBOS() {
 		r.before = min(1, len(r.around))
 	}
@@ -105,7 +106,7 @@ func (r *textReader) fit(path string, ids []inference.TokenID) ([]inference.Toke
 		ids = r.cut(ids, r.keep)
 	}
 	if len(ids) > most {
-		return nil, tooLong(path, len(ids), most)
+		return nil, tooLong(path, len(ids), most, r.wayOut)
 	}
 	return ids, r.count(path, len(ids))
 }
@@ -141,14 +142,17 @@ func (r *textReader) cut(ids []inference.TokenID, n int) []inference.TokenID {
 	return slices.Concat(first, inner, last)
 }
 
-// tooLong refuses a text; clients look for the words of the OpenAI API.
-func tooLong(path string, tokens, limit int) *api.Error {
+// cutPrompts is how vLLM's clients have a text cut.
+const cutPrompts = "truncate_prompt_tokens -1"
+
+// tooLong refuses a text; clients look for the words of the OpenAI API. shorten is what has it cut.
+func tooLong(path string, tokens, limit int, shorten string) *api.Error {
 	count := "%d"
 	if tokens > 2*limit {
 		count = "at least %d" // the rest was not counted
 	}
 	return badRequest("context_length_exceeded", path, "This model's maximum context length is %d tokens. However, you requested "+count+
-		" tokens in %s. Please reduce the length of %s, or send truncate_prompt_tokens -1 to have it cut.", limit, tokens, path, path)
+		" tokens in %s. Please reduce the length of %s, or send %s to have it cut.", limit, tokens, path, path, shorten)
 }
 
 // poolingFields are fields of requests to pooling models that are known and not served.

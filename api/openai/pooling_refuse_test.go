@@ -74,6 +74,8 @@ var refusedPooling = []struct {
 	{routeEmbed, vectorsWith(`"input":"a"`), 400, "inputs", "missing_required_parameter"},
 	{routeCohereEmbed, `{"texts":["a"],"model":"ranks"}`, 400, "model", "wrong_model_kind"},
 	{routeCohereEmbed, vectorsWith(`"input":"a"`), 400, "texts", "missing_required_parameter"},
+	{routeCohereEmbed, vectorsWith(`"images":["data:image/png;base64,AA=="]`), 400, "images", "unsupported_parameter"},
+	{routeCohereEmbed, vectorsWith(`"images":[]`), 400, "texts", "missing_required_parameter"},
 	{routeCohereEmbed, vectorsWith(`"texts":["a"],"inputs":[{"content":"a"}]`), 400, "texts", "invalid_value"},
 	{routeCohereEmbed, vectorsWith(`"texts":"a"`), 400, "texts", "invalid_type"},
 	{routeCohereEmbed, vectorsWith(`"texts":[]`), 400, "texts", "invalid_value"},

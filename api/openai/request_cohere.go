@@ -48,6 +48,10 @@ func (s *Server) readCohereEmbed(o *object, m *Model) (*pooling, *api.Error) {
 	case ok && given:
 		err = badRequest("invalid_value", field, "texts and inputs are both there; send one of them")
 	case !ok && !given:
+		if images, has := o.take("images"); has && !isEmptyArray(images) {
+			err = unsupported("images", "models here read no images: send texts, an array of strings")
+			break
+		}
 		err = missing(field, "an array of strings")
 	case ok:
 		a.texts, err = cohereTexts(raw)
@@ -80,6 +84,7 @@ func (r *textReader) readCohereTruncation(o *object, fault **api.Error) {
 		}
 		keep(fault, r.leavesText("max_tokens", ""))
 	case "NONE":
+		r.wayOut = "truncate END or START"
 		if most > 0 {
 			keep(fault, badRequest("invalid_value", "max_tokens", "max_tokens is %d and truncate is NONE; send truncate END or START, or leave max_tokens out", most))
 		}

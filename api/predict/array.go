@@ -70,6 +70,14 @@ func newArray(name string, f form, t tensor.Type, expected int64) (*array, *api.
 	if e == nil {
 		return nil, api.Refuse("invalid_value", fmt.Sprintf("input %s is %v, which JSON cannot carry exactly; send it as binary data, or over gRPC", quote(name), t))
 	}
+	if f != dataV2 {
+		switch e := e.(type) {
+		case *numbers[float32]:
+			e.truths = true
+		case *numbers[float64]:
+			e.truths = true
+		}
+	}
 	return &array{name: name, form: f, elements: e, rank: -1}, nil
 }
 
@@ -222,6 +230,7 @@ type numbers[T number] struct {
 	least  int64  // of a whole number
 	most   uint64 // likewise
 	float  bool   // takes NaN, the infinities, and null as NaN
+	truths bool   // takes true as 1 and false as 0, as libraries do and columns of tables
 }
 
 func newElements(t tensor.Type, expected int) elements {
@@ -305,6 +314,11 @@ func (e *numbers[T]) token(s *scanner) *api.Error {
 		v = math.Inf(1)
 	case s.word("-Infinity"):
 		v = math.Inf(-1)
+	case e.truths && s.word("true"):
+		v = 1
+	case e.truths && s.word("false"): // v is 0
+	case e.truths:
+		return s.wrongValue("a number, true, false, NaN, Infinity, -Infinity or null")
 	default:
 		return s.wrongValue("a number, NaN, Infinity, -Infinity or null")
 	}

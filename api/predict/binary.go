@@ -23,7 +23,7 @@ func (r *readerV2) takeBinary(t *tensor.Tensor, size int64) *api.Error {
 func setData(t *tensor.Tensor, data []byte) *api.Error {
 	n, err := tensor.Elements(t.Shape, int64(len(data))+1)
 	if err != nil {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %s: %v, and %d bytes of data", quote(t.Name), err, len(data)))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s: its shape %v has more elements than its %d bytes of data; send the shape of the data that is sent", quote(t.Name), t.Shape, len(data)))
 	}
 	if t.Type == tensor.Bytes {
 		var fault *api.Error

@@ -281,7 +281,7 @@ func (s *scanner) count(what string) (int64, *api.Error) {
 	return n, nil
 }
 
-const wantCount = "a whole number of at least 0"
+const wantCount = "a whole number of at least 0, which 64 bits hold"
 
 // whole is count, which stays where it is if the value is none.
 func (s *scanner) whole() (n int64, ok bool) {

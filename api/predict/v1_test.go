@@ -21,6 +21,9 @@ func TestPredictV1(t *testing.T) {
 		{`{"inputs":[[1,2,3,4]]}`, `{"outputs":[10.0]}`},
 		{`{"inputs":{"input":[[1,2,3,4]]}}`, `{"outputs":[10.0]}`},
 		{`{"instances":[{"input":[1,2,3,4]},{"input":[0,0,0,-1]}]}`, `{"predictions":[10.0,-1.0]}`},
+		{`{"instances":[[true,false,3,4]]}`, `{"predictions":[8.0]}`},
+		{`{"instances":[{"input":[true,2,false,4]}]}`, `{"predictions":[7.0]}`},
+		{`{"inputs":[[true,2,3,4]]}`, `{"outputs":[10.0]}`},
 		{`{"instances":[[NaN,1,2,3],[Infinity,1,2,3],[-Infinity,0,0,0],[null,0,0,0],[1e30,1e8,0,0]]}`,
 			`{"predictions":[NaN,Infinity,-Infinity,NaN,1e+30]}`},
 	} {

@@ -222,7 +222,7 @@ func (r *readerV2) data(t *tensor.Tensor) *api.Error {
 	const leastBytes = 2 // of an element with its comma
 	n, err := tensor.Elements(t.Shape, int64(len(r.b)-r.i)/leastBytes+1)
 	if err != nil {
-		return api.Refuse("invalid_value", fmt.Sprintf("input %s: %v, which the request does not hold", quote(t.Name), err))
+		return api.Refuse("invalid_value", fmt.Sprintf("input %s: its shape %v has more elements than the body can hold behind it; send the shape of the data that is sent", quote(t.Name), t.Shape))
 	}
 	a, fault := newArray(t.Name, dataV2, t.Type, n)
 	if fault == nil {

@@ -1,17 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"weir/engine/classic"
+	"weir/internal/table"
 	"weir/internal/tensor"
-	"weir/telemetry/predictions"
 )
 
 // recording is what weir golden was asked for.
@@ -20,6 +20,7 @@ type recording struct {
 	count     int
 	seed      uint64
 	tolerance float64
+	errs      io.Writer
 }
 
 func newGolden() *cobra.Command {
@@ -30,12 +31,15 @@ func newGolden() *cobra.Command {
 		Long: "Score rows with a classical model and print them with their outputs. In a file MODEL.golden.json\n" +
 			"beside the model they guard it: weir serve publishes a version only if the rows give the same\n" +
 			"outputs. The rows are those of a .csv or .parquet table, such as training data or a prediction log,\n" +
-			"whose columns have the names of the model's features; or those of a .json file, a V2 request or other\n" +
-			"golden rows; or they are made up of the thresholds of the trees.",
+			"whose columns are found as weir score finds them, by the names of the model's features; or those of a\n" +
+			".json file, a V2 request or other golden rows; or they are made up of the thresholds of the trees.",
 		Example: "  weir golden churn.json --rows train.csv > churn.golden.json\n" +
 			"  weir golden churn.json > churn.golden.json",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return r.run(args[0], cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.errs = cmd.ErrOrStderr()
+			return r.run(args[0], cmd.OutOrStdout())
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.rows, "rows", "", "a .csv, .parquet or .json file with rows, or a folder of a prediction log (default: rows are made up)")
@@ -87,74 +91,113 @@ func (r *recording) read(v *classic.Version) ([]tensor.Tensor, error) {
 		}
 		return rows, nil
 	}
-	table, err := predictions.ReadTable(r.rows)
-	if err != nil {
+	return r.readTable(v)
+}
+
+// readTable takes so many rows of a table at equal distances, with the columns and values that weir score would.
+func (r *recording) readTable(v *classic.Version) (in []tensor.Tensor, err error) {
+	total := 0
+	count := func(c *table.Chunk) error { total += c.Rows; return nil }
+	if err := r.eachChunk(func(s *table.Source) error { s.Select(make([]bool, len(s.Columns()))); return nil }, count); err != nil {
 		return nil, err
 	}
-	if table.Rows == 0 {
+	if total == 0 {
 		return nil, fmt.Errorf("%s has no rows", r.rows)
 	}
-	return newRowTable(table, r.count).inputs(v)
-}
-
-// rowTable is rows of a table, as the inputs of a model.
-type rowTable struct {
-	*predictions.Table
-	at    []int // the rows that are taken
-	names []string
-	full  map[string]string // a column's name in the table by that in names
-}
-
-// newRowTable takes so many rows at equal distances. Of a prediction log it takes the
-// columns of features.
-func newRowTable(table *predictions.Table, count int) *rowTable {
-	t := &rowTable{Table: table, at: make([]int, min(count, table.Rows)), full: make(map[string]string)}
-	for i := range t.at {
-		t.at[i] = i * table.Rows / len(t.at)
+	p := &pickedRows{of: total, count: min(r.count, total)}
+	match := func(s *table.Source) error {
+		p.columns = s.Columns()
+		inputs, ordered, err := inputsOf(v, p.columns, nil)
+		if err != nil {
+			return err
+		}
+		if ordered {
+			fmt.Fprintln(r.errs, orderedNote(p.columns))
+		}
+		p.inputs = inputs
+		s.Select(inputs.selected())
+		return nil
 	}
-	isLog := slices.ContainsFunc(table.Names, func(name string) bool { return strings.HasPrefix(name, predictions.FeaturePrefix) })
-	for _, name := range table.Names {
-		short, isFeature := strings.CutPrefix(name, predictions.FeaturePrefix)
-		if isFeature || !isLog {
-			t.names, t.full[short] = append(t.names, short), name
-		}
+	if err := r.eachChunk(match, p.pick); err != nil {
+		return nil, err
 	}
-	return t
+	return p.tensors()
 }
 
-// inputs finds the columns of a model's inputs.
-func (t *rowTable) inputs(v *classic.Version) ([]tensor.Tensor, error) {
-	specs := v.Describe().Inputs
-	list := make([]tensor.Tensor, len(specs))
-	for i, spec := range specs {
-		columns := []string{spec.Name}
-		width := int64(1)
-		if len(spec.Shape) > 1 {
-			width = spec.Shape[1]
+// eachChunk reads the table, after begin has seen its columns.
+func (r *recording) eachChunk(begin func(*table.Source) error, each func(*table.Chunk) error) (err error) {
+	source, err := table.Open([]string{r.rows}, table.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if err := begin(source); err != nil {
+		return err
+	}
+	for {
+		chunk, err := source.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		if len(spec.Shape) > 2 || width < 0 {
-			return nil, fmt.Errorf("the input %q has shape %v, which is no row of columns; give a .json file, a V2 request", spec.Name, spec.Shape)
+		if err == nil {
+			err = each(chunk)
 		}
-		if len(specs) == 1 {
-			columns = v.Columns()
-			if columns == nil || !t.hasAll(columns) {
-				columns = t.names
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pickedRows are rows of a table at equal distances.
+type pickedRows struct {
+	columns []table.Column
+	inputs  scoreInputs
+	of      int // rows of the table
+	count   int // of the rows that are picked
+	row     int // of the table, that comes next
+
+	rows   table.Chunk
+	places []string
+}
+
+// pick takes the rows of a chunk that are among them.
+func (p *pickedRows) pick(c *table.Chunk) error {
+	if p.rows.Columns == nil {
+		p.rows.Columns = make([][]table.Value, len(c.Columns))
+	}
+	for row := range c.Rows {
+		wanted := p.rows.Rows < p.count && p.row == p.rows.Rows*p.of/p.count
+		p.row++
+		if !wanted {
+			continue
+		}
+		for _, b := range c.Broken {
+			if b.Row == row {
+				return fmt.Errorf("%s: %w", c.Place(row), b.Err)
 			}
 		}
-		if int64(len(columns)) != width || !t.hasAll(columns) {
-			return nil, fmt.Errorf("the model takes %d columns as input %q%s; the rows have %d: %s", width, spec.Name, named(v.Columns()), len(t.names), printable(shortList(t.names)))
+		for i, values := range c.Columns {
+			if values != nil {
+				p.rows.Columns[i] = append(p.rows.Columns[i], values[row].Clone())
+			}
 		}
-		one, err := t.tensor(&spec, columns)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = one
+		p.rows.Rows++
+		p.places = append(p.places, c.Place(row))
 	}
-	return list, nil
+	return nil
 }
 
-func (t *rowTable) hasAll(columns []string) bool {
-	return !slices.ContainsFunc(columns, func(name string) bool { return t.full[name] == "" })
+// tensors are the rows as the model takes them.
+func (p *pickedRows) tensors() ([]tensor.Tensor, error) {
+	all := make([]int, p.rows.Rows)
+	for i := range all {
+		all[i] = i
+	}
+	in, _, wrong := p.inputs.make(&p.rows, all)
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("%s, column %q: %w", p.places[wrong[0].Row], wrong[0].Column, wrong[0].Err)
+	}
+	return in, nil
 }
 
 func named(columns []string) string {
@@ -171,45 +214,4 @@ func shortList(names []string) string {
 		return strings.Join(names[:most], ", ") + " …"
 	}
 	return strings.Join(names, ", ")
-}
-
-// tensor is the rows of one input. Numbers are FP64 or INT64: the model converts them.
-func (t *rowTable) tensor(spec *tensor.Spec, columns []string) (tensor.Tensor, error) {
-	shape := []int64{int64(len(t.at))}
-	if len(spec.Shape) > 1 {
-		shape = append(shape, int64(len(columns)))
-	}
-	if spec.Type == tensor.Bytes {
-		list := make([][]byte, 0, len(t.at)*len(columns))
-		for _, row := range t.at {
-			for _, name := range columns {
-				list = append(list, []byte(t.Text(t.full[name])[row]))
-			}
-		}
-		return tensor.Tensor{Name: spec.Name, Type: spec.Type, Shape: shape, Strings: list}, nil
-	}
-	values := make([]float64, 0, len(t.at)*len(columns))
-	for _, row := range t.at {
-		for _, name := range columns {
-			column := t.Numbers[t.full[name]]
-			if column == nil {
-				return tensor.Tensor{}, fmt.Errorf("the column %q has text; the model takes numbers", t.full[name])
-			}
-			values = append(values, column[row])
-		}
-	}
-	switch spec.Type {
-	case tensor.Float32, tensor.Float64:
-		return tensor.Of(spec.Name, tensor.Float64, shape, values), nil
-	case tensor.Int64:
-		whole := make([]int64, len(values))
-		for i, x := range values {
-			if whole[i] = int64(x); float64(whole[i]) != x {
-				return tensor.Tensor{}, fmt.Errorf("the input %q takes whole numbers; the rows have %v", spec.Name, x)
-			}
-		}
-		return tensor.Of(spec.Name, tensor.Int64, shape, whole), nil
-	default:
-		return tensor.Tensor{}, fmt.Errorf("the input %q is %v, which a table has no columns for; give a .json file, a V2 request", spec.Name, spec.Type)
-	}
 }

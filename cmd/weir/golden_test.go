@@ -26,7 +26,7 @@ func TestGoldenRowsRoundTrip(t *testing.T) {
 	iris, _ := defaultmodel.Iris()
 	model := file("iris.json", iris)
 	var table strings.Builder
-	table.WriteString("sepal length,sepal width,petal length,petal width\n")
+	table.WriteString("sepal_length,sepal_width,petal_length,petal_width\n")
 	for i := range 50 {
 		fmt.Fprintf(&table, "%d.5,%g,%d,\n", 4+i%4, 2+0.1*float64(i%20), 1+i%6)
 	}
@@ -90,14 +90,16 @@ func TestGoldenRefusals(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{model, "--rows", file("few.csv", "sepal_length,petal_length\n1,2\n")}, "takes 4 columns as input \"input\" (sepal_length, sepal_width, petal_length, petal_width); the rows have 2"},
-		{[]string{model, "--rows", file("text.csv", "sepal_length,sepal_width,petal_length,petal_width\n1,2,red,4\n")}, `"petal_length" has text`},
+		{[]string{model, "--rows", file("few.csv", "sepal_length,petal_length\n1,2\n")}, "the rows have no column sepal_width, petal_width; they have besides: "},
+		{[]string{model, "--rows", file("text.csv", "sepal_length,sepal_width,petal_length,petal_width\n1,2,red,4\n")}, `row 1 (line 2), column "petal_length": "red" is no number`},
 		{[]string{model, "--rows", file("none.csv", "a,b,c,d\n")}, "no rows"},
 		{[]string{model, "--rows", file("bad.json", "{")}, "bad.json"},
 		{[]string{model, "--rows", file("empty.json", `{"inputs": []}`)}, "inputs are needed"},
 		{[]string{model, "--count", "0"}, "--count is 0"},
 		{[]string{model, "--tolerance", "1"}, "tolerance is 1"},
 		{[]string{file("no.json", "{}")}, "no.json: it is no GGUF file and no classical model"},
+		{[]string{file("cut.onnx", "version https://git-lfs")}, "cut.onnx: it is no ONNX model, as its name says: "},
+		{[]string{file("broken.json", `{"learner": 7}`)}, "broken.json: read model: "},
 		{[]string{file("x.gguf", "GGUF")}, "for classical models"},
 	} {
 		var out, errs bytes.Buffer
@@ -129,5 +131,32 @@ func TestGoldenRowsOfALog(t *testing.T) {
 	named := write("named.csv", "id,petal_width,sepal_length,sepal_width,petal_length\nx,0.2,5.1,3.5,1.4\ny,2,6,3,5\n")
 	if got.Reset(); execute([]string{"golden", model, "--rows", named}, &got, &errs) != exitOK || got.String() != want.String() {
 		t.Errorf("%s\ngot  %s\nwant %s", errs.String(), got.String(), want.String())
+	}
+}
+
+// weir golden takes the columns and rows that weir score takes: compressed CSV, missing values in words, numbers as whole as the model
+// wants them; and the columns that a log has beside its features are none.
+func TestGoldenReadsTablesAsScoreDoes(t *testing.T) {
+	r := newScoreRig(t)
+	r.file("plain.csv", "sepal_length,sepal_width,petal_length,petal_width\n5.1,3.5,NA,0.2\n6,3,5,2\n")
+	r.file("log.csv", "id,sepal_length,feature.petal_width,feature.sepal_length,feature.sepal_width,feature.petal_length\nx,7,0.2,5.1,3.5,NaN\ny,7,2,6,3,5\n")
+	if code, _, errs := r.run("@plain.csv", "-o", "@plain.csv.gz"); code != exitOK {
+		t.Fatal(errs)
+	}
+	var want string
+	for _, rows := range []string{"plain.csv", "plain.csv.gz", "log.csv"} {
+		var got, errs bytes.Buffer
+		if code := execute([]string{"golden", r.path("iris.json"), "--rows", r.path(rows)}, &got, &errs); code != exitOK {
+			t.Errorf("%s: %s", rows, errs.String())
+		}
+		if want == "" {
+			want = got.String()
+		}
+		if got.String() != want {
+			t.Errorf("%s gives\n%s, want\n%s", rows, got.String(), want)
+		}
+	}
+	if code, scored, errs := r.run("@log.csv", "--keep", "id"); code != exitOK || strings.Count(scored, "\n") != 3 {
+		t.Errorf("%s%s", scored, errs)
 	}
 }

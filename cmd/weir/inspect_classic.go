@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,9 +60,20 @@ func loadClassic(path string) (v *classic.Version, fileBytes int, err error) {
 	c := configs.Default()
 	c.Predict.Models = []string{path}
 	if v, err = classic.Load(data, c.ClassicModels()[0].Name, classic.Options{}); err != nil {
-		return nil, 0, fmt.Errorf("%s: it is no GGUF file and no classical model: %w", path, err)
+		return nil, 0, fmt.Errorf("%s: %w", path, notClassic(path, err))
 	}
 	return v, len(data), nil
+}
+
+// notClassic says of a file that did not load what it is not: by its content, and else by its name.
+func notClassic(path string, err error) error {
+	switch {
+	case !errors.Is(err, classic.ErrFormat): // it is a model, and broken or not supported
+		return err
+	case strings.HasSuffix(path, ".onnx"):
+		return fmt.Errorf("it is no ONNX model, as its name says: %w; export it again, or fetch it where this is a pointer to the file (git lfs pull)", err)
+	}
+	return fmt.Errorf("it is no GGUF file and no classical model: %w", err)
 }
 
 // inspectClassic reports what a classical model is.

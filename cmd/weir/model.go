@@ -81,7 +81,7 @@ func openModel(path string) (*gguf.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; give the path of a .gguf file, or none for the built-in model", err)
 	case errors.Is(err, gguf.ErrFormat) && !strings.HasSuffix(path, ".gguf"):
-		return nil, fmt.Errorf("%w; weir reads GGUF files only", err)
+		return nil, fmt.Errorf("%w; language models are read from GGUF files, and weir serve --classic %s serves a model of XGBoost, LightGBM, CatBoost or ONNX", err, path)
 	}
 	return f, err
 }

@@ -144,7 +144,7 @@ func (r *scoring) model(cmd *cobra.Command, c *configs.Config, name string) (*cl
 	}
 	v, err := classic.Load(data, "model", classic.Options{Transform: r.transform, BestIteration: r.best})
 	if err != nil {
-		return nil, "", fmt.Errorf("read %s: it is no GGUF file and no classical model: %w", name, err)
+		return nil, "", fmt.Errorf("read %s: %w", name, notClassic(path, err))
 	}
 	for _, note := range v.Notes() {
 		fmt.Fprintln(r.errs, "note:", printable(note))
@@ -221,36 +221,25 @@ func (r *scoring) write(ctx context.Context, s *scorer, w io.Writer, format, cod
 // scorer matches the files with the model.
 func (r *scoring) scorer(v *classic.Version, version string, source *table.Source) (*scorer, error) {
 	columns := source.Columns()
-	names := make([]string, len(columns))
-	for i := range columns {
-		names[i] = columns[i].Name
-	}
-	short, _ := featureNames(names)
-	list, ordered, err := matchInputs(v, short, r.features)
+	inputs, ordered, err := inputsOf(v, columns, r.features)
 	if err != nil {
 		return nil, fmt.Errorf("%w; --features names the columns that the model takes, in its order", err)
 	}
-	s := &scorer{source: source, inputs: scoreInputs{v, columns, list}, onError: r.onError, threads: r.threads}
-	if err := s.inputs.check(); err != nil {
-		return nil, err
-	}
+	s := &scorer{source: source, inputs: inputs, onError: r.onError, threads: r.threads}
 	if ordered {
-		fmt.Fprintf(r.errs, "note: the model's file does not name its features; it takes the columns in their order: %s\n", printable(shortList(names)))
+		fmt.Fprintln(r.errs, orderedNote(columns))
 	}
-	if s.kept, err = r.kept(columns, names); err != nil {
+	if s.kept, err = r.kept(columns); err != nil {
 		return nil, err
 	}
-	if s.predicted, err = predictedBy(v, r.prefix, func(output string) (int, error) { return widthOf(v, list, output) }); err != nil {
+	if s.predicted, err = predictedBy(v, r.prefix, func(output string) (int, error) { return widthOf(v, inputs.list, output) }); err != nil {
 		return nil, err
 	}
 	if r.versionColumn != "" {
 		s.version = []table.Value{table.TextValue(version)}
 	}
-	selected := make([]bool, len(columns))
+	selected := inputs.selected()
 	for _, at := range s.kept {
-		selected[at] = true
-	}
-	for at := range s.inputs.columnsRead() {
 		selected[at] = true
 	}
 	source.Select(selected)
@@ -258,7 +247,8 @@ func (r *scoring) scorer(v *classic.Version, version string, source *table.Sourc
 }
 
 // kept are the columns that are copied.
-func (r *scoring) kept(columns []table.Column, names []string) (kept []int, err error) {
+func (r *scoring) kept(columns []table.Column) (kept []int, err error) {
+	names := namesOfColumns(columns)
 	for i := range columns {
 		switch {
 		case r.keepSet && !slices.Contains(r.keep, columns[i].Name):

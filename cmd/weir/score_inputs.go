@@ -17,6 +17,39 @@ type scoreInputs struct {
 	list    []matchedInput
 }
 
+// inputsOf finds the columns of a table that are a model's inputs, and checks that they can be. ordered tells that they are taken in
+// their order, since the model's file has no names.
+func inputsOf(v *classic.Version, columns []table.Column, chosen []string) (s scoreInputs, ordered bool, err error) {
+	list, ordered, err := matchInputs(v, featureNames(namesOfColumns(columns)), chosen)
+	if err != nil {
+		return s, false, err
+	}
+	s = scoreInputs{v, columns, list}
+	return s, ordered, s.check()
+}
+
+func namesOfColumns(columns []table.Column) []string {
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].Name
+	}
+	return names
+}
+
+// orderedNote tells of columns that are taken in their order.
+func orderedNote(columns []table.Column) string {
+	return "note: the model's file does not name its features; it takes the columns in their order: " + printable(shortList(namesOfColumns(columns)))
+}
+
+// selected are the columns that the model reads, of all.
+func (s *scoreInputs) selected() []bool {
+	list := make([]bool, len(s.columns))
+	for at := range s.columnsRead() {
+		list[at] = true
+	}
+	return list
+}
+
 // check says which columns cannot be what the model takes.
 func (s *scoreInputs) check() error {
 	for _, in := range s.list {

@@ -18,20 +18,22 @@ type matchedInput struct {
 }
 
 // matchInputs finds the columns of a table that are a model's inputs: those that chosen names, in the model's order; else by the
-// names of the model's features; else, where the model has no names, all of them in their order, which ordered tells.
+// names of the model's features; else, where the model has no names, all of them in their order, which ordered tells. A column without
+// a name is none of them.
 func matchInputs(v *classic.Version, names, chosen []string) (list []matchedInput, ordered bool, err error) {
 	specs := v.Describe().Inputs
 	want, width, err := wantedColumns(v)
 	if err != nil {
 		return nil, false, err
 	}
+	there := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "" })
 	take := chosen
 	switch {
 	case len(chosen) > 0:
 	case want != nil:
 		take = want
 	default:
-		take, ordered = names, true
+		take, ordered = there, true
 	}
 	var missing []string
 	at := make([]int, len(take))
@@ -40,13 +42,13 @@ func matchInputs(v *classic.Version, names, chosen []string) (list []matchedInpu
 			missing = append(missing, name)
 		}
 	}
-	extra := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(take, name) })
+	extra := slices.DeleteFunc(slices.Clone(there), func(name string) bool { return slices.Contains(take, name) })
 	switch {
 	case len(missing) > 0:
 		return nil, false, fmt.Errorf("the rows have no column %s; they have besides: %s", printable(shortList(missing)), printable(shortList(extra)))
 	case width >= 0 && len(take) != width && ordered:
 		return nil, false, fmt.Errorf("the model takes %d columns as input %q, and its file does not name them; the rows have %d: %s", width, specs[0].Name,
-			len(names), printable(shortList(names)))
+			len(there), printable(shortList(there)))
 	case width >= 0 && len(take) != width:
 		return nil, false, fmt.Errorf("the model takes %d columns%s, and %d are named", width, named(want), len(take))
 	case len(specs) == 1:
@@ -82,11 +84,15 @@ func wantedColumns(v *classic.Version) (names []string, width int, err error) {
 }
 
 // featureNames are the names of columns without what a prediction log writes before those of features; the log's other columns
-// are no features.
-func featureNames(columns []string) (names []string, isLog bool) {
-	isLog = slices.ContainsFunc(columns, func(name string) bool { return strings.HasPrefix(name, predictions.FeaturePrefix) })
+// are no features, and have no name.
+func featureNames(columns []string) (names []string) {
+	isLog := slices.ContainsFunc(columns, func(name string) bool { return strings.HasPrefix(name, predictions.FeaturePrefix) })
 	for _, name := range columns {
-		names = append(names, strings.TrimPrefix(name, predictions.FeaturePrefix))
+		short, isFeature := strings.CutPrefix(name, predictions.FeaturePrefix)
+		if isLog && !isFeature {
+			short = ""
+		}
+		names = append(names, short)
 	}
-	return names, isLog
+	return names
 }

@@ -28,6 +28,9 @@ func Load(data []byte, name string, o Options) (*Version, error) {
 	return v, nil
 }
 
+// ErrFormat is a file that is no classical model of any kind; one that is broken gives other errors.
+var ErrFormat = gbdt.ErrFormat
+
 // Close gives up what Load took outside of Go's memory, once nothing computes with it any
 // more. A repository closes the versions that it loads.
 func (v *Version) Close() { v.hold.release() }

@@ -16,6 +16,9 @@ type ReadOptions struct {
 	BestIteration bool
 }
 
+// ErrFormat is a file of none of the formats.
+var ErrFormat = errors.New("the file has no format known here")
+
 // Read finds the format of a model's bytes by their content and reads it: XGBoost JSON and UBJSON, LightGBM text, CatBoost
 // JSON. It says what it found where it is none of them.
 func Read(data []byte) (*Model, error) { return ReadWith(data, ReadOptions{}) }
@@ -80,8 +83,8 @@ func readJSON(data []byte, o ReadOptions) (*Ensemble, error) {
 	case top.has("tree_param"), top.has("Config") && top.has("Model"):
 		return nil, errors.New("this is a part of XGBoost's state: save with Booster.save_model('model.json') or ('model.ubj')")
 	}
-	return nil, fmt.Errorf("the JSON is of no format known here: its keys are %s; "+
-		"XGBoost's has learner, CatBoost's has oblivious_trees", keys(top))
+	return nil, fmt.Errorf("%w: the keys of its JSON are %s; "+
+		"XGBoost's has learner, CatBoost's has oblivious_trees", ErrFormat, keys(top))
 }
 
 // keys lists the first keys of an object for an error message.
@@ -143,6 +146,6 @@ func foreign(data []byte) error {
 		len(data) > 136 && bytes.Contains(data[:min(len(data), 512)], []byte("reg:")):
 		return errors.New("this looks like " + oldXGBoost)
 	}
-	return fmt.Errorf("the file begins with %q, as no format known here does: "+
-		"XGBoost JSON or UBJSON, LightGBM text and CatBoost JSON are", data[:min(len(data), 16)])
+	return fmt.Errorf("%w: it begins with %q; XGBoost JSON and UBJSON, LightGBM text and CatBoost JSON are read, and ONNX models, which begin with "+
+		"the version of their format (a byte of 8)", ErrFormat, data[:min(len(data), 16)])
 }

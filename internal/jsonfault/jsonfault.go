@@ -101,10 +101,13 @@ func NoNumber(text []byte, at int) string {
 	return ""
 }
 
-// WithoutNoNumbers is a text with null for each NaN and Infinity that stands where a value may; the same text where there is none.
+// zeros stand for words of their length.
+const zeros = "0.000000"
+
+// WithoutNoNumbers is a text with a number of the same length for each NaN and Infinity that stands outside of strings, so that places in
+// both are the same; the same text where there is none.
 func WithoutNoNumbers(text []byte) []byte {
-	var out []byte
-	from, inString := 0, false
+	out, inString := text, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case inString && c == '\\':
@@ -113,20 +116,16 @@ func WithoutNoNumbers(text []byte) []byte {
 			inString = !inString
 		case inString || c != 'N' && c != 'I' && c != 'n' && c != 'i':
 		default:
-			name := NoNumber(text, i)
+			name := strings.TrimPrefix(NoNumber(text, i), "-")
 			if name == "" {
 				continue
 			}
-			begin := i
-			if i += len(name) - 1; name[0] == '-' {
-				begin, i = begin-1, i-1
+			if &out[0] == &text[0] {
+				out = bytes.Clone(text)
 			}
-			out = append(append(out, text[from:begin]...), "null"...)
-			from = i + 1
+			copy(out[i:], zeros[:len(name)])
+			i += len(name) - 1
 		}
 	}
-	if out == nil {
-		return text
-	}
-	return append(out, text[from:]...)
+	return out
 }

@@ -45,6 +45,14 @@ func TestWhatIsWrongIsSaidInJSON(t *testing.T) {
 	}
 }
 
+func TestWordsForNoNumbersAreTakenOut(t *testing.T) {
+	const text = `{"a":[NaN,-Infinity,1],"b\"NaN":"NaN \\","c":nan}`
+	const want = `{"a":[0.0,-0.000000,1],"b\"NaN":"NaN \\","c":0.0}`
+	if got := string(WithoutNoNumbers([]byte(text))); got != want || !json.Valid([]byte(got)) {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func FuzzDescribe(f *testing.F) {
 	f.Add(`{"name":NaN,"more":{"a":-Infinity},"parts":[nan]}`)
 	f.Add(`{"name":"\"NaN","count":1e99}`)

@@ -293,8 +293,17 @@ func TestForeignParquet(t *testing.T) {
 	}
 }
 
+func parseCSV(t *testing.T, text string) (*Table, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ReadTable(path)
+}
+
 func TestCSV(t *testing.T) {
-	table, err := parseCSV(strings.NewReader("id,label,score\na,true,1.5\nb,,nan\n3,False,-1e3\n"))
+	table, err := parseCSV(t, "id,label,score\na,true,1.5\nb,,nan\n3,False,-1e3\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +311,7 @@ func TestCSV(t *testing.T) {
 		t.Errorf("%v %v", table.Texts, table.Numbers)
 	}
 	for _, text := range []string{"", "a,a\n1,2\n", "a,\n1,2\n", "a,b\n1\n", "a\n\"x"} {
-		if _, err := parseCSV(strings.NewReader(text)); err == nil {
+		if _, err := parseCSV(t, text); err == nil {
 			t.Errorf("%q is read", text)
 		}
 	}
@@ -310,8 +319,8 @@ func TestCSV(t *testing.T) {
 
 // Files with other columns join; a column of both types is one of strings.
 func TestTablesJoin(t *testing.T) {
-	a, _ := parseCSV(strings.NewReader("id,x\n1,2\n"))
-	b, _ := parseCSV(strings.NewReader("id,y\nz,5\n"))
+	a, _ := parseCSV(t, "id,x\n1,2\n")
+	b, _ := parseCSV(t, "id,y\nz,5\n")
 	if err := a.join(b); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package predictions
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -35,8 +34,12 @@ func (t *Table) Text(name string) []string {
 	if list, is := t.Texts[name]; is {
 		return list
 	}
-	out := make([]string, 0, t.Rows)
-	for _, x := range t.Numbers[name] {
+	return textsOf(t.Numbers[name])
+}
+
+func textsOf(numbers []float64) []string {
+	out := make([]string, 0, len(numbers))
+	for _, x := range numbers {
 		text := ""
 		if !math.IsNaN(x) {
 			text = strconv.FormatFloat(x, 'f', -1, 64)
@@ -46,7 +49,7 @@ func (t *Table) Text(name string) []string {
 	return out
 }
 
-// ReadTable reads a file by its ending, .csv or .parquet, or all Parquet files of a
+// ReadTable reads a file by its ending, .csv, .csv.gz, .csv.zst or .parquet, or all Parquet files of a
 // folder and below it as one table: columns that a file lacks are missing there.
 func ReadTable(path string) (*Table, error) {
 	info, err := os.Stat(path)
@@ -77,19 +80,65 @@ func ReadTable(path string) (*Table, error) {
 	return all, err
 }
 
-func readOne(path string) (t *Table, err error) {
-	switch {
-	case strings.HasSuffix(path, ".csv"):
-		t, err = readCSV(path)
-	case strings.HasSuffix(path, fileEnd):
-		t, err = readParquet(path)
-	default:
-		err = errors.New("its name ends neither in .csv nor in .parquet")
-	}
+// readOne reads a file. Of a Parquet file it takes flat columns of numbers, truth values and strings; a column of a CSV file is one of
+// numbers where all its values are, or are missing: true and false are 1 and 0.
+func readOne(path string) (*Table, error) {
+	source, err := table.Open([]string{path}, table.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err
 	}
-	return t, nil
+	defer source.Close()
+	t := &Table{Numbers: map[string][]float64{}, Texts: map[string][]string{}}
+	columns := source.Columns()
+	selected := make([]bool, len(columns))
+	for i := range columns {
+		c := &columns[i]
+		switch selected[i] = !c.IsNested() && !c.IsInt96(); {
+		case !selected[i]:
+			continue
+		case c.IsBytes():
+			t.Texts[c.Name] = []string{}
+		default:
+			t.Numbers[c.Name] = []float64{}
+		}
+		t.Names = append(t.Names, c.Name)
+	}
+	source.Select(selected)
+	for {
+		chunk, err := source.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			t.convert(columns)
+			return t, nil
+		case err != nil:
+			return nil, err
+		case len(chunk.Broken) > 0:
+			return nil, fmt.Errorf("%s: %w", chunk.Place(chunk.Broken[0].Row), chunk.Broken[0].Err)
+		case (t.Rows + chunk.Rows) > maxTableCells/max(len(t.Names), 1):
+			return nil, fmt.Errorf("read %s: it has more than %d values", path, maxTableCells)
+		}
+		t.add(columns, chunk)
+	}
+}
+
+// convert makes columns of CSV numbers where all their values are.
+func (t *Table) convert(columns []table.Column) {
+	for i := range columns {
+		name := columns[i].Name
+		if columns[i].Kind != table.Untyped {
+			continue
+		}
+		texts := t.Texts[name]
+		numbers := allNumbers(texts)
+		if numbers == nil {
+			continue
+		}
+		if t.Numbers[name] = numbers; name == ColumnID && !slices.Equal(textsOf(numbers), texts) {
+			delete(t.Numbers, name) // ids such as 007, which a number would not give back
+			continue
+		}
+		delete(t.Texts, name)
+	}
 }
 
 // join adds the rows of another table.
@@ -136,113 +185,17 @@ func missing(n int) []float64 {
 	return out
 }
 
-// readCSV reads a table with a line of names. A column whose values all are numbers, or
-// missing, is one of numbers; true and false are 1 and 0.
-func readCSV(path string) (*Table, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return parseCSV(f)
-}
-
-func parseCSV(from io.Reader) (*Table, error) {
-	r := csv.NewReader(from)
-	r.ReuseRecord = true
-	names, err := r.Read()
-	if err != nil {
-		return nil, fmt.Errorf("its line of names: %w", err)
-	}
-	t := &Table{Names: slices.Clone(names), Numbers: map[string][]float64{}, Texts: map[string][]string{}}
-	columns := make([][]string, len(names))
-	for i, name := range t.Names {
-		if slices.Contains(t.Names[:i], name) || name == "" {
-			return nil, fmt.Errorf("column %d has the name %q, which is empty or another's", i+1, name)
-		}
-	}
-	for {
-		record, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t.Rows++; t.Rows*len(columns) > maxTableCells {
-			return nil, fmt.Errorf("it has more than %d values", maxTableCells)
-		}
-		for i, text := range record {
-			columns[i] = append(columns[i], text)
-		}
-	}
-	for i, name := range t.Names {
-		numbers := allNumbers(columns[i])
-		if t.Numbers[name] = numbers; numbers == nil || name == ColumnID && !slices.Equal(t.Text(name), columns[i]) {
-			delete(t.Numbers, name) // also ids such as 007, which a number would not give back
-			t.Texts[name] = columns[i]
-		}
-	}
-	return t, nil
-}
-
 // allNumbers converts a column, or is nil where a value is no number.
 func allNumbers(texts []string) []float64 {
 	out := make([]float64, len(texts))
 	for i, text := range texts {
-		switch strings.ToLower(text) {
-		case "", "nan", "null", "na":
-			out[i] = math.NaN()
-		case "true":
-			out[i] = 1
-		case "false":
-			out[i] = 0
-		default:
-			x, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return nil
-			}
-			out[i] = x
+		x, ok := table.ParseNumber(text)
+		if !ok {
+			return nil
 		}
+		out[i] = x
 	}
 	return out
-}
-
-// readParquet reads a file's flat columns of numbers, truth values and strings; others are left out.
-func readParquet(path string) (*Table, error) {
-	source, err := table.Open([]string{path}, table.Options{Format: "parquet"})
-	if err != nil {
-		return nil, err
-	}
-	defer source.Close()
-	t := &Table{Numbers: map[string][]float64{}, Texts: map[string][]string{}}
-	columns := source.Columns()
-	selected := make([]bool, len(columns))
-	for i := range columns {
-		c := &columns[i]
-		switch selected[i] = !c.IsNested() && !c.IsInt96(); {
-		case !selected[i]:
-			continue
-		case c.IsBytes():
-			t.Texts[c.Name] = []string{}
-		default:
-			t.Numbers[c.Name] = []float64{}
-		}
-		t.Names = append(t.Names, c.Name)
-	}
-	source.Select(selected)
-	for {
-		chunk, err := source.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return t, nil
-		case err != nil:
-			return nil, err
-		case (t.Rows + chunk.Rows) > maxTableCells/max(len(t.Names), 1):
-			return nil, fmt.Errorf("it has more than %d values", maxTableCells)
-		}
-		t.add(columns, chunk)
-	}
 }
 
 // add appends the rows of a chunk, whose columns are those of the file.
