@@ -83,7 +83,7 @@ func readJSON(data []byte, o ReadOptions) (*Ensemble, error) {
 	case top.has("tree_param"), top.has("Config") && top.has("Model"):
 		return nil, errors.New("this is a part of XGBoost's state: save with Booster.save_model('model.json') or ('model.ubj')")
 	}
-	return nil, fmt.Errorf("%w: the keys of its JSON are %s; "+
+	return nil, fmt.Errorf("%w: it is JSON, and its keys are %s; "+
 		"XGBoost's has learner, CatBoost's has oblivious_trees", ErrFormat, keys(top))
 }
 
