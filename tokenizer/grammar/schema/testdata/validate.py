@@ -9,6 +9,8 @@ import sys
 
 import jsonschema
 
+decimal.getcontext().prec = 1000  # multipleOf divides long numbers by small ones
+
 
 def read(text):
     return json.loads(text, parse_float=decimal.Decimal)
