@@ -264,22 +264,23 @@ type replicasView struct {
 }
 
 type replicaView struct {
-	Replica      string           `json:"replica"`
-	Kind         fleet.Kind       `json:"kind"`
-	Zone         string           `json:"zone,omitempty"`
-	Model        string           `json:"model"`
-	State        string           `json:"state"`
-	Why          string           `json:"why,omitempty"`
-	Since        time.Time        `json:"since"`
-	Breaker      string           `json:"breaker"`
-	InFlight     int              `json:"in_flight"`
-	Load         int              `json:"load"` // requests, with what it reports
-	Report       string           `json:"report,omitempty"`
-	Reported     *time.Time       `json:"reported,omitempty"`
-	Requests     int64            `json:"requests"`
-	Faults       map[string]int64 `json:"faults"`                  // by kind, as in weir_route_errors_total
-	RestsSeconds float64          `json:"rests_seconds,omitempty"` // for so long it has asked for no requests
-	Keys         int              `json:"index_keys"`
+	Replica      string              `json:"replica"`
+	Kind         fleet.Kind          `json:"kind"`
+	Zone         string              `json:"zone,omitempty"`
+	Model        string              `json:"model"`
+	State        string              `json:"state"`
+	Why          string              `json:"why,omitempty"`
+	Since        time.Time           `json:"since"`
+	Breaker      string              `json:"breaker"`
+	InFlight     int                 `json:"in_flight"`
+	Load         int                 `json:"load"` // requests, with what it reports
+	Report       string              `json:"report,omitempty"`
+	Reported     *time.Time          `json:"reported,omitempty"`
+	Requests     int64               `json:"requests"`
+	Faults       map[string]int64    `json:"faults"`                  // by kind, as in weir_route_errors_total
+	RestsSeconds float64             `json:"rests_seconds,omitempty"` // for so long it has asked for no requests
+	Keys         int                 `json:"index_keys"`
+	Events       *fleet.EventsStatus `json:"kv_events,omitempty"`
 }
 
 // views answer GET /admin/replicas.
@@ -292,7 +293,7 @@ func (f *fleets) views() any {
 		for _, s := range r.fleet.Status() {
 			one := replicaView{
 				Replica: s.ID, Kind: s.Kind, Zone: s.Zone, Model: s.Model, State: string(s.State), Why: s.Why, Since: s.Since, Breaker: s.Breaker,
-				InFlight: s.Running, Load: s.Balance.Load, Requests: s.Requests, Faults: s.Faults, RestsSeconds: s.Rests.Seconds(), Keys: s.Balance.Keys,
+				InFlight: s.Running, Load: s.Balance.Load, Requests: s.Requests, Faults: s.Faults, RestsSeconds: s.Rests.Seconds(), Keys: s.Balance.Keys, Events: s.Events,
 			}
 			if !s.SaidAt.IsZero() {
 				one.Report, one.Reported = s.Said.String(), &s.SaidAt

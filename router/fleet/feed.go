@@ -87,6 +87,9 @@ type feed struct {
 
 // follow reads events until ctx ends. When the connection breaks, what was missed is asked for, or the replica's cache is learned anew.
 func (f *Fleet) followEvents(ctx context.Context, r *replica) {
+	r.mu.Lock()
+	r.fed = &EventsStatus{}
+	r.mu.Unlock()
 	d := &feed{fleet: f, r: r, ledger: kvevent.NewLedger(r.model, mostFeedBlocks), epoch: feedEpochsOfFleet}
 	wait, failing := f.rest, ""
 	for ctx.Err() == nil {
@@ -98,6 +101,7 @@ func (f *Fleet) followEvents(ctx context.Context, r *replica) {
 			wait, failing = f.rest, ""
 		}
 		d.hide(err)
+		d.show(err)
 		if text := err.Error(); text != failing {
 			failing = text
 			f.config.Changed(Change{r.id, "block events failed", text})
@@ -143,6 +147,7 @@ func (d *feed) read(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
+	d.show(nil)
 	if d.caught = true; d.next != lastBatchUnknown {
 		d.known = d.next
 	}
@@ -234,6 +239,20 @@ func (d *feed) anew(next uint64, whole bool) {
 	d.epoch++
 	d.seq = 0
 	d.changes = append(d.changes[:0], prefix.Event{Kind: prefix.Cleared, Partial: !whole})
+	d.r.mu.Lock()
+	d.r.fed.Anew++
+	d.r.mu.Unlock()
+}
+
+// show notes for operators how the replica's events are followed; err is why they are not.
+func (d *feed) show(err error) {
+	d.r.mu.Lock()
+	defer d.r.mu.Unlock()
+	told := d.r.fed
+	told.Whole, told.Blocks, told.Unread, told.Failing = d.whole && d.next != lastBatchUnknown, d.ledger.Blocks(), d.ledger.Unread, ""
+	if err != nil {
+		told.Failing = err.Error()
+	}
 }
 
 // replay asks for the batches from a number on. It is asked again where some of them were lost on the way, as a router of ZeroMQ does with
@@ -320,6 +339,9 @@ func (d *feed) take(n uint64, payload []byte) error {
 		return unreadable{err}
 	}
 	d.next, d.last = n+1, sha256.Sum256(payload)
+	d.r.mu.Lock()
+	d.r.fed.Batches++
+	d.r.mu.Unlock()
 	for i := range b.Events {
 		d.whole = d.whole || b.Events[i].Kind == kvevent.Cleared
 		if d.changes, err = d.ledger.Take(d.changes, &b.Events[i]); err != nil {
@@ -344,6 +366,7 @@ func (d *feed) tell() error {
 		err = d.apply()
 	}
 	d.changes = d.changes[:0]
+	d.show(err)
 	return err
 }
 

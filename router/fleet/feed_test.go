@@ -269,6 +269,23 @@ func (d *fed) holds(blocks map[int]int) {
 	}
 }
 
+// shows waits until operators see how events are followed.
+func (d *fed) shows(want EventsStatus) {
+	d.t.Helper()
+	var got EventsStatus
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, s := range d.Status() {
+			if s.Events != nil {
+				got = *s.Events
+			}
+		}
+		if got == want {
+			return
+		}
+	}
+	d.t.Fatalf("operators see %+v, want %+v", got, want)
+}
+
 // Prompts go where their blocks are, by what the replica alone has told.
 func TestPromptsGoWhereVLLMHasTheirBlocks(t *testing.T) {
 	d := newFed(t, newPublisher(t), nil)
@@ -287,6 +304,7 @@ func TestPromptsGoWhereVLLMHasTheirBlocks(t *testing.T) {
 	d.holds(map[int]int{1: 3, 2: 1})
 	d.publish(false, clearedBlocks, blocksOf(3, 0, 1))
 	d.holds(map[int]int{1: 0, 2: 0, 3: 1})
+	d.shows(EventsStatus{Whole: true, Blocks: 1, Batches: 4, Anew: 1})
 }
 
 // What was published before the router came is asked for.
@@ -312,6 +330,7 @@ func TestLostEvents(t *testing.T) {
 	d.forget()
 	d.publish(false, blocksOf(3, 0, 1))
 	d.holds(map[int]int{1: 0, 2: 0, 3: 1})
+	d.shows(EventsStatus{Blocks: 1, Batches: 6, Anew: 2})
 }
 
 func TestLostEventsWithoutReplays(t *testing.T) {

@@ -56,6 +56,7 @@ type replica struct {
 	said    router.Report         // of its load
 	saidAt  time.Time             // zero: never
 	root    roots                 // of its block hashes; zero: it has not told
+	fed     *EventsStatus         // how its KV events are followed; nil: they are not
 }
 
 // replicaCounts are of the time since the replica was added.

@@ -27,6 +27,17 @@ type Status struct {
 	SaidAt time.Time
 
 	Balance balance.Status
+	Events  *EventsStatus // of KV events; nil: they are not followed
+}
+
+// EventsStatus is how the KV events of a replica are followed.
+type EventsStatus struct {
+	Whole   bool   `json:"whole"`            // all that the engine has cached is known
+	Blocks  int    `json:"blocks"`           // that it has cached, as far as is known
+	Unread  int    `json:"unread,omitempty"` // blocks that cannot be followed: pictures, other adapters
+	Batches int64  `json:"batches"`          // that were read
+	Anew    int64  `json:"learned_anew"`     // how often the cache was learned anew, the first time among them
+	Failing string `json:"failing,omitempty"`
 }
 
 // Status lists the replicas by their ids.
@@ -43,6 +54,10 @@ func (f *Fleet) Status() []Status {
 		list[i] = Status{
 			ID: r.id, Kind: r.target.Kind, Zone: r.target.Zone, Model: r.model, State: r.state, Why: r.why, Since: r.since,
 			Breaker: breaker, Said: r.said, SaidAt: r.saidAt,
+		}
+		if r.fed != nil {
+			told := *r.fed
+			list[i].Events = &told
 		}
 		r.mu.Unlock()
 		s := &list[i]
