@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 
+	"go.yaml.in/yaml/v4"
+
 	"weir/api/tenant"
 	"weir/scheduler/quota"
 )
@@ -46,12 +48,22 @@ func KeySpec(t *tenant.KeyTerms) map[string]any {
 
 // parseRecord reads a JSON object into fields. what stands before their keys in errors.
 func parseRecord(name, what string, spec []byte, fields []field) error {
+	root, err := parseObject(name, spec)
+	if err != nil {
+		return err
+	}
+	d := &fileDecoder{sources: &Sources{}, name: name}
+	return d.record(root, what, fields)
+}
+
+// parseObject reads a JSON object as the document that the file's decoder walks.
+func parseObject(name string, spec []byte) (*yaml.Node, error) {
 	if len(spec) > maxFileBytes {
-		return fmt.Errorf("%s has %d bytes, limit %d", name, len(spec), maxFileBytes)
+		return nil, fmt.Errorf("%s has %d bytes, limit %d", name, len(spec), maxFileBytes)
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, spec); err != nil {
-		return fmt.Errorf("%s is no JSON object: %w", name, err)
+		return nil, fmt.Errorf("%s is no JSON object: %w", name, err)
 	}
 	document := line.Bytes()
 	if bytes.Contains(document, []byte(`\u`)) { // YAML has no surrogates
@@ -59,19 +71,18 @@ func parseRecord(name, what string, spec []byte, fields []field) error {
 		decoder := json.NewDecoder(&line)
 		decoder.UseNumber()
 		if err := decoder.Decode(&value); err != nil {
-			return fmt.Errorf("%s is no JSON object: %w", name, err)
+			return nil, fmt.Errorf("%s is no JSON object: %w", name, err)
 		}
 		document, _ = json.Marshal(value) //nolint:errchkjson // it was JSON
 	}
 	root, err := parseDocument(document) // JSON is YAML
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if root == nil {
-		return fmt.Errorf("%s is empty", name)
+		return nil, fmt.Errorf("%s is empty", name)
 	}
-	d := &fileDecoder{sources: &Sources{}, name: name}
-	return d.record(root, what, fields)
+	return root, nil
 }
 
 // TenantSpec is a tenant as ParseTenant reads it, without what is as in tenant.New.

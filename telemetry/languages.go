@@ -7,6 +7,8 @@ type LanguageModels struct {
 	Loaded     int
 	Bytes      int64 // of memory, of those that are loaded
 	LimitBytes int64 // 0: none
+	Warm       int   // held beside the version that answers
+	WarmBytes  int64
 }
 
 // ModelChanges are the values of the label change of weir_model_changes_total.
@@ -29,6 +31,8 @@ func (m *Metrics) AddLanguageModels(read func() LanguageModels) (count func(chan
 		changes,
 		gauge("weir_models_loaded", "Language models and text encoders in memory, by version.", func(l LanguageModels) float64 { return float64(l.Loaded) }),
 		gauge("weir_models_memory_bytes", "Memory of their weights and KV caches.", func(l LanguageModels) float64 { return float64(l.Bytes) }),
+		gauge("weir_models_warm", "Those among them that a deployment or a rollout holds beside the version that answers.", func(l LanguageModels) float64 { return float64(l.Warm) }),
+		gauge("weir_models_warm_bytes", "Memory of these.", func(l LanguageModels) float64 { return float64(l.WarmBytes) }),
 		gauge("weir_models_memory_limit_bytes", "What they may take; 0 is no limit.", func(l LanguageModels) float64 { return float64(l.LimitBytes) }),
 	})
 }

@@ -12,8 +12,10 @@ import (
 	"net/http/pprof"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/api"
+	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/router"
@@ -37,6 +39,9 @@ type Config struct {
 	Tenants     Tenants                         // /admin/tenants and /admin/keys; nil: 404
 	Usage       usage.Ledger                    // GET /admin/usage; nil: 404
 	Deployments Deployments                     // GET and POST /v1/deployments; nil: 404
+	Deployer    Deployer                        // what all servers on the store shall answer with; nil: there is no store
+	Claims      replay.Claims                   // idempotency keys of deployments; nil: none are kept
+	KeyTTL      time.Duration                   // for which they stand
 	Access      api.Access                      // names to answer under, and pages that may call
 	Callers     *tenant.Authenticator           // says who calls; nil: nobody is asked
 	Denied      func(reason, remote string)     // is told of callers whose key stands for no tenant; nil: not told
@@ -107,6 +112,9 @@ func New(c Config) http.Handler {
 		mux.HandleFunc("GET "+deploymentsPath, c.deployments)
 		mux.HandleFunc("POST "+deploymentsPath, c.deploy)
 		mux.HandleFunc("POST "+deploymentsPath+"/{action}", c.decide)
+	}
+	if c.Deployer != nil {
+		c.handleDeployer(mux)
 	}
 	if c.Fleets != nil {
 		mux.HandleFunc("GET "+replicasPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, c.Fleets()) })
@@ -209,6 +217,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Deployments != nil {
 		paths = append(paths, deploymentsPath, "POST "+deploymentsPath, "POST "+deploymentsPath+"/{promote|abort|pause|resume|kill}")
+	}
+	if c.Deployer != nil {
+		paths = append(paths, "GET, DELETE "+deploymentsPath+"/{modelId}")
 	}
 	if c.Fleets != nil {
 		paths = append(paths, replicasPath)

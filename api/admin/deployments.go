@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -27,22 +29,32 @@ const deploymentsPath = "/v1/deployments"
 // killAction is the word that ends all rollouts.
 const killAction = "kill"
 
-func (c Config) deployments(w http.ResponseWriter, _ *http.Request) {
-	list := c.Deployments.List()
-	if list == nil {
-		list = []rollout.Status{}
+func (c Config) deployments(w http.ResponseWriter, r *http.Request) {
+	list := deploymentsView{Deployments: []DeploymentView{}, Rollouts: orEmpty(c.Deployments.List())}
+	var err error
+	if c.Deployer != nil {
+		var stored []DeploymentView
+		stored, err = c.Deployer.Deployments(r.Context())
+		list.Deployments = orEmpty(stored)
 	}
-	write(w, http.StatusOK, map[string]any{"deployments": list})
+	answer(w, http.StatusOK, list, err)
 }
 
 func (c Config) deploy(w http.ResponseWriter, r *http.Request) {
-	var p rollout.Plan
-	if err := readBody(r, &p); err != nil {
-		refuse(w, api.Refuse("invalid_value", err.Error()+`; send {"model": "chat", "candidate": "2"}, and steps and gates where the usual ones do not do`))
-		return
-	}
-	st, err := c.Deployments.Start(r.Context(), by(r), p)
-	answerDeployment(w, st, err)
+	withBody(w, r, func(body []byte) {
+		if isDeployment(body) {
+			c.apply(w, r, body)
+			return
+		}
+		var p rollout.Plan
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if err := readBody(r, &p); err != nil {
+			refuse(w, api.Refuse("invalid_value", err.Error()+`; send {"modelId": "chat", "version": "chat:v2"} for all servers on the store, or {"model": "chat", "candidate": "2"} for a rollout on this one, and steps and gates where the usual ones do not do`))
+			return
+		}
+		st, err := c.Deployments.Start(r.Context(), by(r), p)
+		answerDeployment(w, st, err)
+	})
 }
 
 func (c Config) decide(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +86,7 @@ func answerDeployment(w http.ResponseWriter, st rollout.Status, err error) {
 		refuse(w, api.Refuse("invalid_value", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	case errors.Is(err, rollout.ErrNone), errors.Is(err, ErrNoModel):
 		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
-	case errors.Is(err, rollout.ErrTaken), errors.Is(err, rollout.ErrKilled), errors.Is(err, rollout.ErrOver):
+	case errors.Is(err, rollout.ErrTaken), errors.Is(err, rollout.ErrKilled), errors.Is(err, rollout.ErrOver), errors.Is(err, ErrDeployed):
 		refuse(w, &api.Error{Status: http.StatusConflict, Type: api.TypeInvalidRequest, Code: "deployment_conflict", Message: err.Error(), NoRetry: true})
 	default:
 		refuse(w, api.Refuse("deployment_not_changed", err.Error()))

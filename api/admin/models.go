@@ -99,6 +99,8 @@ func (c Config) changeModel(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, ErrNoModel):
 		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
+	case errors.Is(err, ErrDeployed):
+		refuse(w, &api.Error{Status: http.StatusConflict, Type: api.TypeInvalidRequest, Code: "deployment_conflict", Message: err.Error(), NoRetry: true})
 	case err != nil:
 		refuse(w, api.Refuse("model_not_changed", change.Action+" "+change.Name+": "+err.Error()))
 	default:

@@ -200,7 +200,7 @@ func answer(w http.ResponseWriter, status int, v any, err error) {
 	case ok:
 		refuse(w, fault)
 	default:
-		refuse(w, api.Refuse("store_unavailable", "the store of tenants and keys: "+err.Error()))
+		refuse(w, api.Refuse("store_unavailable", "the store: "+err.Error()))
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 	actionModelUnload   = "model.unload"
 	actionModelAlias    = "model.alias"
 	actionModelRollback = "model.rollback"
+	actionDeploy        = "deployment.apply"
+	actionUndeploy      = "deployment.delete"
 	actionRollout       = "rollout." // and what it came to
 	actionBrownoutLower = "brownout.lower"
 	actionBrownoutRaise = "brownout.raise"

@@ -183,6 +183,29 @@ func (f *fleets) answers(name string) (string, bool) {
 	return n.versions[n.answers].label, true
 }
 
+// has reports whether a name has a version of this label.
+func (f *fleets) has(name, label string) bool {
+	n := (*f.table.Load())[name]
+	return n != nil && n.index(label) >= 0
+}
+
+// hasVersions reports whether a name has several versions.
+func (f *fleets) hasVersions(name string) bool {
+	n := (*f.table.Load())[name]
+	return n != nil && len(n.versions) > 1
+}
+
+// forgetMove lets the version answer that the configuration has for a name.
+func (f *fleets) forgetMove(name string) {
+	f.mu.Lock()
+	delete(f.moved, name)
+	locals := f.locals
+	f.mu.Unlock()
+	if err := f.publish(locals); err != nil {
+		f.s.log.Error("the list of models was not changed", zap.Error(err))
+	}
+}
+
 // keep implements rolled: nothing of a fleet is in memory here.
 func (f *fleets) keep(_ context.Context, name, label string) (func(), error) {
 	if n := (*f.table.Load())[name]; n == nil || n.index(label) < 0 {

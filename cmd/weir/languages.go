@@ -35,8 +35,11 @@ type languages struct {
 
 	count func(change string) // into the metrics
 
-	changing sync.Mutex // held while the list of models changes
-	table    atomic.Pointer[map[string]*served]
+	changing   sync.Mutex            // held while the list of models changes
+	config     configs.Config        // in force, of the list
+	configured []*planned            // the configuration's
+	deployed   map[string][]*planned // those of deployments, by name
+	table      atomic.Pointer[map[string]*served]
 }
 
 // served is a name of the configuration: its aliases, and its versions by label.
@@ -167,7 +170,7 @@ func memoryBudget(c configs.Config) int64 {
 }
 
 func newLanguages(s *server, budget int64) (*languages, error) {
-	l := &languages{s: s, budget: budget}
+	l := &languages{s: s, budget: budget, deployed: make(map[string][]*planned)}
 	l.table.Store(&map[string]*served{})
 	l.shelf = shelf.New(shelf.Options{
 		MaxBytes: budget, MaxWaiting: s.config.Scheduler.MaxWaiting, LoadWait: loadWait,
@@ -185,6 +188,10 @@ func (l *languages) taken() telemetry.LanguageModels {
 		if st.State == "loaded" || st.State == "leaving" {
 			t.Loaded++
 			t.Bytes += st.Bytes
+		}
+		if st.State == "loaded" && st.Kept && !st.Answers {
+			t.Warm++
+			t.WarmBytes += st.Bytes
 		}
 	}
 	return t
@@ -228,6 +235,7 @@ func (l *languages) load(plan []*planned) error {
 	if err != nil {
 		return err
 	}
+	l.config, l.configured = l.s.config, plan
 	return l.commit(plan, commit)
 }
 
@@ -247,14 +255,16 @@ func (l *languages) prepare(ctx context.Context, c configs.Config) (commit, aban
 		return nil, nil, configError(err)
 	}
 	l.changing.Lock()
-	ready, drop, err := l.shelf.Prepare(ctx, l.specs(plan))
+	all := l.with(plan)
+	ready, drop, err := l.shelf.Prepare(ctx, l.specs(all))
 	if err != nil {
 		l.changing.Unlock()
 		return nil, nil, configError(err)
 	}
 	commit = func() {
 		defer l.changing.Unlock()
-		if err := l.commit(plan, ready); err != nil {
+		l.config, l.configured = c, plan
+		if err := l.commit(all, ready); err != nil {
 			l.s.log.Error("the models were not joined to metrics and API", zap.Error(err))
 		}
 	}

@@ -35,6 +35,11 @@ var modelActions = map[string]string{
 
 // Do implements admin.Models.
 func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
+	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
+		if err := l.s.deployments.owns(c.Name); err != nil {
+			return admin.ModelChanged{}, err
+		}
+	}
 	st, _, ok := l.shelf.Answer(c.Name)
 	if !ok {
 		return l.s.fleets.do(ctx, by, c)
@@ -93,10 +98,10 @@ func (l *languages) answers(name string) (string, bool) {
 // keep implements rolled.
 func (l *languages) keep(ctx context.Context, name, label string) (func(), error) {
 	release, err := l.shelf.Keep(ctx, name, label)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	if errors.Is(err, shelf.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 	}
-	return release, nil
+	return release, err
 }
 
 // entryOf implements rolled.

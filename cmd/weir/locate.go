@@ -123,12 +123,7 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 		if m.Name == configs.NewServedModel("", m.Path).Name { // it came from the reference
 			m.Name = baseName(ref)
 		}
-		m.Path, m.Defaults = v.Path(), defaultsOf(v)
-		m.OwnSafety = string(v.Record.Safety)
-		templates := v.Paths(registry.Template)
-		if own := func(s configs.ModelSetting) bool { return s.Key == configs.ChatTemplateKey }; len(templates) > 0 && !slices.ContainsFunc(m.Settings, own) {
-			m.Settings = append(slices.Clip(m.Settings), configs.ModelSetting{Key: configs.ChatTemplateKey, Value: templates[0]})
-		}
+		takeVersion(m, v)
 	}
 	return nil
 }

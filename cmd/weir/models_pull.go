@@ -101,6 +101,8 @@ type puller struct {
 	registry *registry.Registry
 	errs     io.Writer // for progress
 	plain    bool
+
+	progress registry.Progress // nil: errs shows it
 }
 
 // pull brings a model in under an alias, by default under the name that is pulled.
@@ -113,15 +115,19 @@ func (p *puller) pull(ctx context.Context, text, as string) (registry.Version, e
 	if as == "" {
 		as = source.Name
 	}
-	bar := newProgress(p.errs, isTerminal(p.errs), "pulling", printable(text))
-	defer bar.end()
+	progress := p.progress
+	if progress == nil {
+		bar := newProgress(p.errs, isTerminal(p.errs), "pulling", printable(text))
+		defer bar.end()
+		progress = bar.update
+	}
 	room := registry.Room{Bytes: p.config.Registry.CacheBytes, Keep: p.keep(h)}
 	if source.Kind == hub.OCI {
 		return p.registry.Pull(ctx, registry.Pull{
-			Reference: source.Reference, Name: as, Remote: remoteOf(p.config, p.plain), Room: room, Progress: bar.update,
+			Reference: source.Reference, Name: as, Remote: remoteOf(p.config, p.plain), Room: room, Progress: progress,
 		})
 	}
-	f := registry.Fetch{Name: as, Source: text, Describe: describeFile, Do: h.Client.Do, Room: room, Progress: bar.update}
+	f := registry.Fetch{Name: as, Source: text, Describe: describeFile, Do: h.Client.Do, Room: room, Progress: progress}
 	if source.Kind == hub.URL {
 		f.Files = []hub.File{{URL: source.URL, Name: "model.gguf"}}
 	} else {

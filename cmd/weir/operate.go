@@ -24,6 +24,7 @@ type operator struct {
 	base, key string
 	client    *http.Client
 	cmd       *cobra.Command
+	header    []string // further fields of requests, "Name: value"
 }
 
 // operating gives a verb the flags that name a running server.
@@ -43,7 +44,7 @@ func operating(cmd *cobra.Command, do func(ctx context.Context, o *operator, arg
 		client.Timeout = 0 // a model may take minutes to load; Ctrl-C ends the wait
 		ctx, stop := interruptible(cmd)
 		defer stop()
-		return do(ctx, &operator{base, *key, client, cmd}, args)
+		return do(ctx, &operator{base: base, key: *key, client: client, cmd: cmd}, args)
 	}
 	return cmd
 }
@@ -64,6 +65,10 @@ func (o *operator) call(ctx context.Context, method, path string, body, into any
 	if o.key != "" {
 		req.Header.Set("Authorization", "Bearer "+o.key)
 	}
+	for _, field := range o.header {
+		name, value, _ := strings.Cut(field, ": ")
+		req.Header.Set(name, value)
+	}
 	res, err := o.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("%w; --admin names the second listener of a running server", err)
@@ -73,7 +78,7 @@ func (o *operator) call(ctx context.Context, method, path string, body, into any
 	if err != nil {
 		return err
 	}
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 		var fault struct {
 			Error struct{ Message string }
 		}
@@ -163,15 +168,15 @@ func newRolloutKill() *cobra.Command {
 }
 
 func (o *operator) showRollouts(ctx context.Context, method, path string) error {
-	var list struct{ Deployments []rollout.Status }
+	var list struct{ Rollouts []rollout.Status }
 	if err := o.call(ctx, method, path, nil, &list); err != nil {
 		return err
 	}
-	if len(list.Deployments) == 0 {
+	if len(list.Rollouts) == 0 {
 		_, err := fmt.Fprintln(o.cmd.OutOrStdout(), "There are no rollouts; weir rollout start MODEL CANDIDATE begins one.")
 		return err
 	}
-	return printRollouts(o.cmd.OutOrStdout(), list.Deployments)
+	return printRollouts(o.cmd.OutOrStdout(), list.Rollouts)
 }
 
 func printRollouts(w io.Writer, list []rollout.Status) error {

@@ -16,6 +16,7 @@ import (
 	"weir/api/admin"
 	"weir/api/openai"
 	"weir/router"
+	"weir/router/deployment"
 	"weir/router/rollout"
 	"weir/telemetry"
 )
@@ -124,6 +125,9 @@ func (r *rollouts) apply(list []rollout.Transition) {
 		if err := r.keep(t); err != nil {
 			r.s.log.Error("a change of a rollout is not in the store", zap.String("id", t.ID), zap.Error(err))
 		}
+		if err := r.s.deployments.moved(t); err != nil {
+			r.s.log.Error("the other servers do not know yet of a change of a rollout", zap.String("id", t.ID), zap.Error(err))
+		}
 	}
 }
 
@@ -165,7 +169,16 @@ func (r *rollouts) save(id string, at time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	return r.s.store.SaveRollout(ctx, id, at, record)
+	return r.s.store.SaveRollout(ctx, r.key(id), at, record)
+}
+
+// key is what the store keeps a rollout under. That of a deployment runs on several servers: each keeps what it has seen,
+// and where all of them stand is in the deployment's record.
+func (r *rollouts) key(id string) string {
+	if strings.HasPrefix(id, deployment.RolloutPrefix) {
+		return id + "@" + r.s.instance()
+	}
+	return id
 }
 
 // saveRunning keeps what was seen since the last time, so that a process that is killed goes on from there.
@@ -270,7 +283,12 @@ func (r *rollouts) plan(id string) (rollout.Plan, bool) {
 
 // Start implements admin.Deployments.
 func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error) {
-	p.ID = cmp.Or(p.ID, strings.ToLower(rand.Text()[:10]))
+	if by != deploymentActor {
+		p.ID = strings.TrimPrefix(cmp.Or(p.ID, strings.ToLower(rand.Text()[:10])), deployment.RolloutPrefix)
+		if err := r.s.deployments.owns(p.Model); err != nil {
+			return rollout.Status{}, err
+		}
+	}
 	if err := r.complete(&p); err != nil {
 		return rollout.Status{}, err
 	}
@@ -392,6 +410,9 @@ func (r *rollouts) restore() {
 		if err != nil {
 			r.s.log.Error("a rollout in the store cannot be read; it does not go on", zap.Error(err))
 			continue
+		}
+		if strings.HasPrefix(run.Plan().ID, deployment.RolloutPrefix) {
+			continue // its deployment goes on with it
 		}
 		last[run.Plan().Model] = run
 		if run.State().Over() {

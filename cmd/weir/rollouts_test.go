@@ -34,11 +34,11 @@ func (s *started) deploy(path, body string) (int, rollout.Status, string) {
 // deployments are the rollouts of a server.
 func (s *started) deployments() []rollout.Status {
 	s.t.Helper()
-	var list struct{ Deployments []rollout.Status }
+	var list struct{ Rollouts []rollout.Status }
 	if status, body := s.get(s.metrics + "/v1/deployments"); status != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil {
 		s.t.Fatalf("%d %s", status, body)
 	}
-	return list.Deployments
+	return list.Rollouts
 }
 
 // until waits for the state of the server's only rollout, while clients ask.

@@ -125,13 +125,14 @@ type server struct {
 	traces       *traces
 	reloader     *reloader
 
-	languages  *languages      // language models and text encoders
-	fleets     *fleets         // models that other servers compute
-	rollouts   *rollouts       // of versions of models
-	predictors *predictors     // classical models
-	predict    *predict.Server // their protocols, in front of edge
-	batches    *batch.Server   // files and batches, in front of predict
-	others     others          // requests that batches make room for
+	languages   *languages      // language models and text encoders
+	fleets      *fleets         // models that other servers compute
+	rollouts    *rollouts       // of versions of models
+	deployments *deployments    // of all servers on the store; nil: no store
+	predictors  *predictors     // classical models
+	predict     *predict.Server // their protocols, in front of edge
+	batches     *batch.Server   // files and batches, in front of predict
+	others      others          // requests that batches make room for
 
 	rpc         *predict.GRPC // the same over gRPC; nil: off
 	rpcListener net.Listener  // nil: off
@@ -317,6 +318,11 @@ func (s *server) build(b telemetry.Build) error {
 	if s.store != nil {
 		s.callers.begin(s.encryptClear)
 	}
+	if s.deployments = s.newDeployments(); s.deployments != nil {
+		if err := s.metrics.AddDeployments(s.deployments.follower.States); err != nil {
+			return err
+		}
+	}
 	s.http = api.New(s.connections(files), s.batches)
 	if s.rpcListener != nil {
 		s.newRPC(files)
@@ -330,6 +336,7 @@ func (s *server) build(b telemetry.Build) error {
 			Denied: func(reason, remote string) { s.denied("admin", reason, remote) },
 			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
+			Deployer: s.deployer(), Claims: s.claims(), KeyTTL: s.config.API.Idempotency.TTL,
 			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Batches: s.unfinishedBatches,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
@@ -456,12 +463,14 @@ func (s *server) load(plan []*planned) error {
 	s.brownout.start(s.languages.engines)
 	if len(plan) == 0 {
 		s.rollouts.start()
+		s.deployments.start()
 		return s.openClassic()
 	}
 	if err := s.languages.load(plan); err != nil {
 		return err
 	}
 	s.rollouts.start()
+	s.deployments.start()
 	return s.announce(plan)
 }
 
@@ -597,6 +606,7 @@ func (s *server) shutdown(timeout time.Duration) error {
 	closing, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	errs = append(errs, s.predictors.lane.Close(closing), s.predictors.enriched.close(closing))
+	s.deployments.stop()
 	s.rollouts.stop()
 	s.languages.stop()
 	s.compute.Close()

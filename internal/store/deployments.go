@@ -2,11 +2,14 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"weir/router/deployment"
@@ -30,10 +33,24 @@ func (s *Store) Deployments(ctx context.Context) ([]deployment.Record, error) {
 	return records[deployment.Record](ctx, s, `SELECT record FROM weir_deployments WHERE deleted = 0 ORDER BY model`)
 }
 
-// Observations implements deployment.Store.
+// Observations implements deployment.Store. Of a server that was killed and has come back under its address, only what it
+// sees now is shown.
 func (s *Store) Observations(ctx context.Context) ([]deployment.Observation, error) {
-	return records[deployment.Observation](ctx, s, s.dialect.query(`SELECT record FROM weir_deployments_observed
-		WHERE owner IN (SELECT id FROM weir_owners WHERE expires > NOW) ORDER BY model, record`))
+	list, err := records[deployment.Observation](ctx, s, s.dialect.query(`SELECT record FROM weir_deployments_observed
+		WHERE owner IN (SELECT id FROM weir_owners WHERE expires > NOW) ORDER BY at DESC`))
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[[2]string]bool)
+	list = slices.DeleteFunc(list, func(o deployment.Observation) bool {
+		key := [2]string{o.Model, o.Instance}
+		defer func() { seen[key] = true }()
+		return seen[key]
+	})
+	slices.SortFunc(list, func(a, b deployment.Observation) int {
+		return cmp.Or(strings.Compare(a.Model, b.Model), strings.Compare(a.Instance, b.Instance))
+	})
+	return list, nil
 }
 
 // records reads a column of JSON.
@@ -147,9 +164,8 @@ func (s *Store) Unobserve(ctx context.Context, model string) error {
 	return deploymentsFailed(err)
 }
 
-// sweepObserved forgets what servers saw whose lease is over.
+// sweepObserved forgets what servers saw that are gone. One that was only slow, and has lost its lease, may come back.
 func (s *Store) sweepObserved(ctx context.Context) error {
-	_, err := s.write.ExecContext(ctx, s.dialect.query(`DELETE FROM weir_deployments_observed
-		WHERE owner NOT IN (SELECT id FROM weir_owners WHERE expires > NOW)`))
+	_, err := s.write.ExecContext(ctx, `DELETE FROM weir_deployments_observed WHERE owner NOT IN (SELECT id FROM weir_owners)`)
 	return err
 }

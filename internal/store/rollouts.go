@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -29,6 +30,19 @@ func (s *Store) SaveRollout(ctx context.Context, id string, at time.Time, record
 		return fmt.Errorf("the store of rollouts: %w", err)
 	}
 	return nil
+}
+
+// Rollout is the record of an id; nil: there is none.
+func (s *Store) Rollout(ctx context.Context, id string) ([]byte, error) {
+	var record string
+	err := s.read.QueryRowContext(ctx, `SELECT record FROM weir_rollouts WHERE id = $1`, id).Scan(&record)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the store of rollouts: %w", err)
+	}
+	return []byte(record), nil
 }
 
 // Rollouts are the records that are kept, the one that changed longest ago first.

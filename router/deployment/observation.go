@@ -70,7 +70,7 @@ const (
 	Degraded    Summary = "degraded"    // a server failed, or the version was taken back
 	Progressing Summary = "progressing" // a server is on its way
 	Ready       Summary = "ready"       // all servers with a part in the model answer as it is wanted
-	Unserved    Summary = "unserved"    // no server has a part in the model
+	Unserved    Summary = "unserved"    // no server has a part in the model: none computes it or has a choice where it goes
 )
 
 // Summarise says where a record stands, and for each server that is not as it is wanted why.
@@ -93,8 +93,15 @@ func (r *Record) Summarise(seen []Observation) (Summary, []string) {
 			worst = Progressing
 		}
 	}
-	if parts == 0 && len(why) == 0 {
-		return Unserved, []string{"no server on this store computes the model or routes to servers that do"}
+	switch {
+	case len(seen) == 0:
+		return Progressing, []string{"no server has looked at it yet"}
+	case parts == 0 && len(why) == 0:
+		for i := range seen {
+			why = append(why, seen[i].Instance+": "+seen[i].Why)
+		}
+		slices.SortFunc(why, strings.Compare)
+		return Unserved, why
 	}
 	slices.SortFunc(why, strings.Compare)
 	return worst, why

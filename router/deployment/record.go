@@ -4,6 +4,8 @@
 package deployment
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -51,6 +53,8 @@ type Record struct {
 
 	// Rollout is the id of the rollout that brings Wanted in; empty: it takes over at once.
 	Rollout string `json:"rollout,omitempty"`
+	// Progress is where that rollout stands on all servers; nil: it begins.
+	Progress *Progress `json:"progress,omitempty"`
 	// Settled is the version that has answered last, on any server; nil: none of the record has yet.
 	Settled *Revision `json:"settled,omitempty"`
 	// History are the versions that were Settled before, the last one first.
@@ -98,7 +102,7 @@ func Apply(old *Record, s Spec, id, by string, now time.Time) Record {
 		return next // its version is on its way, or there; only what stays warm changes
 	}
 	next.Wanted = next.revision(wanted)
-	next.Rollout = ""
+	next.Rollout, next.Progress = "", nil
 	if s.Policy != nil && !next.IsSettled() {
 		next.Rollout = RolloutPrefix + id
 	}
@@ -217,8 +221,7 @@ func sameWarm(a, b *Warm) bool {
 }
 
 func samePolicy(a, b *rollout.Plan) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Sticky == b.Sticky && a.Gates == b.Gates && a.CopyShare == b.CopyShare && a.Compare == b.Compare && slices.Equal(a.Steps, b.Steps)
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

@@ -127,7 +127,8 @@ func TestSummarise(t *testing.T) {
 		want Summary
 		why  string
 	}{
-		{"nobody", nil, Unserved, "no server"},
+		{"nobody yet", nil, Progressing, "no server has looked"},
+		{"nobody", seen(Observation{Instance: "b", Generation: 1, State: Elsewhere, Why: "routes only"}), Unserved, "b: routes only"},
 		{"all", seen(Observation{Instance: "a", Generation: 1, State: Serving}, Observation{Instance: "b", Generation: 1, State: Elsewhere}), Ready, ""},
 		{"pulling", seen(Observation{Instance: "a", Generation: 1, State: Pulling, DoneBytes: 43, TotalBytes: 100, Why: "from hf.co"}), Progressing, "a: pulling 43 %: from hf.co"},
 		{"behind", seen(Observation{Instance: "a", State: Serving}), Progressing, "a: acts on generation 0 of 1"},

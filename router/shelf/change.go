@@ -274,6 +274,7 @@ type State struct {
 	Answers             bool   // requests of the name get it
 	Last                bool   // it answered before, and a rollback brings it back
 	Pinned              bool
+	Kept                bool // a deployment or a rollout holds it in memory
 	Holders, Waiters    int
 	Bytes               int64
 	Used                time.Time // last; zero: never
@@ -308,7 +309,7 @@ func (s *Shelf) List() []State {
 func (v *Version) show(n *name) State {
 	st := State{
 		Name: v.spec.Name, Label: v.spec.Label, Digest: v.spec.Digest, State: v.word(), Pinned: v.spec.Pinned,
-		Answers: n != nil && n.current == v, Last: n != nil && n.last == v,
+		Kept: v.keeps > 0, Answers: n != nil && n.current == v, Last: n != nil && n.last == v,
 		Holders: v.holders, Waiters: v.waiters, Bytes: v.spec.Bytes, Used: v.used,
 	}
 	if v.why != nil {

@@ -15,6 +15,3 @@ CREATE TABLE weir_deployments_observed (
 	at     bigint NOT NULL,
 	PRIMARY KEY (model, owner)
 );
-
--- Several servers move a rollout on: each change is a compare-and-set.
-ALTER TABLE weir_rollouts ADD COLUMN revision bigint NOT NULL DEFAULT 0;

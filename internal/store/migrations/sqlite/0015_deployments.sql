@@ -15,6 +15,3 @@ CREATE TABLE weir_deployments_observed (
 	at     INTEGER NOT NULL,
 	PRIMARY KEY (model, owner)
 ) STRICT;
-
--- Several servers move a rollout on: each change is a compare-and-set.
-ALTER TABLE weir_rollouts ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;

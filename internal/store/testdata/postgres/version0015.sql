@@ -43,7 +43,7 @@ CREATE TABLE weir_replay (tenant text COLLATE "C" NOT NULL, key bytea NOT NULL, 
 
 CREATE TABLE weir_responses (tenant text COLLATE "C" NOT NULL, id text COLLATE "C" NOT NULL, previous text COLLATE "C" NOT NULL, status text NOT NULL, owner text NOT NULL, used bigint NOT NULL, expires bigint NOT NULL, input bytea NOT NULL, object bytea NOT NULL, data_key text NOT NULL);
 
-CREATE TABLE weir_rollouts (id text COLLATE "C" NOT NULL, at bigint NOT NULL, record text NOT NULL, revision bigint NOT NULL);
+CREATE TABLE weir_rollouts (id text COLLATE "C" NOT NULL, at bigint NOT NULL, record text NOT NULL);
 
 CREATE TABLE weir_schema (version bigint NOT NULL, name text NOT NULL, digest text NOT NULL, applied bigint NOT NULL);
 
@@ -137,7 +137,7 @@ INSERT INTO weir_schema VALUES (11, '0011_usage_hours.sql', '44d27a172c49689b242
 INSERT INTO weir_schema VALUES (12, '0012_tenants.sql', '2b85aa1098f3d1aa688271c66068890c280734c118b7d3683e8c277de710a11a', 0);
 INSERT INTO weir_schema VALUES (13, '0013_key_terms.sql', 'c861fa70725768ae3bfe993506bdf09e6fb7c420cf48bce0d3c3bf5714fc1644', 0);
 INSERT INTO weir_schema VALUES (14, '0014_key_changes.sql', '92821ff11c2000e113137550fd018fad08252449c1d3af1a0e961f0d6c05c928', 0);
-INSERT INTO weir_schema VALUES (15, '0015_deployments.sql', 'dc53621e0045ae37b7d18760cf1c57e70e8fb1c1de29911f6931d5e9a1554402', 0);
+INSERT INTO weir_schema VALUES (15, '0015_deployments.sql', '54d88e2ac850e761bfe5167df68225273e444e11866b2921e3ec095a4ed5de0a', 0);
 INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', '\x6868686868686868686868686868686868686868686868686868686868686868', 1700000000000000, 0, 0, 1700000001000000, '{"limits":{"daily_cost":"5"},"models":["m"]}', '');
 INSERT INTO weir_key_changes VALUES (1, 3);
 INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7);
@@ -147,7 +147,7 @@ INSERT INTO weir_tenants VALUES ('acme', '{"weight":2}', 3, 1700000000000000, 17
 INSERT INTO weir_replay VALUES ('acme', '\x6868686868686868686868686868686868686868686868686868686868686868', '\x6868686868686868686868686868686868686868686868686868686868686868', 'OWNER', 'CLAIM', 9000000000000000, '\x6868686868686868686868686868686868686868686868686868686868686868', '');
 INSERT INTO weir_audit VALUES (1, 1700000000000000, 'a', 'key.create', '0123456789', '{}', '\x0000000000000000000000000000000000000000000000000000000000000000', '\x56943df0fec6648f7b151a2e03115fe9163e219cc96facc691e6c58646f6a70c', 0);
 INSERT INTO weir_transcripts VALUES ('ID', 'acme', 1700000000000000, 'r', '/v1/completions', 'm', 200, '["p"]', '["a"]', '');
-INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}', 3);
+INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}');
 INSERT INTO weir_deployments VALUES ('chat', '{"model":"chat"}', 3, 0);
 INSERT INTO weir_deployments_observed VALUES ('chat', 'OWNER', '{"model":"chat"}', 1700000000000000);
 INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0, '');

@@ -102,7 +102,7 @@ CREATE TABLE weir_rollouts (
 	id     TEXT    PRIMARY KEY,
 	at     INTEGER NOT NULL,
 	record TEXT    NOT NULL
-, revision INTEGER NOT NULL DEFAULT 0) STRICT;
+) STRICT;
 
 CREATE TABLE weir_schema (
 	version BIGINT PRIMARY KEY,
@@ -217,7 +217,7 @@ INSERT INTO weir_schema VALUES (11, '0011_usage_hours.sql', '956f98bd7e03c969a05
 INSERT INTO weir_schema VALUES (12, '0012_tenants.sql', '970cbe5ee9c07b93fadeeb92228e3be05b1271acd4aa13dd4a4435ef1cdfd8bc', 0);
 INSERT INTO weir_schema VALUES (13, '0013_key_terms.sql', '6ca29142ecdf30ae0d5844ef7f746e36156d9226794f04fb3cd828d282e9da94', 0);
 INSERT INTO weir_schema VALUES (14, '0014_key_changes.sql', '7a21f77532dd08e62f0195b4eaf5d4c4744489dc094f30cccbcf51a5021bdb6e', 0);
-INSERT INTO weir_schema VALUES (15, '0015_deployments.sql', '52dc437893eafcc55021443e8a329376c3da6ce2931663e2a5f27e52af725303', 0);
+INSERT INTO weir_schema VALUES (15, '0015_deployments.sql', '361d41488cef876d675ab5e921109c382cb1034eb13c970a48166f326dfe3d1f', 0);
 INSERT INTO weir_keys VALUES ('0123456789', 'acme', 'app', 'inference,admin', x'6868686868686868686868686868686868686868686868686868686868686868', 1700000000000000, 0, 0, 1700000001000000, '{"limits":{"daily_cost":"5"},"models":["m"]}', '');
 INSERT INTO weir_key_changes VALUES (1, 3);
 INSERT INTO weir_usage VALUES ('acme', 'm', 20000, 3, 30, 4, 5, 6000, 7);
@@ -227,7 +227,7 @@ INSERT INTO weir_tenants VALUES ('acme', '{"weight":2}', 3, 1700000000000000, 17
 INSERT INTO weir_replay VALUES ('acme', x'6868686868686868686868686868686868686868686868686868686868686868', x'6868686868686868686868686868686868686868686868686868686868686868', 'OWNER', 'CLAIM', 9000000000000000, x'6868686868686868686868686868686868686868686868686868686868686868', '');
 INSERT INTO weir_audit VALUES (1, 1700000000000000, 'a', 'key.create', '0123456789', '{}', x'0000000000000000000000000000000000000000000000000000000000000000', x'56943df0fec6648f7b151a2e03115fe9163e219cc96facc691e6c58646f6a70c', 0);
 INSERT INTO weir_transcripts VALUES ('ID', 'acme', 1700000000000000, 'r', '/v1/completions', 'm', 200, '["p"]', '["a"]', '');
-INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}', 3);
+INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}');
 INSERT INTO weir_deployments VALUES ('chat', '{"model":"chat"}', 3, 0);
 INSERT INTO weir_deployments_observed VALUES ('chat', 'OWNER', '{"model":"chat"}', 1700000000000000);
 INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0, '');

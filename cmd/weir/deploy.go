@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/api/admin"
+	"weir/configs"
+	"weir/router/deployment"
+)
+
+func newDeploy() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deploy MODEL VERSION",
+		Short: "Let a version of a model answer on all servers on a store",
+		Long: "Let a version of a model answer on all servers that share a store: the label of a version that they have, a\n" +
+			"name in the models folder, or one on a hub or in a registry, which each of them pulls. Which one is wanted is\n" +
+			"kept in the store; every server follows it, also one that starts later. docs/deployments.md says how.",
+		Example: "  weir deploy chat chat:v2\n  weir deploy chat hf.co/ORG/REPO-GGUF:Q4_K_M --resource kvCacheBytes=2GiB --warm 1\n" +
+			"  weir deploy chat chat:v3 --rollout canary --wait\n  weir deploy -f chat.yml",
+		Args: cobra.MaximumNArgs(2),
+	}
+	var file, policy, key string
+	var resources, warm []string
+	var generation int64
+	var wait bool
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file in YAML or JSON: modelId, version, resources, rolloutPolicy, warm")
+	cmd.Flags().StringVar(&policy, "rollout", "", "how the version takes over: immediate or canary (default immediate)")
+	cmd.Flags().StringArrayVar(&resources, "resource", nil, "KEY=VALUE of the model alone, such as kvCacheBytes=2GiB or maxSequences=8; again for more")
+	cmd.Flags().StringArrayVar(&warm, "warm", nil, "how many versions before stay in memory, or a version that does; again for more versions")
+	cmd.Flags().Int64Var(&generation, "if-generation", 0, "change the deployment only if it is at this generation")
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "key under which the call is executed once")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all servers answer as it is wanted, or one of them cannot")
+	return operating(cmd, func(ctx context.Context, o *operator, args []string) error {
+		body, err := deploymentBody(file, args, policy, resources, warm)
+		if err != nil {
+			return err
+		}
+		if generation > 0 {
+			o.header = append(o.header, "If-Match: "+strconv.FormatInt(generation, 10))
+		}
+		if key != "" {
+			o.header = append(o.header, "Idempotency-Key: "+key)
+		}
+		var v admin.DeploymentView
+		if err := o.call(ctx, http.MethodPost, "/v1/deployments", json.RawMessage(body), &v); err != nil {
+			return err
+		}
+		o.header = nil
+		if wait {
+			return o.awaitDeployment(ctx, v)
+		}
+		return printDeployment(cmd.OutOrStdout(), &v)
+	})
+}
+
+// deploymentBody is what a command line asks for.
+func deploymentBody(file string, args []string, policy string, resources, warm []string) ([]byte, error) {
+	if file != "" {
+		if len(args) > 0 || policy != "" || len(resources)+len(warm) > 0 {
+			return nil, &usageError{errors.New("a file and arguments"), "the file says all: give -f alone, or MODEL VERSION"}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		return configs.DeploymentJSON(file, text)
+	}
+	if len(args) != 2 {
+		return nil, &usageError{errors.New("a deployment needs a model and a version"), "weir deploy MODEL VERSION, or weir deploy -f FILE"}
+	}
+	body := map[string]any{"modelId": args[0], "version": args[1]}
+	if policy != "" {
+		body["rolloutPolicy"] = policy
+	}
+	values := make(map[string]any)
+	for _, r := range resources {
+		name, value, ok := strings.Cut(r, "=")
+		if !ok {
+			return nil, &usageError{fmt.Errorf("--resource %s", r), "give KEY=VALUE, such as maxSequences=8"}
+		}
+		values[name] = value
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			values[name] = n
+		} else if b, err := strconv.ParseBool(value); err == nil {
+			values[name] = b
+		}
+	}
+	if len(values) > 0 {
+		body["resources"] = values
+	}
+	if n, err := strconv.Atoi(strings.Join(warm, " ")); err == nil {
+		body["warm"] = n
+	} else if len(warm) > 0 {
+		body["warm"] = warm
+	}
+	return json.Marshal(body)
+}
+
+// waitEvery is how often a command line looks how far a deployment is.
+const waitEvery = 500 * time.Millisecond
+
+// awaitDeployment waits until servers answer as a deployment wants it, and shows on the way why they do not.
+func (o *operator) awaitDeployment(ctx context.Context, v admin.DeploymentView) error {
+	shown := ""
+	for {
+		if why := strings.Join(v.Why, "; "); why != shown && why != "" {
+			shown = why
+			fmt.Fprintln(o.cmd.ErrOrStderr(), printable(why))
+		}
+		switch v.State {
+		case deployment.Ready:
+			return printDeployment(o.cmd.OutOrStdout(), &v)
+		case deployment.Degraded, deployment.Unserved:
+			return errors.Join(printDeployment(o.cmd.OutOrStdout(), &v), fmt.Errorf("the deployment of %s is %s", printable(v.ModelID), v.State))
+		case deployment.Progressing:
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(waitEvery):
+		}
+		if err := o.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(v.ModelID), nil, &v); err != nil {
+			return err
+		}
+	}
+}
+
+func newDeployments() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "deployments", Short: "Show which versions all servers on a store shall answer with, and why one does not yet", Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var asJSON bool
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the deployments", Args: cobra.NoArgs}
+	get := &cobra.Command{Use: "get MODEL", Short: "Show a deployment, and each server's part", Args: cobra.ExactArgs(1)}
+	get.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	remove := &cobra.Command{Use: "delete MODEL", Aliases: []string{"rm"}, Short: "Give a model back to the servers' configurations", Args: cobra.ExactArgs(1)}
+	cmd.AddCommand(operating(list, func(ctx context.Context, o *operator, _ []string) error {
+		var all struct{ Deployments []admin.DeploymentView }
+		if err := o.call(ctx, http.MethodGet, "/v1/deployments", nil, &all); err != nil {
+			return err
+		}
+		return listDeployments(o.cmd.OutOrStdout(), all.Deployments)
+	}), operating(get, func(ctx context.Context, o *operator, args []string) error {
+		var raw json.RawMessage
+		if err := o.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(args[0]), nil, &raw); err != nil {
+			return err
+		}
+		if asJSON {
+			_, err := io.Copy(o.cmd.OutOrStdout(), bytes.NewReader(append(raw, '\n')))
+			return err
+		}
+		var v admin.DeploymentView
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return err
+		}
+		return printDeployment(o.cmd.OutOrStdout(), &v)
+	}), operating(remove, func(ctx context.Context, o *operator, args []string) error {
+		var done struct{}
+		if err := o.call(ctx, http.MethodDelete, "/v1/deployments/"+url.PathEscape(args[0]), nil, &done); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(o.cmd.OutOrStdout(), "%s: the configurations of the servers decide again\n", printable(args[0]))
+		return err
+	}))
+	return cmd
+}
+
+func listDeployments(w io.Writer, list []admin.DeploymentView) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "There are no deployments; weir deploy MODEL VERSION makes one.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MODEL\tVERSION\tDIGEST\tGENERATION\tSTATE\tANSWERS\tWHY")
+	for i := range list {
+		v := &list[i]
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", printable(v.ModelID), printable(v.Version), orDash(shortDigest(v.Digest)), v.Generation, v.State, orDash(v.Answers),
+			orDash(strings.Join(v.Why, "; ")))
+	}
+	return table.Flush()
+}
+
+func printDeployment(w io.Writer, v *admin.DeploymentView) error {
+	if err := listDeployments(w, []admin.DeploymentView{*v}); err != nil || len(v.Instances) == 0 {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\n  SERVER\tSTATE\tANSWERS\tWARM\tWHY")
+	for _, o := range v.Instances {
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", printable(o.Instance), o.State, orDash(o.Answers), orDash(strings.Join(o.Warm, ", ")), orDash(o.Why))
+	}
+	return table.Flush()
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"weir/configs"
+	"weir/router/deployment"
+	"weir/router/registry"
+	"weir/router/registry/hub"
+)
+
+// Make implements deployment.Host: a version is one that the configuration has, the model in the binary, one of the models
+// folder, or what is pulled into it.
+func (d *deployments) Make(ctx context.Context, model string, r deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
+	if v := d.versions(model); v != nil && d.isConfigured(v, model, r.Version) {
+		return "", nil
+	}
+	switch {
+	case d.isRouted(model):
+		return "", fmt.Errorf("this server has no replicas of %s@%s; list them under models with the version %q", model, r.Version, r.Version)
+	case d.isClassic(model):
+		_, err := d.s.predictors.version(model, r.Version)
+		return "", err
+	case r.Version == configs.BuiltinPath:
+		return "", d.plan(configs.Deployed(model, configs.BuiltinPath, r.Label, r.Resources), "")
+	}
+	held, err := d.bring(ctx, model, &r, tell)
+	if err != nil {
+		return "", err
+	}
+	record := configs.Deployed(model, "", r.Label, r.Resources)
+	takeVersion(&record, &held.Version)
+	return string(held.Digest), d.plan(record, string(held.Digest))
+}
+
+// isConfigured reports whether the configuration has a version under its label.
+func (d *deployments) isConfigured(v rolled, model, label string) bool {
+	if v == rolled(d.s.languages) {
+		return d.s.languages.configures(model, label)
+	}
+	return d.s.fleets.has(model, label)
+}
+
+// plan remembers a version, if it can be served.
+func (d *deployments) plan(record configs.ServedModel, digest string) error {
+	if err := d.s.languages.canServe(record); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made[record.Name] == nil {
+		d.made[record.Name] = make(map[string]madeVersion)
+	}
+	d.made[record.Name][record.Version] = madeVersion{record, digest}
+	return nil
+}
+
+// bring finds the files of a version, or pulls them, and compares them with their digests. They stay as long as the version
+// is stocked.
+func (d *deployments) bring(ctx context.Context, model string, r *deployment.Revision, tell func(s deployment.State, done, total int64)) (*registry.Held, error) {
+	reg, err := openRegistry(d.s.config)
+	if err != nil {
+		return nil, err
+	}
+	reg.Actor = "deployment of " + model
+	name, err := d.find(ctx, reg, model, r, tell)
+	if err != nil {
+		return nil, err
+	}
+	v, err := reg.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := registry.ParseRef(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := servable(d.s.config, &v, ref); err != nil {
+		return nil, err
+	}
+	if !v.Language() {
+		return nil, fmt.Errorf("%s is a classical model (%s); list it under classic in the configuration, and deploy its version by its label", name, v.Facts.Format)
+	}
+	d.mu.Lock()
+	held := d.held[string(v.Digest)]
+	d.mu.Unlock()
+	if held != nil {
+		return held, nil
+	}
+	held, err = reg.Load(ctx, name, func(done, total int64) { tell(deployment.Verifying, done, total) })
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if other := d.held[string(held.Digest)]; other != nil { // another model has the same version
+		_ = held.Release()
+		return other, nil
+	}
+	d.held[string(held.Digest)] = held
+	return held, nil
+}
+
+// find is the name of a version that is in the models folder: one with the digest that the deployment has, where another
+// server has found it already.
+func (d *deployments) find(ctx context.Context, reg *registry.Registry, model string, r *deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
+	if r.Digest != "" {
+		if v, err := reg.Resolve(r.Digest); err == nil {
+			return string(v.Digest), nil
+		}
+	}
+	text := r.Version
+	if deployment.IsPlain(text) { // a tag of the model's own name
+		text = model + ":" + text
+	}
+	ref, named := asReference(text)
+	if !named {
+		return "", fmt.Errorf("the version %q is no name in the models folder or on a hub; give chat:v2, chat@sha256:DIGEST, hf.co/ORG/REPO:Q4_K_M or HOST/NAME:TAG, "+
+			"or bring the file in first: weir models import FILE NAME:TAG", r.Version)
+	}
+	v, err := reg.Resolve(ref.String())
+	if err == nil && (r.Digest == "" || string(v.Digest) == r.Digest) {
+		return string(v.Digest), nil
+	}
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return "", err
+	}
+	if deployment.IsPlain(r.Version) || ref.Name == "" {
+		if err == nil {
+			return "", fmt.Errorf("digest refused: %s is %s here, and the deployment's is %s; deploy HOST/NAME:TAG, or bring the same files in", ref, v.Digest, r.Digest)
+		}
+		return "", fmt.Errorf("%w: %s is not in the models folder %s; deploy HOST/NAME:TAG or a name on a hub, or weir models import FILE %s", deployment.ErrNoPart, ref, reg.Dir(), ref)
+	}
+	return d.pull(ctx, reg, text, r, tell)
+}
+
+// pull brings a version in. What is not of the deployment's digest is refused.
+func (d *deployments) pull(ctx context.Context, reg *registry.Registry, text string, r *deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
+	select {
+	case d.pulls <- struct{}{}:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { <-d.pulls }()
+	source, err := hub.New(os.Getenv).Parse(text)
+	if err != nil {
+		return "", err
+	}
+	as := source.Name
+	if r.Digest != "" && source.Kind == hub.OCI {
+		text = pinnedText(text, r.Digest) // the tag may have moved since another server has found it
+	}
+	tell(deployment.Pulling, 0, 0)
+	p := &puller{config: d.s.config, registry: reg, errs: d.s.errs, progress: func(done, total int64) { tell(deployment.Pulling, done, total) }}
+	v, err := p.pull(ctx, text, as)
+	if v.Digest == "" {
+		return "", errors.Join(err, context.Cause(ctx))
+	}
+	if r.Digest != "" && string(v.Digest) != r.Digest {
+		return "", fmt.Errorf("digest refused: %s is %s now, and the deployment's is %s, as another server has found first; deploy the version anew to take what is there now", text, v.Digest, r.Digest)
+	}
+	return string(v.Digest), nil
+}
+
+// pinnedText is HOST/NAME@DIGEST of HOST/NAME:TAG.
+func pinnedText(text, digest string) string {
+	ref, err := registry.ParseRef(text)
+	if err != nil || ref.Name == "" {
+		return text
+	}
+	return ref.Name + "@" + digest
+}
+
+// takeVersion gives a record the files of a version and what its record says.
+func takeVersion(m *configs.ServedModel, v *registry.Version) {
+	m.Path, m.Defaults = v.Path(), defaultsOf(v)
+	m.OwnSafety = string(v.Record.Safety)
+	templates := v.Paths(registry.Template)
+	if own := func(s configs.ModelSetting) bool { return s.Key == configs.ChatTemplateKey }; len(templates) > 0 && !slices.ContainsFunc(m.Settings, own) {
+		m.Settings = append(slices.Clip(m.Settings), configs.ModelSetting{Key: configs.ChatTemplateKey, Value: templates[0]})
+	}
+}

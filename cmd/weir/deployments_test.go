@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/api/admin"
+	"weir/internal/defaultmodel"
+	"weir/router/deployment"
+)
+
+// change sends a request to /v1/deployments, with header fields "Name: value".
+func (s *started) change(method, path, body string, header ...string) (status int, text string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.metrics+"/v1/deployments"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Error(err)
+		return 0, ""
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// applied asks for a deployment, which must be taken.
+func (s *started) applied(body string) admin.DeploymentView {
+	s.t.Helper()
+	var v admin.DeploymentView
+	if status, text := s.change(http.MethodPost, "", body); status >= http.StatusBadRequest || json.Unmarshal([]byte(text), &v) != nil {
+		s.t.Fatalf("%s: %d %s", body, status, text)
+	}
+	return v
+}
+
+// untilDeployed waits until a server shows a deployment as ok says.
+func (s *started) untilDeployed(model string, ok func(v *admin.DeploymentView) bool) (v admin.DeploymentView) {
+	s.t.Helper()
+	text := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var status int
+		status, text = s.change(http.MethodGet, "/"+model, "")
+		v = admin.DeploymentView{}
+		if status == http.StatusOK && json.Unmarshal([]byte(text), &v) == nil && ok(&v) {
+			return v
+		}
+	}
+	s.t.Fatalf("after %v the deployment is\n%s\n%s", patience, text, s.errs.String())
+	return v
+}
+
+// readyOn says that servers answer as a deployment wants it. What is left of one that was killed ends with its lease.
+func readyOn(servers ...*process) func(v *admin.DeploymentView) bool {
+	return func(v *admin.DeploymentView) bool {
+		for _, p := range servers {
+			if !slices.ContainsFunc(v.Instances, func(o deployment.Observation) bool {
+				return "http://"+o.Instance == p.api && o.State == deployment.Serving && o.Generation == v.Generation && o.Answers == v.Label && o.Why == ""
+			}) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// slowHub serves the model in the binary; after half of it every transfer waits for release.
+type slowHub struct {
+	*httptest.Server
+	gate    chan struct{}
+	release func()
+}
+
+func newSlowHub(t *testing.T) *slowHub {
+	h := &slowHub{gate: make(chan struct{})}
+	h.release = sync.OnceFunc(func() { close(h.gate) })
+	model := defaultmodel.GGUF()
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.Header.Get("Range") == "bytes=0-0" {
+			http.ServeContent(w, r, "model.gguf", time.Unix(1, 0), bytes.NewReader(model))
+			return
+		}
+		http.ServeContent(&halfway{ResponseWriter: w, left: len(model) / 2, hub: h, r: r}, r, "model.gguf", time.Unix(1, 0), bytes.NewReader(model))
+	}))
+	t.Cleanup(func() { h.release(); h.Close() })
+	return h
+}
+
+type halfway struct {
+	http.ResponseWriter
+	left int
+	hub  *slowHub
+	r    *http.Request
+}
+
+func (w *halfway) Write(b []byte) (int, error) {
+	if w.left -= len(b); w.left <= 0 {
+		_ = http.NewResponseController(w.ResponseWriter).Flush() // what is written so far is on its way
+		select {
+		case <-w.hub.gate:
+		case <-w.r.Context().Done():
+		}
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// kill ends a process as kill -9 does.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	<-p.done
+	close(p.done) // end finds it ended
+}
+
+// A version comes to three servers by one call. Two of them are killed while they pull it, and one before: after their start
+// all three answer with the same version, which one call more takes back.
+func TestADeploymentOutlivesServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the lease of a killed process takes seconds to end")
+	}
+	url := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	hub := newSlowHub(t)
+	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	start := func(i int) *process { return startProcess(t, 1024, "--store", url, "--models-dir", folders[i]) }
+	servers := []*process{start(0), start(1), start(2)}
+
+	servers[0].applied(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "8MiB", "maxSequences": 4}, "warm": 1}`)
+	servers[1].untilDeployed("chat", readyOn(servers...))
+	pulled := fmt.Sprintf(`{"modelId": "chat", "version": "%s/model.gguf", "resources": {"kvCacheBytes": "8MiB"}, "warm": 1}`, hub.URL)
+	servers[1].applied(pulled)
+	v := servers[2].untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		pulling := slices.DeleteFunc(slices.Clone(v.Instances), func(o deployment.Observation) bool { return o.State != deployment.Pulling || o.DoneBytes == 0 })
+		return len(pulling) == 3
+	})
+	if v.State != deployment.Progressing || len(v.Why) != 3 || !strings.Contains(v.Why[0], "pulling") || !strings.Contains(v.Why[0], "%") || v.Answers != "builtin" {
+		t.Errorf("amid the pull: %+v", v)
+	}
+	servers[0].kill()
+	servers[1].kill()
+	if status, text, version := servers[2].said("chat"); status != http.StatusOK {
+		t.Errorf("amid the pull: %d %s %s", status, text, version)
+	}
+	hub.release()
+	servers[0], servers[1] = start(0), start(1)
+	v = servers[0].untilDeployed("chat", readyOn(servers...))
+	if !strings.HasPrefix(v.Digest, "sha256:") || v.Generation != 2 || len(v.History) != 1 || v.History[0].Label != "builtin" {
+		t.Errorf("%+v", v)
+	}
+	for i, p := range servers {
+		m := p.models()
+		if got := m["chat@"+v.Label]; !got.Answers || got.State != "loaded" {
+			t.Errorf("server %d: %+v", i, m)
+		}
+	}
+	servers[2].kill()
+	servers[2] = start(2)
+	servers[2].untilDeployed("chat", readyOn(servers...))
+
+	servers[0].untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		warm := slices.DeleteFunc(slices.Clone(v.Instances), func(o deployment.Observation) bool { return !slices.Equal(o.Warm, []string{"builtin"}) })
+		return readyOn(servers...)(v) && len(warm) == len(servers)
+	})
+	begun := time.Now()
+	servers[0].applied(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "8MiB", "maxSequences": 4}, "warm": 1}`)
+	servers[1].untilDeployed("chat", readyOn(servers...))
+	t.Logf("a warm version answers on three servers after %v", time.Since(begun))
+
+	if status, text := servers[1].change(http.MethodDelete, "/chat", ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, p := range servers {
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			if _, there := p.models()["chat@builtin"]; !there {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("after its end: %+v", p.models())
+			}
+		}
+	}
+}
+
+// Many deployments at once, of names of their own and of one name, over two servers: each call is taken, the calls for one
+// name come one after another, and both servers end with the same.
+func TestManyDeploymentsAtOnce(t *testing.T) {
+	names, same := 100, 100
+	if testing.Short() {
+		names, same = 12, 12
+	}
+	url := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	servers := []*process{startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir()), startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir())}
+	body := func(name string, sequences int) string {
+		return fmt.Sprintf(`{"modelId": %q, "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64, "maxSequences": %d}}`, name, sequences)
+	}
+	var all sync.WaitGroup
+	generations := make([]int64, same)
+	begun := time.Now()
+	for i := range names {
+		all.Go(func() { servers[i%2].applied(body(fmt.Sprint("model-", i), 1)) })
+	}
+	for i := range same {
+		all.Go(func() { generations[i] = servers[i%2].applied(body("same", i+1)).Generation })
+	}
+	all.Wait()
+	t.Logf("%d calls took %v", names+same, time.Since(begun))
+	if t.Failed() {
+		t.FailNow()
+	}
+	last := servers[0].untilDeployed("same", readyOn(servers...))
+	slices.Sort(generations)
+	if len(slices.Compact(generations)) == 0 || last.Generation != int64(same) {
+		t.Errorf("generation %d after %d calls with bodies of their own", last.Generation, same)
+	}
+	for i := range names {
+		servers[i%2].untilDeployed(fmt.Sprint("model-", i), readyOn(servers...))
+	}
+	t.Logf("all answer on both servers after %v", time.Since(begun))
+	if again := servers[1].applied(body("model-3", 1)); again.Generation != 1 {
+		t.Errorf("the same again is generation %d", again.Generation)
+	}
+}
+
+func TestDeploymentsAreChanged(t *testing.T) {
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	const one = `{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64}}`
+	for _, c := range []struct {
+		body   string
+		header []string
+		status int
+		want   string
+	}{
+		{one, []string{"If-Match: 3"}, http.StatusConflict, "there is no deployment"},
+		{one, []string{"If-None-Match: *", "Idempotency-Key: first"}, http.StatusCreated, `"generation": 1`},
+		{one, []string{"If-None-Match: *", "Idempotency-Key: first"}, http.StatusCreated, `"generation": 1`},
+		{`{"modelId": "chat", "version": "2"}`, []string{"Idempotency-Key: first"}, http.StatusUnprocessableEntity, "idempotency_key_reused"},
+		{one, []string{"If-None-Match: *"}, http.StatusConflict, "deployment_conflict"},
+		{one, nil, http.StatusOK, `"generation": 1`},
+		{`{"modelId": "chat", "version": "builtin"}`, []string{`If-Match: "2"`}, http.StatusConflict, "is at generation 1"},
+		{`{"modelId": "chat", "version": "builtin"}`, []string{"If-Match: x"}, http.StatusBadRequest, "If-Match"},
+		{`{"modelId": "chat", "version": "builtin", "resources": {"gpu": 1}}`, nil, http.StatusBadRequest, "deployment.resources.gpu"},
+		{`{"model": "chat", "candidate": "2"}`, nil, http.StatusConflict, "a deployment decides"},
+		{`{"modelId": "nobody", "version": "v9"}`, nil, http.StatusCreated, `"nobody"`},
+	} {
+		if status, text := p.change(http.MethodPost, "", c.body, c.header...); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s %q: %d %s; want %d %s", c.body, c.header, status, text, c.status, c.want)
+		}
+	}
+	p.untilDeployed("chat", readyOn(p))
+	p.untilDeployed("nobody", func(v *admin.DeploymentView) bool {
+		return v.State == deployment.Unserved && len(v.Why) == 1 && strings.Contains(v.Why[0], "weir models import FILE nobody:v9")
+	})
+	if status, _, text := p.changeModel("alias", "chat", "builtin"); status != http.StatusConflict {
+		t.Errorf("an operator moves a name that a deployment decides: %d %s", status, text)
+	}
+	huge := `{"modelId": "big", "version": "builtin", "resources": {"kvCacheBytes": "1TiB"}}`
+	p.applied(huge)
+	p.untilDeployed("big", func(v *admin.DeploymentView) bool {
+		return v.State == deployment.Degraded && strings.Contains(v.Why[0], "failed")
+	})
+	for path, want := range map[string]int{"/chat": http.StatusOK, "/none": http.StatusNotFound} {
+		if status, text := p.change(http.MethodDelete, path, ""); status != want {
+			t.Errorf("DELETE %s: %d %s", path, status, text)
+		}
+	}
+}
+
+// The command line makes, waits for, shows and takes back a deployment.
+func TestDeployVerbs(t *testing.T) {
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	file := filepath.Join(t.TempDir(), "chat.yml")
+	if err := os.WriteFile(file, []byte("modelId: other\nversion: builtin\nresources: {kvCacheBytes: 1MiB, maxModelLen: 64}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"deploy chat builtin --resource kvCacheBytes=1MiB --resource maxModelLen=64 --wait", exitOK, "serving"},
+		{"deploy -f " + file + " --wait", exitOK, "serving"},
+		{"deploy chat builtin --if-generation 7", exitFailure, "generation 1"},
+		{"deploy chat none:v1 --wait", exitFailure, "degraded"},
+		{"deployments list", exitOK, "builtin"},
+		{"deployments get other", exitOK, "SERVER"},
+		{"deployments get other --json", exitOK, `"modelId": "other"`},
+		{"deployments delete other", exitOK, "configurations"},
+		{"deployments get other", exitFailure, "404"},
+		{"deploy chat", exitUsage, "weir deploy MODEL VERSION"},
+	} {
+		var out, errs strings.Builder
+		args := append(strings.Fields(c.args), "--admin", strings.TrimPrefix(p.metrics, "http://"))
+		if code := execute(args, &out, &errs); code != c.code || !strings.Contains(out.String()+errs.String(), c.want) {
+			t.Errorf("weir %s: %d\n%s%s\nwant %d and %q", c.args, code, &out, &errs, c.code, c.want)
+		}
+	}
+}
+
+// A router moves its name between two versions that others compute; a server that follows the same store has no part in it.
+func TestARouterFollowsDeployments(t *testing.T) {
+	url := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	one, two := startProcess(t, 1024, "--store", url), startProcess(t, 1024)
+	config := filepath.Join(t.TempDir(), "weir.yml")
+	text := fmt.Sprintf("models:\n  - {name: chat, version: \"1\", replicas: [{url: %q, model: weir-default}]}\n  - {name: chat, version: \"2\", load: never, replicas: [{url: %q, model: weir-default}]}\n", one.api, two.api)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	routers := []*process{startProcess(t, 1024, "--config", config, "--store", url), startProcess(t, 1024, "--config", config, "--store", url)}
+	routers[0].applied(`{"modelId": "chat", "version": "2"}`)
+	v := routers[1].untilDeployed("chat", readyOn(routers...))
+	if v.State != deployment.Ready || len(v.Instances) != 3 {
+		t.Errorf("%+v", v)
+	}
+	if status, text := routers[0].change(http.MethodDelete, "/chat", ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		_, text := routers[1].get(routers[1].metrics + "/admin/replicas")
+		var list struct{ Models []replicasView }
+		if json.Unmarshal([]byte(text), &list) == nil && len(list.Models) == 2 && list.Models[0].Answers {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(text)
+		}
+	}
+}
+
+// A rollout runs on all servers: the one that gets the requests takes the others with it, a killed one goes on where they are,
+// and all end with the candidate.
+func TestARolloutOverServers(t *testing.T) {
+	url := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	start := func(i int) *process { return startProcess(t, 1024, "--store", url, "--models-dir", folders[i]) }
+	servers := []*process{start(0), start(1), start(2)}
+	body := func(sequences int, policy string) string {
+		return fmt.Sprintf(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "4MiB", "maxSequences": %d}, "rolloutPolicy": %s}`, sequences, policy)
+	}
+	servers[0].applied(body(2, `"immediate"`))
+	servers[0].untilDeployed("chat", readyOn(servers...))
+	const plan = `{"steps": [{"percent": 50, "min_requests": 10, "min_time": "1ms"}, {"percent": 90, "min_requests": 10, "min_time": "1ms"}],
+		"gates": {"error_rate": -1, "denied_rate": -1, "throttled_rate": -1, "empty_rate": -1, "length_rate": -1, "refusal_rate": -1, "ttft_ratio": -1, "p99_ratio": -1, "signal_drop": -1, "itl_ratio": -1, "output_ratio": -1, "cost_ratio": -1, "compute_ratio": -1, "burn_rate": -1}}`
+	v := servers[1].applied(body(3, plan))
+	servers[2].untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		rolling := slices.DeleteFunc(slices.Clone(v.Instances), func(o deployment.Observation) bool { return o.State != deployment.RollingOut })
+		return len(rolling) == 3
+	})
+	servers[0].kill()
+	ask := func(p *process, until func(v *admin.DeploymentView) bool) {
+		n := 0
+		servers[2].untilDeployed("chat", func(v *admin.DeploymentView) bool {
+			for range 5 {
+				n++
+				res := p.post(chatPath, fmt.Sprintf(`{"model":"chat","messages":[{"role":"user","content":"Hello"}],"max_tokens":2,"prompt_cache_key":"%d"}`, n))
+				_, _ = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+			return until(v)
+		})
+	}
+	ask(servers[1], func(v *admin.DeploymentView) bool {
+		return v.Progress != nil && (v.Progress.Step == 2 || v.Progress.State.Over())
+	})
+	servers[0] = start(0)
+	ask(servers[1], readyOn(servers...))
+	if v = servers[0].untilDeployed("chat", readyOn(servers...)); v.Answers != v.Label || v.Progress.State != "promoted" {
+		t.Errorf("%+v", v)
+	}
+	t.Logf("%+v", *v.Progress)
+}

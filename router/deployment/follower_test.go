@@ -1,0 +1,490 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/router/rollout"
+)
+
+// memory is a store; each server has a view of it as its own.
+type memory struct {
+	mu       sync.Mutex
+	revision int64
+	records  map[string]Record
+	seen     map[string]map[string]Observation // by server and model
+	down     bool
+}
+
+type view struct {
+	*memory
+	server string
+}
+
+func (v view) failed() error {
+	if v.down {
+		return errors.New("the database is away")
+	}
+	return nil
+}
+
+func (v view) DeploymentRevision(context.Context) (int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.revision, v.failed()
+}
+
+func (v view) Deployments(context.Context) ([]Record, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Collect(maps.Values(v.records)), v.failed()
+}
+
+func (v view) ChangeDeployment(_ context.Context, model string, f func(*Record) (*Record, error)) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.down {
+		return v.failed()
+	}
+	var old *Record
+	if r, ok := v.records[model]; ok {
+		old = &r
+	}
+	next, err := f(old)
+	if err != nil || next == old {
+		return err
+	}
+	v.revision++
+	if delete(v.records, model); next != nil {
+		v.records[model] = *next
+	}
+	return nil
+}
+
+func (v view) Observe(_ context.Context, o Observation) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.seen[v.server] == nil {
+		v.seen[v.server] = make(map[string]Observation)
+	}
+	v.seen[v.server][o.Model] = o
+	return v.failed()
+}
+
+func (v view) Unobserve(_ context.Context, model string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.seen[v.server], model)
+	return v.failed()
+}
+
+func (v view) Observations(context.Context) ([]Observation, error) { return nil, nil }
+
+// machine is a server whose files outlive it, and whose memory does not.
+type machine struct {
+	mu      sync.Mutex
+	disk    map[string]bool
+	tags    map[string]string // what a version is, on the hub
+	fails   func() bool
+	stocked map[string][]string
+	answers map[string]string
+	kept    map[string]int
+	loaded  map[string]bool
+	loads   int
+	rolls   map[string]rollout.State
+}
+
+func newMachine() *machine { m := &machine{disk: make(map[string]bool)}; m.reset(); return m }
+
+// reset is what kill -9 does.
+func (m *machine) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stocked, m.answers, m.kept, m.loaded = make(map[string][]string), make(map[string]string), make(map[string]int), make(map[string]bool)
+}
+
+func (m *machine) fail() error {
+	if m.fails != nil && m.fails() {
+		return errors.New("it fails now and then")
+	}
+	return nil
+}
+
+func (m *machine) HasPart(model string) (bool, string) { return model != "other", "no part" }
+
+func (m *machine) Make(ctx context.Context, model string, r Revision, tell func(State, int64, int64)) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fail(); err != nil {
+		return "", err
+	}
+	for i := range int64(4) {
+		if m.disk[model+r.Version] {
+			break
+		}
+		m.mu.Unlock()
+		tell(Pulling, 25*i, 100)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+		m.mu.Lock()
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+	}
+	m.disk[model+r.Version] = true
+	digest := "digest of " + r.Version + m.tags[r.Version]
+	if r.Digest != "" && r.Digest != digest {
+		return "", errors.New("digest refused")
+	}
+	return digest, nil
+}
+
+func (m *machine) Stock(_ context.Context, model string, list []Revision) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fail(); err != nil && list != nil {
+		return err
+	}
+	m.stocked[model] = nil
+	for i := range list {
+		m.stocked[model] = append(m.stocked[model], list[i].Label)
+	}
+	switch {
+	case len(list) == 0:
+		delete(m.answers, model)
+	case m.answers[model] == "":
+		m.answers[model] = list[0].Label
+	}
+	return nil
+}
+
+func (m *machine) Answers(model string) (string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.answers[model], m.answers[model] != ""
+}
+
+func (m *machine) Give(_ context.Context, model, label string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fail(); err != nil {
+		return err
+	}
+	if !slices.Contains(m.stocked[model], label) {
+		return fmt.Errorf("%s has no %s", model, label)
+	}
+	m.load(model, label)
+	m.answers[model] = label
+	return nil
+}
+
+// load reads a version, unless it is in memory. The caller holds mu.
+func (m *machine) load(model, label string) {
+	if !m.loaded[model+label] {
+		m.loaded[model+label] = true
+		m.loads++
+	}
+}
+
+func (m *machine) Keep(_ context.Context, model, label string) (func(), error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if label == "huge" {
+		return nil, errors.New("needs 9 GiB, has 1")
+	}
+	m.load(model, label)
+	m.kept[model+label]++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.kept[model+label]--
+	}, nil
+}
+
+func (m *machine) Roll(_ context.Context, p rollout.Plan, _ *Progress) (rollout.State, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.load(p.Model, p.Candidate)
+	if s, ok := m.rolls[p.Candidate]; ok {
+		return s, string(s), nil
+	}
+	return rollout.Running, "step 1", nil
+}
+
+// cluster is servers on one store.
+type cluster struct {
+	t        *testing.T
+	store    *memory
+	machines []*machine
+	running  []*Follower
+	stops    []func()
+}
+
+func newCluster(t *testing.T, n int) *cluster {
+	c := &cluster{t: t, store: &memory{records: make(map[string]Record), seen: make(map[string]map[string]Observation)}}
+	for i := range n {
+		c.machines, c.running, c.stops = append(c.machines, newMachine()), append(c.running, nil), append(c.stops, nil)
+		c.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range c.stops {
+			c.kill(i)
+		}
+	})
+	return c
+}
+
+func (c *cluster) start(i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	name := fmt.Sprint("server", i)
+	f := New(view{c.store, name}, c.machines[i], Options{Instance: name, Failed: func(err error) {
+		if !strings.Contains(err.Error(), "away") {
+			c.t.Error(err)
+		}
+	}})
+	done := make(chan struct{})
+	go func() {
+		_ = f.Begin(ctx, time.Minute)
+		f.Run(ctx)
+		close(done)
+	}()
+	c.running[i], c.stops[i] = f, func() { cancel(); <-done }
+}
+
+func (c *cluster) kill(i int) {
+	if c.stops[i] != nil {
+		c.stops[i]()
+		c.stops[i] = nil
+		c.machines[i].reset()
+	}
+}
+
+func (c *cluster) apply(s Spec) {
+	err := view{c.store, ""}.ChangeDeployment(c.t.Context(), s.Model, func(old *Record) (*Record, error) {
+		r := Apply(old, s, fmt.Sprint(c.store.revision), "test", time.Now())
+		return &r, nil
+	})
+	if err != nil {
+		c.t.Error(err)
+	}
+}
+
+// all checks that every server answers with a version, and says so.
+func (c *cluster) all(model, label string) {
+	c.t.Helper()
+	for i, m := range c.machines {
+		o, _ := c.running[i].Observed(model)
+		if got, _ := m.Answers(model); got != label || o.State != Serving || o.Generation != c.store.records[model].Generation {
+			c.t.Errorf("server %d answers %s with %q, want %q: %+v", i, model, got, label, o)
+		}
+	}
+}
+
+// A version comes to all servers, one after another; the one before stays warm and takes over without a load.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.apply(Spec{Model: "chat", Version: "v1", Warm: Warm{Previous: 1}})
+		time.Sleep(2 * time.Second)
+		if o, _ := c.running[0].Observed("chat"); o.State != Pulling || o.DoneBytes == 0 {
+			t.Errorf("amid the pull: %+v", o)
+		}
+		time.Sleep(8 * time.Second)
+		c.all("chat", "v1")
+		c.apply(Spec{Model: "chat", Version: "v2", Warm: Warm{Previous: 1}})
+		time.Sleep(8 * time.Second)
+		c.all("chat", "v2")
+		if r := c.store.records["chat"]; r.Wanted.Digest != "digest of v2" || len(r.History) != 1 || !r.IsSettled() {
+			t.Errorf("%+v", r)
+		}
+		for i, m := range c.machines {
+			if m.kept["chatv1"] != 1 || m.loads != 2 {
+				t.Errorf("server %d keeps %v and has loaded %d times", i, m.kept, m.loads)
+			}
+		}
+		c.apply(Spec{Model: "chat", Version: "v1", Warm: Warm{Previous: 1}})
+		time.Sleep(FollowEvery + time.Millisecond)
+		c.all("chat", "v1")
+		time.Sleep(2 * time.Second)
+		for i, m := range c.machines {
+			if m.kept["chatv2"] != 1 || m.kept["chatv1"] != 0 || m.loads != 2 {
+				t.Errorf("after the way back server %d keeps %v and has loaded %d times", i, m.kept, m.loads)
+			}
+		}
+		if err := (view{c.store, ""}).ChangeDeployment(t.Context(), "chat", func(*Record) (*Record, error) { return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		for i, m := range c.machines {
+			if got, ok := m.Answers("chat"); ok || m.kept["chatv2"] != 0 || len(c.store.seen[fmt.Sprint("server", i)]) != 0 {
+				t.Errorf("after its end server %d answers with %q, keeps %v and says %v", i, got, m.kept, c.store.seen)
+			}
+		}
+	})
+}
+
+// What cannot be is said, and tried again; other deployments go on.
+func TestFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		c.machines[1].tags = map[string]string{"v1": ", which has moved"}
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		c.apply(Spec{Model: "good", Version: "v1x", Warm: Warm{Versions: []string{"huge"}}})
+		c.apply(Spec{Model: "other", Version: "v1"})
+		time.Sleep(20 * time.Second)
+		states := func(model string) (list []string) {
+			for i := range c.running {
+				o, _ := c.running[i].Observed(model)
+				list = append(list, string(o.State)+" "+o.Why)
+			}
+			slices.Sort(list)
+			return list
+		}
+		if got := states("chat"); got[0] != "failed digest refused" && !strings.HasPrefix(got[0], "failed the version v1 is digest of v1") || got[1] != "serving " {
+			t.Errorf("a tag that has moved between two servers: %q", got)
+		}
+		if got := states("good"); got[0] != "serving the version huge is not warm: needs 9 GiB, has 1" {
+			t.Errorf("%q", got)
+		}
+		if got := states("other"); got[0] != "elsewhere no part" {
+			t.Errorf("%q", got)
+		}
+		c.store.mu.Lock()
+		c.store.down = true
+		c.store.mu.Unlock()
+		time.Sleep(time.Minute)
+		if got, _ := c.machines[0].Answers("good"); got != "v1x" {
+			t.Errorf("without the store %q answers", got)
+		}
+		c.store.mu.Lock()
+		c.store.down = false
+		c.store.mu.Unlock()
+		c.machines[1].tags = nil
+		time.Sleep(time.Minute)
+		if got := states("chat"); got[0] != "serving " {
+			t.Errorf("a digest that is right again: %q", got)
+		}
+	})
+}
+
+// A rollout that takes a version back leaves the one before, on a server that starts anew too; one that promotes it settles it.
+func TestRollouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		time.Sleep(10 * time.Second)
+		for _, m := range c.machines {
+			m.rolls = map[string]rollout.State{"bad": rollout.RolledBack}
+		}
+		c.apply(Spec{Model: "chat", Version: "bad", Policy: &rollout.Plan{}})
+		time.Sleep(10 * time.Second)
+		c.kill(0)
+		c.start(0)
+		time.Sleep(10 * time.Second)
+		for i := range c.running {
+			o, _ := c.running[i].Observed("chat")
+			if got, _ := c.machines[i].Answers("chat"); got != "v1" || o.State != RolledBack {
+				t.Errorf("server %d answers with %q: %+v", i, got, o)
+			}
+		}
+		c.apply(Spec{Model: "chat", Version: "good", Policy: &rollout.Plan{}})
+		time.Sleep(10 * time.Second)
+		if o, _ := c.running[1].Observed("chat"); o.State != RollingOut || o.Why != "step 1" || c.store.records["chat"].Settled.Version != "v1" {
+			t.Errorf("%+v", o)
+		}
+		for _, m := range c.machines {
+			m.mu.Lock()
+			m.rolls["good"] = rollout.Promoted
+			m.mu.Unlock()
+		}
+		time.Sleep(5 * time.Second)
+		c.all("chat", "good")
+		if r := c.store.records["chat"]; !r.IsSettled() || r.History[0].Version != "v1" || len(r.History) != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// Whatever is asked for in whatever order, while servers are killed, start anew, fail now and then, and the store goes away:
+// in the end all answer with what is wanted.
+func TestAnyOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 3)
+			random := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex
+			roll := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.IntN(n)
+			}
+			failing := true
+			for _, m := range c.machines {
+				m.fails = func() bool { return failing && roll(5) == 0 }
+			}
+			wanted := map[string]string{}
+			for range 150 {
+				time.Sleep(time.Duration(roll(1500)) * time.Millisecond)
+				model, version := fmt.Sprint("m", roll(4)), fmt.Sprint("v", roll(4))
+				switch i := roll(3); roll(8) {
+				case 0:
+					c.kill(i)
+				case 1:
+					if c.stops[i] == nil {
+						c.start(i)
+					}
+				case 2:
+					c.store.mu.Lock()
+					c.store.down = !c.store.down
+					c.store.mu.Unlock()
+				case 3:
+					c.store.mu.Lock()
+					if !c.store.down {
+						if _, ok := c.store.records[model]; ok {
+							delete(c.store.records, model)
+							c.store.revision++
+						}
+						delete(wanted, model)
+					}
+					c.store.mu.Unlock()
+				default:
+					c.store.mu.Lock()
+					down := c.store.down
+					c.store.mu.Unlock()
+					if !down {
+						c.apply(Spec{Model: model, Version: version, Warm: Warm{Previous: roll(3)}})
+						wanted[model] = version
+					}
+				}
+			}
+			c.store.mu.Lock()
+			c.store.down, failing = false, false
+			c.store.mu.Unlock()
+			for i := range c.stops {
+				if c.stops[i] == nil {
+					c.start(i)
+				}
+			}
+			time.Sleep(3 * time.Minute)
+			for model, version := range wanted {
+				c.all(model, version)
+			}
+			for i, m := range c.machines {
+				if len(m.answers) != len(wanted) {
+					t.Errorf("seed %d: server %d answers for %v, want %v", seed, i, m.answers, wanted)
+				}
+			}
+		})
+	}
+}
