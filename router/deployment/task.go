@@ -234,17 +234,9 @@ func (t *task) bring(ctx context.Context, r *Record, v Revision) (Revision, erro
 		v.Digest = digest
 		return v, nil
 	}
-	var told time.Time
-	digest, err := t.f.host.Make(ctx, t.model, v, func(s State, done, total int64) {
-		if done < total && time.Since(told) < tellEvery {
-			return
-		}
-		told = time.Now()
-		t.observe(ctx, r, Observation{State: s, Why: "version " + v.Version, DoneBytes: done, TotalBytes: total})
-		if s == Pulling {
-			t.begun()
-		}
-	})
+	tell, told := t.telling(ctx, r, &v)
+	digest, err := t.f.host.Make(ctx, t.model, v, tell)
+	told()
 	if err != nil {
 		return v, err
 	}
@@ -261,6 +253,47 @@ func (t *task) bring(ctx context.Context, r *Record, v Revision) (Revision, erro
 		t.made[v.Label] = digest
 	}
 	return v, nil
+}
+
+// telling writes down how far a version is: a new state at once, and bytes now and then, until done is called.
+func (t *task) telling(ctx context.Context, r *Record, v *Revision) (tell func(s State, done, total int64), done func()) {
+	var mu sync.Mutex
+	last := Observation{Why: "version " + v.Version}
+	write := func() {
+		mu.Lock()
+		o := last
+		mu.Unlock()
+		if o.State != "" {
+			t.observe(ctx, r, o)
+		}
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				write()
+			case <-over:
+				return
+			}
+		}
+	}()
+	tell = func(s State, done, total int64) {
+		mu.Lock()
+		news := last.State != s
+		last.State, last.DoneBytes, last.TotalBytes = s, done, total
+		mu.Unlock()
+		if news {
+			write()
+		}
+		if s == Pulling {
+			t.begun()
+		}
+	}
+	return tell, func() { close(over); <-ended }
 }
 
 // bringKept has the files of the versions here that stay warm; cold says which cannot.
