@@ -9,17 +9,17 @@ import (
 // What a request takes of the processors beside the engine counts as its tenant's compute time: reading its prompt with
 // template and tokens, compiling its format, and what endpoints such as /tokenize are for.
 
-// works measures such work until the function that it returns is called; rests of the call's turn are left out.
+// works measures such work until the function that it returns is called; what the call's turn waits and rests is left out.
 func (c *call) works() (ended func()) {
-	began, rested := time.Now(), c.turn.hasRested()
-	return func() { c.beside += time.Since(began) - (c.turn.hasRested() - rested) }
+	began, away := time.Now(), c.turn.away()
+	return func() { c.beside += time.Since(began) - (c.turn.away() - away) }
 }
 
-func (t *turn) hasRested() time.Duration {
+func (t *turn) away() time.Duration {
 	if t == nil {
 		return 0
 	}
-	return t.rested
+	return t.own.Away()
 }
 
 // tellWork reports the work.

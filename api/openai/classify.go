@@ -54,7 +54,7 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 	c.endTurn()
 	defer func() {
 		if had && fault == nil {
-			c.turn, fault = c.server.turns.take(c.gone())
+			fault = c.takeTurn()
 		}
 	}()
 	set := c.server.models.Load()

@@ -255,16 +255,14 @@ func (c *call) name(own string) string {
 	return name
 }
 
-// body takes the request's JSON object apart. For a long one the call has a
-// turn from here on.
+// body takes the request's JSON object apart. Where it needs a turn the call has one from here on.
 func (c *call) body() (*object, *api.Error) {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
 	body := c.ctx.PostBody()
-	if len(body) > freeBytes {
-		var fault *api.Error
-		if c.turn, fault = c.server.turns.take(c.gone()); fault != nil {
+	if c.server.turns.needed(len(body)) {
+		if fault := c.takeTurn(); fault != nil {
 			return nil, fault
 		}
 	}
@@ -273,6 +271,12 @@ func (c *call) body() (*object, *api.Error) {
 		o.turn = c.turn
 	}
 	return o, fault
+}
+
+// takeTurn waits for a turn.
+func (c *call) takeTurn() (fault *api.Error) {
+	c.turn, fault = c.server.turns.take(c.gone(), c.caller.Tenant.Name)
+	return fault
 }
 
 // endTurn gives the call's turn back, if it has one.

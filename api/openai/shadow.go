@@ -74,8 +74,8 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 	if c.Greedy {
 		o = o.greedyCopy()
 	}
-	if len(c.Body) > freeBytes {
-		turn, fault := s.turns.take(ctx.Done())
+	if s.turns.needed(len(c.Body)) {
+		turn, fault := s.turns.take(ctx.Done(), shadows.Name)
 		if fault != nil {
 			return Shadowed{}, fault
 		}

@@ -1,79 +1,77 @@
 package openai
 
 import (
+	"errors"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"weir/api"
 	"weir/api/edge"
+	turns "weir/internal/turn"
 	"weir/tokenizer"
 )
 
-// Rendering and tokenising a long prompt takes as much processor time as many
-// steps of the engine, and much memory. So a long prompt needs a turn: few are
-// given at once, other requests wait for one, and while sequences are running the
-// work of a turn pauses between slices of at most longestSlice.
+// Rendering and tokenising a prompt takes processor time beside the engine's steps, and much memory where it is long. So a
+// long prompt needs a turn, and while sequences run a short one does, too: few are given at once, fairly between tenants,
+// and they rest. Whoever hangs up while it waits for a turn costs no more than that.
 
 const (
-	freeBytes    = 16 << 10         // bodies up to this size need no turn: tokenising them takes less than a step
-	maxTurnQueue = 128              // requests that wait for a turn
-	turnTimeout  = 30 * time.Second // the longest wait for one
-	longestSlice = time.Millisecond
-	restShare    = 3 // a pause is this many times as long as the slice before it
-	maxRest      = 20 * time.Millisecond
+	freeBytes   = 16 << 10         // bodies up to this size need no turn while no sequence runs
+	tinyBytes   = 1 << 10          // bodies up to this size need none: a step takes many times as long as they do
+	maxTurns    = 128              // requests of a tenant that have or want a turn
+	turnTimeout = 30 * time.Second // the longest wait for one
+	restShare   = 3                // a rest is this many times as long as the work before it
 )
 
-// turnstile lets few long prompts be tokenised at once.
+// turnstile lets few prompts be tokenised at once.
 type turnstile struct {
-	what    string        // waits, for the refusals
-	free    chan struct{} // one value for each turn that may be taken
-	waiting atomic.Int64
-	aborted <-chan struct{}
-	busy    func() bool // sequences are running
+	what  string // waits, for the refusals
+	queue *turns.Queue
+	busy  func() bool // sequences are running
 }
 
 // newTurnstile leaves three of four cores to the engine, and on small machines
 // all but one.
 func newTurnstile(what string, aborted <-chan struct{}, busy func() bool) *turnstile {
-	turns := max(1, runtime.NumCPU()/4)
-	s := &turnstile{what: what, free: make(chan struct{}, turns), aborted: aborted, busy: busy}
-	for range turns {
-		s.free <- struct{}{}
-	}
-	return s
+	return &turnstile{what: what, busy: busy, queue: turns.NewQueue(turns.Config{
+		Turns: max(1, runtime.NumCPU()/4), Most: maxTurns, Busy: busy, Rest: restShare, Patience: turnTimeout, Closed: aborted,
+	})}
+}
+
+// needed reports whether a body of some bytes needs a turn.
+func (s *turnstile) needed(bytes int) bool {
+	return bytes > freeBytes || bytes > tinyBytes && s.busy()
 }
 
 // turn is a request's permission to tokenise. One goroutine uses it. The turn of a
-// request with a short body is nil, which never pauses.
+// request that needs none is nil, which never pauses.
 type turn struct {
 	from  *turnstile
-	gone  <-chan struct{}
-	began time.Time  // of this slice of work
+	own   *turns.Turn
 	fault *api.Error // why the work was ended
-
-	rested time.Duration // between slices
 }
 
-// take waits for a turn. gone is closed when the client hangs up. The caller
+// take waits for a turn of a tenant. gone is closed when the client hangs up. The caller
 // must end the turn.
-func (s *turnstile) take(gone <-chan struct{}) (*turn, *api.Error) {
-	if s.waiting.Add(1) > maxTurnQueue {
-		s.waiting.Add(-1)
-		return nil, turnsBusy("too many " + s.what + "; retry later")
+func (s *turnstile) take(gone <-chan struct{}, tenant string) (*turn, *api.Error) {
+	own, err := s.queue.Take(gone, tenant)
+	if err != nil {
+		return nil, s.fault(err)
 	}
-	defer s.waiting.Add(-1)
-	timer := time.NewTimer(turnTimeout)
-	defer timer.Stop()
-	select {
-	case <-s.free:
-		return &turn{from: s, gone: gone, began: time.Now()}, nil
-	case <-gone:
-		return nil, edge.ClientGone()
-	case <-s.aborted:
-		return nil, edge.ShuttingDown()
-	case <-timer.C:
-		return nil, turnsBusy("too many " + s.what + ", and the request waited too long for its turn; retry later")
+	return &turn{from: s, own: own}, nil
+}
+
+// fault is why there is no turn.
+func (s *turnstile) fault(err error) *api.Error {
+	switch {
+	case errors.Is(err, turns.ErrGone):
+		return edge.ClientGone()
+	case errors.Is(err, turns.ErrClosed):
+		return edge.ShuttingDown()
+	case errors.Is(err, turns.ErrFull):
+		return turnsBusy("too many " + s.what + " of your tenant; retry later")
+	default:
+		return turnsBusy("too many " + s.what + ", and the request waited too long for its turn; retry later")
 	}
 }
 
@@ -84,39 +82,25 @@ func turnsBusy(message string) *api.Error {
 // end gives the turn back.
 func (t *turn) end() {
 	if t != nil {
-		t.from.free <- struct{}{}
+		t.own.End()
 	}
 }
 
 // pause is called between slices of work. It returns false when the work shall
 // end, because of a hang-up or a shutdown; fault then says why.
 func (t *turn) pause() bool {
-	if t.from.busy() {
-		timer := time.NewTimer(min(restShare*time.Since(t.began), maxRest))
-		defer timer.Stop()
-		rests := time.Now()
-		select {
-		case <-timer.C:
-		case <-t.gone:
-		case <-t.from.aborted:
+	if t.fault == nil {
+		if err := t.own.Yield(); err != nil {
+			t.fault = t.from.fault(err)
 		}
-		t.rested += time.Since(rests)
 	}
-	select {
-	case <-t.gone:
-		t.fault = edge.ClientGone()
-	case <-t.from.aborted:
-		t.fault = edge.ShuttingDown()
-	default:
-	}
-	t.began = time.Now()
 	return t.fault == nil
 }
 
 // breathe pauses if the last pause is longer ago than a slice: many short texts
 // add up to one long piece of work.
 func (t *turn) breathe() {
-	if t != nil && time.Since(t.began) > longestSlice {
+	if t != nil {
 		t.pause()
 	}
 }

@@ -134,7 +134,7 @@ func (c *call) awaitVersion(m *Model, o *object, t *terms) (fault *api.Error) {
 		return edge.Fault(err)
 	}
 	if had {
-		c.turn, fault = c.server.turns.take(c.gone())
+		fault = c.takeTurn()
 		o.turn = c.turn
 	}
 	return fault

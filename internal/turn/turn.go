@@ -15,6 +15,10 @@ var (
 	ErrGone = errors.New("nobody waits for the work any more")
 	// ErrFull says that a tenant has as many pieces of work as it may.
 	ErrFull = errors.New("too many pieces of work wait for a turn")
+	// ErrLate says that a turn did not come in time.
+	ErrLate = errors.New("a turn did not come in time")
+	// ErrClosed says that no work is done any more.
+	ErrClosed = errors.New("no work is done any more")
 )
 
 const (
@@ -29,6 +33,9 @@ type Config struct {
 	Most  int         // pieces of work that a tenant may have, working and waiting; 0 is no bound
 	Busy  func() bool // the engine computes steps: turns rest between slices; nil is never
 	Rest  int         // how many times as long as it has worked a turn rests then
+
+	Patience time.Duration   // the longest wait for a turn; 0 is without end
+	Closed   <-chan struct{} // closed when no work is done any more; nil is never
 }
 
 // Queue gives turns. All methods may be called at the same time.
@@ -41,6 +48,7 @@ type Queue struct {
 	came    uint64 // pieces so far
 	tenants map[string]*tenant
 	clock   time.Duration // what the tenant has had that got the last turn
+	debt    time.Duration // that pieces shorter than a slice have worked since the last rest
 }
 
 // tenant is who has pieces of work.
@@ -59,6 +67,7 @@ type Turn struct {
 	wake   chan struct{}
 	since  time.Time     // of this slice
 	used   time.Duration // before this slice
+	away   time.Duration // that it has waited and rested since it got its first turn
 	has    bool          // it has a turn
 }
 
@@ -85,14 +94,33 @@ func (q *Queue) Take(done <-chan struct{}, name string) (*Turn, error) {
 	q.came++
 	t.number = q.came
 	q.mu.Unlock()
-	if err := t.wait(); err != nil {
+	err := t.wait()
+	if err == nil {
+		select {
+		case <-done: // while it waited, or before
+			err = ErrGone
+		default:
+		}
+	}
+	if err != nil {
 		t.End()
 		return nil, err
 	}
 	return t, nil
 }
 
-// wait queues up and returns with a turn, or with ErrGone and none.
+// Pieces is how many pieces of work have a turn or wait for one.
+func (q *Queue) Pieces() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, t := range q.tenants {
+		n += t.pieces
+	}
+	return n
+}
+
+// wait queues up and returns with a turn, or with an error and none.
 func (t *Turn) wait() error {
 	q := t.queue
 	q.mu.Lock()
@@ -101,9 +129,33 @@ func (t *Turn) wait() error {
 	q.mu.Unlock()
 	select {
 	case <-t.wake:
-		t.since = time.Now()
+	default:
+		if err := t.await(); err != nil {
+			return err
+		}
+	}
+	t.since = time.Now()
+	return nil
+}
+
+// await returns when the turn was given, or with an error without one.
+func (t *Turn) await() error {
+	q := t.queue
+	var late <-chan time.Time
+	if q.config.Patience > 0 {
+		timer := time.NewTimer(q.config.Patience)
+		defer timer.Stop()
+		late = timer.C
+	}
+	err := ErrGone
+	select {
+	case <-t.wake:
 		return nil
 	case <-t.done:
+	case <-late:
+		err = ErrLate
+	case <-q.config.Closed:
+		err = ErrClosed
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +163,7 @@ func (t *Turn) wait() error {
 		t.has = false
 		q.free++
 		q.give()
-		return ErrGone
+		return err
 	}
 	for i := range q.waiting {
 		if q.waiting[i] == t {
@@ -119,7 +171,7 @@ func (t *Turn) wait() error {
 			break
 		}
 	}
-	return ErrGone
+	return err
 }
 
 // give gives the free turns to those whose turn it is, with mu held.
@@ -172,17 +224,21 @@ func (t *Turn) Yield() error {
 	q.mu.Lock()
 	worked := t.charge()
 	q.mu.Unlock()
+	defer func(left time.Time) { t.away += time.Since(left) }(t.since)
 	if q.config.Busy != nil && q.config.Busy() {
-		timer := time.NewTimer(min(time.Duration(q.config.Rest)*worked, maxRest))
+		timer := time.NewTimer(q.rest(worked))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-t.done:
+		case <-q.config.Closed:
 		}
 	}
 	select {
 	case <-t.done:
 		return ErrGone
+	case <-q.config.Closed:
+		return ErrClosed
 	default:
 	}
 	t.since = time.Now()
@@ -219,15 +275,45 @@ func (t *Turn) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.has {
-		t.charge()
+		worked := t.charge()
 		t.has = false
-		q.free++
+		q.back(worked)
 	}
 	if t.tenant.pieces--; t.tenant.pieces == 0 {
 		delete(q.tenants, t.name)
 	}
 	q.give()
 }
+
+// rest is how long a turn rests after some work.
+func (q *Queue) rest(worked time.Duration) time.Duration {
+	return min(time.Duration(q.config.Rest)*worked, maxRest)
+}
+
+// back takes a turn back that ended before it rested, with mu held. What such pieces have worked adds up: after a slice of it
+// the next piece waits while the turn rests, where the engine is busy.
+func (q *Queue) back(worked time.Duration) {
+	q.debt += worked
+	if q.debt < slice {
+		q.free++
+		return
+	}
+	rest := q.rest(q.debt)
+	q.debt = 0
+	if rest <= 0 || q.config.Busy == nil || !q.config.Busy() {
+		q.free++
+		return
+	}
+	time.AfterFunc(rest, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.free++
+		q.give()
+	})
+}
+
+// Away is how long the work has waited and rested since it got its first turn.
+func (t *Turn) Away() time.Duration { return t.away }
 
 // Used is how long the work has had turns, waiting and resting aside.
 func (t *Turn) Used() time.Duration {

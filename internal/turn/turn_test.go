@@ -187,3 +187,66 @@ func TestAsideGivesTheTurn(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestShortPiecesRestTogether: pieces shorter than a slice leave the engine the same part of the time as long ones, and another
+// tenant's piece comes between two of them.
+func TestShortPiecesRestTogether(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := NewQueue(Config{Turns: 1, Rest: 3, Busy: func() bool { return busy }})
+			began := time.Now()
+			var all sync.WaitGroup
+			for range 1000 {
+				all.Go(func() { do(t, q, "many", 200*time.Microsecond) })
+			}
+			time.Sleep(time.Millisecond)
+			if few := do(t, q, "few", 200*time.Microsecond); few > 10*time.Millisecond {
+				t.Errorf("busy %v: another tenant's piece took %v", busy, few)
+			}
+			all.Wait()
+			want := 200 * time.Millisecond
+			if busy {
+				want *= 4
+			}
+			if took := time.Since(began); took < want*95/100 || took > want*105/100 {
+				t.Errorf("busy %v: 1000 pieces of 0.2 ms took %v, want %v", busy, took, want)
+			}
+		})
+	}
+}
+
+// TestTurnsInTime: who waits too long or asks after the end gets none, and who was gone before its turn came does not work.
+func TestTurnsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed, gone := make(chan struct{}), make(chan struct{})
+		q := NewQueue(Config{Turns: 1, Patience: time.Second, Closed: closed})
+		first, err := q.Take(nil, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := q.Take(nil, "b"); !errors.Is(err, ErrLate) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		first.End()
+		close(gone)
+		if _, err := q.Take(gone, "b"); !errors.Is(err, ErrGone) {
+			t.Errorf("who was gone: %v", err)
+		}
+		if first, err = q.Take(nil, "a"); err != nil {
+			t.Fatal(err)
+		}
+		close(closed)
+		if _, err := q.Take(nil, "b"); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		time.Sleep(slice)
+		if err := first.Yield(); !errors.Is(err, ErrClosed) {
+			t.Errorf("work goes on after the end: %v", err)
+		}
+		first.End()
+		if q.free != 1 || len(q.waiting) != 0 || len(q.tenants) != 0 {
+			t.Errorf("%d free, %d wait, %d tenants are left", q.free, len(q.waiting), len(q.tenants))
+		}
+	})
+}
