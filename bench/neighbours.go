@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -94,6 +96,12 @@ func RunNeighbours(ctx context.Context, o NeighboursOptions) (rows []*Neighbour,
 		args = append(args, o.Model)
 	}
 	args = append(args, "--port", "0", "--admin-address", "off", "--api-metrics", "--served-model-name", clusterModel, "--api-key", victimKey, "--api-key", attackerKey)
+	folder, err := os.MkdirTemp("", "weir-neighbours-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	args = append(args, "--store", "sqlite:"+filepath.Join(folder, "weir.db"), "--file-dir", filepath.Join(folder, "files"))
 	if r.server, err = startWeir(ctx, o.Weir, o.Log, append(args, o.Flags...)); err != nil {
 		return nil, err
 	}

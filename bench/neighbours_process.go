@@ -81,6 +81,7 @@ type attacker struct {
 
 	mu     sync.Mutex
 	counts AttackCounts
+	last   map[int]string // response of each client's conversation
 }
 
 // RunAttack has an attack's clients send to a server until ctx ends.
@@ -89,7 +90,7 @@ func RunAttack(ctx context.Context, url, name string, words int) (AttackCounts, 
 	if err != nil {
 		return AttackCounts{}, err
 	}
-	w := &attacker{url: url, words: words, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	w := &attacker{url: url, words: words, last: map[int]string{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	a, began := &attacks[0], time.Now()
 	var all sync.WaitGroup
 	for client := range a.Clients {

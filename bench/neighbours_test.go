@@ -9,6 +9,9 @@ import (
 
 func TestAttacksAreRequests(t *testing.T) {
 	for _, a := range Attacks {
+		if a.do != nil {
+			continue
+		}
 		path, body := a.request(50, 1, 2)
 		_, next := a.request(50, 1, 3)
 		var fields map[string]any

@@ -23,14 +23,17 @@ func newBenchNeighbours() *cobra.Command {
 		Short: "Measure one tenant's first tokens beside another tenant's attacks",
 		Long: "Start a server with two tenants on loopback. One sends short chats, one after the other; the other sends what costs\n" +
 			"a server most: long prompts, many choices, log-probabilities, streams, texts to tokenise, schemas, regular expressions,\n" +
-			"lists of prompts, tools, clients that hang up or do not read.\n" +
+			"lists of prompts, tools, clients that hang up or do not read, idempotency keys, conversations, slow connections, large\n" +
+			"bodies, answers that fill the KV cache, batches. The attack's clients are a process of the lowest priority.\n" +
 			"The table has the first tenant's time to the first token alone and beside each, how long the server's steps were meanwhile\n" +
 			"(half of them, and the longest, to a tenth), the worst first token in longest steps, the gaps between the first\n" +
-			"tenant's tokens, and the server's memory during the attack and a second after it: resident, and in brackets in use\n" +
+			"tenant's tokens, how many requests of the attack were answered, refused and hung up, the processor time that the server and\n" +
+			"the attack's clients took, in cores, and the server's memory during the attack and a second after it: resident, and in brackets in use\n" +
 			"on Go's heap. What is resident and no heap is the weights, the KV cache as far as it was ever written, and what Go keeps.",
 		Example: "  weir bench neighbours\n" +
 			"  weir bench neighbours smollm2.gguf --attacks prompts,regex --plot neighbours.svg\n" +
-			"  weir bench neighbours smollm2.gguf --words 7000 --server-flag=--max-model-len=16384",
+			"  weir bench neighbours smollm2.gguf --words 7000 --server-flag=--max-model-len=16384\n" +
+			"  weir bench neighbours smollm2.gguf --attacks prompts,filling --prefix-words 300 --server-flag=--kv-cache-memory-bytes=67108864",
 		Args: atMost(1),
 	}
 	f := cmd.Flags()
