@@ -147,3 +147,43 @@ func TestShortStepsOfRandomWorlds(t *testing.T) {
 		t.Errorf("%d short steps left out %d outputs: too few to show anything", short, left)
 	}
 }
+
+// closedLoop has clients of some tenants that each send a request when their last one has ended, on a machine whose shortest step
+// takes 4 ms, and returns the tokens of prompts and outputs that it computes in a second.
+func closedLoop(t *testing.T, clients, tenants int) float64 {
+	t.Helper()
+	m := newMachine(t, Config{MaxSeqs: 64, MaxBatchTokens: 512, MaxModelLen: 2048, ITLTarget: itlTarget})
+	m.took = func(p *Plan) time.Duration { return speeds(p) / 8 }
+	rng := rand.New(rand.NewPCG(7, 1))
+	live := make([]ID, clients)
+	tokens, from := 0, time.Duration(0)
+	for steps := range 4000 {
+		for i, id := range live {
+			if id != 0 && m.s.requests.find(id) != nil {
+				continue
+			}
+			if steps > 1000 {
+				tokens += 150 + 32
+			} else {
+				from = m.now
+			}
+			live[i] = m.submit(t, Request{Prompt: text(rng, 100+rng.IntN(100)), MaxTokens: 32, Tenant: strconv.Itoa(i % tenants), Class: inference.Default})
+		}
+		m.step()
+	}
+	return float64(tokens) / (m.now - from).Seconds()
+}
+
+// Tenants with as many requests as each other get as many tokens together as one with all of them.
+func TestSeveralTenantsGetAsMuchAsOne(t *testing.T) {
+	for _, clients := range []int{16, 32} {
+		one := closedLoop(t, clients, 1)
+		for _, tenants := range []int{2, 4} {
+			several := closedLoop(t, clients, tenants)
+			t.Logf("%d clients: of one tenant %.0f tokens a second, of %d %.3f times as many", clients, one, tenants, several/one)
+			if several < 0.98*one {
+				t.Errorf("%d clients of %d tenants get %.0f tokens a second, of one %.0f", clients, tenants, several, one)
+			}
+		}
+	}
+}
