@@ -58,6 +58,10 @@ type Call struct {
 	Body   []byte // the client's JSON object without its model, of which each server has a name of its own
 	Stream bool   // the client asked for events
 
+	// StreamOptions are of a stream: as servers get them, with usage at the end, and as the client has sent them, for
+	// servers that know no such field. Either is JSON, or nil where there is none. Body does not have them.
+	StreamOptions struct{ Sent, Asked []byte }
+
 	Prompt  []Part  // what the model reads, in its order, as far as it decides which server is best; nil: not known
 	Tokens  []int32 // of the prompt, as every server makes them of it; nil: not known
 	Salt    string  // cache_salt: servers whose caches tenants share keep the prompts of different ones apart

@@ -100,6 +100,7 @@ type RequestFinish struct {
 	Reasons      []inference.FinishReason // per choice; owned by the hook
 	OutputTokens int                      // summed over choices
 	CachedTokens int                      // of PromptTokens
+	Estimated    bool                     // an upstream has not told its tokens: they were counted here, or guessed
 	FromCache    bool                     // of the responses: nothing was computed
 	Admitted     time.Time                // by the engine: the first of the prompts
 	Compute      time.Duration            // of the engine; 0 for an upstream's answer
@@ -131,8 +132,11 @@ type Work struct {
 	Started bool // OnRequestStart has seen the request, and OnRequestFinish tells the time, too
 }
 
-// Charged reports whether what was computed for a request is charged. What an error of the server's own ended is not.
-func (f *RequestFinish) Charged() bool { return f.Status < http.StatusInternalServerError }
+// Charged reports whether what was computed for a request is charged. What an error of the server's own ended is not, but
+// what an upstream's stream has delivered before it broke.
+func (f *RequestFinish) Charged() bool {
+	return f.Status < http.StatusInternalServerError || f.Relayed && !f.FirstToken.IsZero()
+}
 
 // Refusal describes a request that got an error for an answer.
 type Refusal struct {

@@ -1,19 +1,62 @@
 package meter
 
 import (
+	"math"
 	"sync"
 
 	"weir/scheduler/answer"
 )
 
-// Estimates learns how long answers get, per model and tenant.
+// Estimates learns how long answers get, per model and tenant, and how many tokens the events of streams have, per model.
 type Estimates struct {
 	mu     sync.Mutex
 	models map[string]*answer.Lengths
+	events map[string]*eventTokens
 }
 
 // NewEstimates returns estimates that know no answer.
-func NewEstimates() *Estimates { return &Estimates{models: map[string]*answer.Lengths{}} }
+func NewEstimates() *Estimates {
+	return &Estimates{models: map[string]*answer.Lengths{}, events: map[string]*eventTokens{}}
+}
+
+// eventTokens are sums over streams of a model whose tokens were told. Older streams count less.
+type eventTokens struct{ events, tokens float64 }
+
+// oldEvents is how many events count in full.
+const oldEvents = 10_000
+
+// LearnEvents takes in that a whole stream had so many events with text, and so many tokens.
+func (e *Estimates) LearnEvents(model string, events, tokens int) {
+	if events <= 0 || tokens <= 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.events[model]
+	if known == nil {
+		if len(e.events) >= maxModels {
+			clear(e.events)
+		}
+		known = &eventTokens{}
+		e.events[model] = known
+	}
+	if known.events > oldEvents {
+		known.events, known.tokens = known.events/2, known.tokens/2
+	}
+	known.events += float64(events)
+	known.tokens += float64(tokens)
+}
+
+// TokensOf is how many tokens so many events of a model's stream have; false: none of its streams has told yet.
+func (e *Estimates) TokensOf(model string, events int) (int, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.events[model]
+	if known == nil {
+		return 0, false
+	}
+	return int(math.Round(float64(events) * known.tokens / known.events)), true
+}
 
 // maxModels is how many models' answers are remembered. Models come from the
 // operator's table, so that more is a sign of names that change all the time.

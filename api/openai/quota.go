@@ -279,8 +279,7 @@ func (c *call) expectedOutput(r *relayed) int {
 	return int(c.server.estimates.Expect(r.model.ID, c.caller.Tenant.Name, p.maxTokens))
 }
 
-// settle ends the passage's bill. Where the upstream tells no usage, what was
-// reserved counts as used.
+// settle ends the passage's bill: what it has used takes the place of what was reserved.
 func (p *passage) settle() {
 	if p.bill == nil {
 		return
@@ -289,9 +288,6 @@ func (p *passage) settle() {
 	use := quota.Use{
 		Ran:   r.Status == statusOK || !r.FirstToken.IsZero(),
 		Input: int64(r.PromptTokens), Cached: int64(r.CachedTokens), Output: int64(r.OutputTokens),
-	}
-	if use.Ran && use.Input+use.Output == 0 {
-		use.Input, use.Output = p.bill.grant.Ask.Input, p.bill.grant.Ask.Output
 	}
 	if !r.Charged() {
 		use.Input, use.Cached, use.Output = 0, 0, 0

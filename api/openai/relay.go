@@ -30,6 +30,7 @@ type passage struct {
 	cause    func() error            // why it was cancelled: errHungUp, errStopped, a deadline; nil if it was not
 	timers   []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
 	dated    bool
+	account  account
 	answer   *router.Answer // nil until it has begun
 	closed   bool
 	texts    *relayedTexts                               // of a tenant with LogPrompts, or of a rollout, which compares them
@@ -61,7 +62,10 @@ type relayed struct {
 	sent    *object // what the servers get of it
 	path    string  // below their base URL
 	more    bool    // another model may answer in place of this one
-	job     *job    // writes the answer of a chat in the form that the client asked for; nil: bytes pass as they are
+
+	wantsUsage bool // the client asked for the usage of its stream
+
+	job *job // writes the answer of a chat in the form that the client asked for; nil: bytes pass as they are
 }
 
 // inBackground reports whether nobody waits for the answer.
@@ -107,6 +111,7 @@ func (c *call) relay(r *relayed) *api.Error {
 	}()
 	sent := c.relayCall(r, t)
 	sent.Tokens = tokens
+	p.account = c.newAccount(r, sent)
 	sent.Tried = func(a *router.Attempt) { p.result.Tried = append(p.result.Tried, a) }
 	p.copied = c.copied()
 	if p.keeps = c.caller.Tenant.LogPrompts; p.keeps || p.copied != nil || p.result.Arm.Name != "" {
@@ -191,6 +196,7 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
+	r.askUsage(sent)
 	sent.Body, sent.Prompt = r.sent.withoutModel()
 	return sent
 }
@@ -212,6 +218,7 @@ func (p *passage) ask(ctx context.Context, r *relayed, sent *router.Call) (fault
 // whole reads an answer that is no stream, and gives what the client gets of it.
 func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
 	p.inTime()
+	p.account.chunk(p.answer.Whole)
 	p.read(p.answer.Whole)
 	p.texts.read(p.form, p.answer.Whole)
 	if !r.service.writes {
@@ -393,6 +400,7 @@ func (p *passage) end() {
 		_ = p.answer.Events.Close() // all that was wanted of it was read
 	}
 	p.result.Finished = time.Now()
+	p.estimate()
 	if p.result.Charged() {
 		p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
 	}

@@ -137,20 +137,22 @@ func TestFollowedStreams(t *testing.T) {
 		upstream.list = append(upstream.list, chatEvent("theirs", text))
 		want.WriteString(chatEvent("front", text))
 	}
-	const end = `data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1200,"total_tokens":1203}}` + "\n\ndata: [DONE]\n\n"
+	const counted, end = `data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1200,"total_tokens":1203}}` + "\n\n", "data: [DONE]\n\n"
 	torn := len("data: {")
-	upstream.list = append(upstream.list, end[:torn], end[torn:])
-	want.WriteString(end)
+	upstream.list = append(upstream.list, counted[:torn], counted[torn:]+end)
 	c := DefaultConfig()
 	finished := make(chan edge.RequestFinish, 2)
 	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 	client, in := ask(t, relayOn(t, c, upstream))
-	for range 2 {
-		_, _ = io.WriteString(client, rawRequest("POST", routeChat, "", streamedChat))
+	for request, ending := range map[string]string{
+		streamedChat: end,
+		strings.Replace(streamedChat, "{", `{"stream_options":{"include_usage":true},`, 1): counted + end,
+	} {
+		_, _ = io.WriteString(client, rawRequest("POST", routeChat, "", request))
 		time.Sleep(20 * time.Millisecond) // the kernel's buffers fill up meanwhile
 		got, err := readAnswer(t, in)
-		if got != want.String() || err != nil {
-			t.Fatalf("%d bytes of %d, or others: %v", len(got), want.Len(), err)
+		if got != want.String()+ending || err != nil {
+			t.Fatalf("%d bytes of %d, or others: %v", len(got), want.Len()+len(ending), err)
 		}
 		if upstream.followed < len(upstream.list)/2 {
 			t.Errorf("%d of %d pieces were followed", upstream.followed, len(upstream.list))

@@ -33,7 +33,8 @@ func formOf(path string) form {
 type relayedAnswer struct {
 	Usage   *relayedUsage
 	Choices []struct {
-		Reason *string `json:"finish_reason"`
+		Index  int
+		Reason string `json:"finish_reason"`
 	}
 
 	Type   string // of an event; of a whole answer of Messages: message
@@ -93,6 +94,7 @@ func (p *passage) read(text []byte) (ends bool) {
 // readChat reads a chat completion or a completion, whole or a chunk of one.
 func (p *passage) readChat(a *relayedAnswer) {
 	if u := a.Usage; u != nil {
+		p.account.told = true
 		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
 		p.reasoned = u.OutputDetails.Reasoning
 		if u.Prompt+u.Output == 0 { // rerankers count one number
@@ -100,15 +102,10 @@ func (p *passage) readChat(a *relayedAnswer) {
 		}
 	}
 	for _, c := range a.Choices {
-		if c.Reason != nil {
-			p.over(finishOf(*c.Reason))
+		if c.Reason != "" {
+			p.over(c.Index, finishOf(c.Reason))
 		}
 	}
-}
-
-// over notes the end of a choice.
-func (p *passage) over(reason inference.FinishReason) {
-	p.result.Reasons = append(p.result.Reasons, reason)
 }
 
 // finishOf reads why an answer ended: the words of chats, those of Responses for what is incomplete, and
@@ -126,14 +123,15 @@ func finishOf(word string) inference.FinishReason {
 // readResponse reads a response object. It reports whether the response is over.
 func (p *passage) readResponse(a *relayedAnswer) bool {
 	if u := a.Usage; u != nil {
+		p.account.told = true
 		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Input, u.OutputTokens, u.InputDetails.Cached
 	}
 	switch a.Status {
 	case "completed":
-		p.over(inference.FinishStop)
+		p.over(0, inference.FinishStop)
 		return true
 	case "incomplete":
-		p.over(finishOf(cmp.Or(a.Incomplete.Reason, "max_output_tokens")))
+		p.over(0, finishOf(cmp.Or(a.Incomplete.Reason, "max_output_tokens")))
 		return true
 	case "failed", "cancelled":
 		return true
@@ -157,11 +155,15 @@ func (p *passage) readMessage(a *relayedAnswer) {
 			p.result.PromptTokens, p.result.CachedTokens = prompt, u.CacheRead
 		}
 		p.result.OutputTokens = max(p.result.OutputTokens, u.OutputTokens)
+		p.account.told = part.Type != "message" || stop != "" // the first one counts what is yet to come
 	}
 	if stop != "" {
-		p.over(finishOf(stop))
+		p.over(0, finishOf(stop))
 	}
 }
+
+// typeBytes of an event hold its type, in all servers' streams that put it first.
+const typeBytes = 96
 
 // responseEvent reads an event of Responses.
 func (r *relayStream) responseEvent(data []byte) {
@@ -171,6 +173,9 @@ func (r *relayStream) responseEvent(data []byte) {
 	case bytes.Contains(data, []byte(`"response.completed"`)) || bytes.Contains(data, []byte(`"response.incomplete"`)) ||
 		bytes.Contains(data, []byte(`"response.failed"`)) || bytes.Contains(data, []byte(`"response.cancelled"`)):
 		r.done = r.p.read(data) || r.done
+	}
+	if bytes.Contains(data[:min(len(data), typeBytes)], []byte(`.delta"`)) {
+		r.p.account.piece(data)
 	}
 	if _, rest, ok := bytes.Cut(data, []byte(`"sequence_number":`)); ok {
 		digits := 0

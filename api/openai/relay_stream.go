@@ -10,6 +10,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/router"
+	"weir/router/chunk"
 )
 
 // relayStream is the body of a relayed stream: it reads as the upstream sends.
@@ -22,7 +23,9 @@ type relayStream struct {
 	done bool // the upstream has sent the end of the answer
 	last bool // and the empty line behind it
 	name bool // the last line was the name of an event, whose data is to come
-	over bool // nothing but out is to come
+
+	dropped bool // the last line was left out, and what ends its event is to be, too
+	over    bool // nothing but out is to come
 
 	direct  api.Direct // to the client; its zero value: all is read
 	started bool       // a piece was read, and the header has gone before it
@@ -147,8 +150,7 @@ func (r *relayStream) look(piece []byte) {
 		case complete && r.long:
 			r.out = append(append(r.out, line...), '\n')
 		case complete:
-			r.event(line)
-			r.out = append(appendUnderName(r.out, line, r.p.name), '\n')
+			r.appendLine(line)
 		case len(line) > maxLineBytes:
 			r.long = true
 			r.out = append(r.out, line...)
@@ -159,12 +161,30 @@ func (r *relayStream) look(piece []byte) {
 	}
 }
 
-// event reads one line. Most chunks need no parsing.
-func (r *relayStream) event(line []byte) {
+// appendLine reads a line, and appends what of it the client gets.
+func (r *relayStream) appendLine(line []byte) {
+	if dropped := r.dropped; dropped {
+		if r.dropped = false; len(bytes.TrimSpace(line)) == 0 {
+			return
+		}
+	}
+	whole := true
+	if c := r.event(line); c != nil {
+		r.out, whole = r.p.appendChunk(r.out, line, c)
+	} else {
+		r.out = appendUnderName(r.out, line, r.p.name)
+	}
+	if r.dropped = !whole; whole {
+		r.out = append(r.out, '\n')
+	}
+}
+
+// event reads one line. The chunk is of a chat or a completion.
+func (r *relayStream) event(line []byte) *chunk.Chunk {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if r.name = !ok && bytes.HasPrefix(line, []byte("event:")); !ok {
 		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
-		return
+		return nil
 	}
 	res := &r.p.result
 	res.LastToken = time.Now()
@@ -178,17 +198,26 @@ func (r *relayStream) event(line []byte) {
 	r.p.texts.read(r.p.form, data)
 	switch r.p.form {
 	case chatForm:
-		r.done = r.done || bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]"))
-		if bytes.Contains(data, []byte(`"usage":{`)) || bytes.Contains(data, []byte(`"finish_reason":"`)) {
+		if bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
+			r.done = true
+			return nil
+		}
+		c := r.p.account.chunk(data)
+		if c != nil && (c.HasUsage() || c.Finished != 0) {
 			r.p.read(data)
 		}
+		return c
 	case responseForm:
 		r.responseEvent(data)
 	case messageForm:
+		if bytes.Contains(data[:min(len(data), typeBytes)], []byte(`"content_block_delta"`)) {
+			r.p.account.piece(data)
+		}
 		if bytes.Contains(data, []byte(`"usage"`)) || bytes.Contains(data, []byte(`"message_stop"`)) {
 			r.done = r.p.read(data) || r.done
 		}
 	}
+	return nil
 }
 
 func (r *relayStream) failure() *api.Error { return r.failed }

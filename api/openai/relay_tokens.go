@@ -2,6 +2,7 @@ package openai
 
 import (
 	"weir/api"
+	"weir/router"
 	"weir/tokenizer"
 )
 
@@ -64,10 +65,14 @@ func (c *call) relayedInput(r *relayed, tokens []int32) int64 {
 	if tokens != nil {
 		return int64(len(tokens))
 	}
-	size := len(c.ctx.PostBody())
-	if c.server.config.Counter != nil && size <= mostCountedBytes {
-		if encoding, ok := c.server.config.Counter.CountFor(r.model.ID); ok {
-			_, parts := r.sent.withoutModel()
+	_, parts := r.sent.withoutModel()
+	return c.server.guessInput(r.model.ID, parts, len(c.ctx.PostBody()))
+}
+
+// guessInput is relayedInput of a prompt's parts, of a request of so many bytes.
+func (s *Server) guessInput(model string, parts []router.Part, size int) int64 {
+	if s.config.Counter != nil && size <= mostCountedBytes {
+		if encoding, ok := s.config.Counter.CountFor(model); ok {
 			sum := 0
 			for _, p := range parts {
 				n, err := encoding.Count(string(p.Text))

@@ -260,6 +260,9 @@ func accessFields(f *edge.RequestFinish) []zap.Field {
 		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
 		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
 	}
+	if f.Estimated {
+		fields = append(fields, zap.Bool("tokens_estimated", true))
+	}
 	if f.Trace.ID != "" {
 		fields = append(fields, zap.String("trace_id", f.Trace.ID))
 	}

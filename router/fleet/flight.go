@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -154,6 +155,25 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 			return nil, fl.fail(a, NoFault, errNothingLeft)
 		}
 	}
+	sent := fl.options(r)
+	answer, err := fl.exchange(ctx, a, body)
+	if err == nil && answer.Events == nil && !bytes.Equal(sent, fl.call.StreamOptions.Asked) && refusesOptions(answer) {
+		r.plain.Store(true)
+		answer, err = fl.exchange(ctx, a, body)
+	}
+	if answer != nil && answer.Events != nil {
+		fl.last = NoFault
+		return answer, nil
+	}
+	if answer == nil {
+		return nil, fl.fail(a, NoAnswer, err)
+	}
+	return fl.refused(a, answer, err)
+}
+
+// exchange sends the request once. Without an answer the error is one of the connection, and otherwise what is wrong with it.
+func (fl *flight) exchange(ctx context.Context, a *attempt, body []byte) (*router.Answer, error) {
+	r := a.replica
 	var d direct
 	if fl.call.Stream && fl.resume == nil && r.target.Base.Scheme == "http" {
 		ctx = d.traced(ctx)
@@ -161,32 +181,32 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	res, err := fl.send(ctx, r, body)
 	if err != nil {
 		if notSent(err) {
-			return nil, fl.fail(a, Unreachable, err)
+			err = &faultError{fault: Unreachable, err: err}
 		}
-		return nil, fl.fail(a, NoAnswer, err)
+		return nil, err
 	}
 	r.heard.Add(1)
-	f.note(r, res.Header)
+	fl.fleet.note(r, res.Header)
 	a.status = res.StatusCode
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
 	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
 		d.of(res)
 		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}}
 		if err = s.open(); err == nil {
-			fl.last, answer.Events = NoFault, s
+			answer.Events = s
 			return answer, nil
 		}
 		_ = res.Body.Close() // it has failed, and nothing follows an error
-		return fl.refused(a, answer, err)
+		return answer, err
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
 	if answer.Whole, err = readAnswer(res.Body); err != nil {
-		return nil, fl.fail(a, NoAnswer, err)
+		return nil, err
 	}
 	if faultOf(answer.Status) == NoFault {
 		err = fl.check(answer)
 	}
-	return fl.refused(a, answer, err)
+	return answer, err
 }
 
 // refused ends an attempt whose answer is there whole, or has an error in place of it. An error that the server has
@@ -231,7 +251,21 @@ func (fl *flight) send(ctx context.Context, r *replica, body []byte) (*http.Resp
 	if fl.call.Infer != nil {
 		return r.wire.infer(ctx, r.model, fl.call, fl.introduction(r))
 	}
-	return r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, body))
+	return r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, fl.options(r), body))
+}
+
+// options are the stream_options that a replica gets.
+func (fl *flight) options(r *replica) []byte {
+	if r.plain.Load() {
+		return fl.call.StreamOptions.Asked
+	}
+	return fl.call.StreamOptions.Sent
+}
+
+// refusesOptions reports whether a replica refuses to be asked for the usage of a stream.
+func refusesOptions(a *router.Answer) bool {
+	return (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) &&
+		(bytes.Contains(a.Whole, []byte("stream_options")) || bytes.Contains(a.Whole, []byte("include_usage")))
 }
 
 // introduction tells another weir who calls.

@@ -178,16 +178,20 @@ func notSent(err error) bool {
 
 // named is a JSON object with the name that a server has for the model.
 type named struct {
-	model string // quoted
+	model string // quoted, and what else is added
 	body  []byte // the object without its model
 }
 
-func withModel(model string, body []byte) named {
+// withModel adds a model, and stream_options where there are some.
+func withModel(model string, options, body []byte) named {
 	quoted, err := json.Marshal(model)
 	if err != nil {
 		quoted = []byte(`""`) // a string always has a JSON form
 	}
 	head := `{"model":` + string(quoted)
+	if len(options) > 0 {
+		head += `,"stream_options":` + string(options)
+	}
 	if rest := bytes.TrimLeft(body[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
 		head += ","
 	}

@@ -1,0 +1,205 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"weir/internal/inference"
+	"weir/router"
+	"weir/router/chunk"
+	"weir/tokenizer"
+)
+
+// account counts what a relayed answer uses: by what its servers tell, and where they do not, because they never do or
+// because the stream was cut, by what was delivered.
+type account struct {
+	asked  bool // the client wants the usage of its stream
+	told   bool // usage has come, and nothing that was said after it
+	events chunk.Reader
+	ended  chunk.Set // choices whose end was counted
+
+	pieces int      // events with text of a choice
+	size   int      // bytes of the texts, as JSON
+	texts  [][]byte // by choice, as JSON; only where count can count them
+	count  func(text string) int
+	prompt func() int // tokens of the prompt, counted or guessed
+}
+
+// maxCountedBytes of an answer are tokenised where its servers do not tell its tokens.
+const maxCountedBytes = 1 << 20
+
+// chunk reads an event of a chat or of a completion, and counts what it delivers.
+func (a *account) chunk(data []byte) *chunk.Chunk {
+	c := a.events.Read(data)
+	if c == nil {
+		return nil
+	}
+	for _, t := range c.Texts {
+		if t.IsEmpty() {
+			continue
+		}
+		a.told = false
+		a.pieces++
+		if a.size += t.To - t.From; a.count == nil || a.size > maxCountedBytes || t.Choice < 0 || t.Choice >= maxKeptAnswers {
+			continue
+		}
+		for len(a.texts) <= t.Choice {
+			a.texts = append(a.texts, nil)
+		}
+		a.texts[t.Choice] = append(a.texts[t.Choice], t.Of(data)...)
+	}
+	return c
+}
+
+// piece counts an event of a typed stream that has text.
+func (a *account) piece(data []byte) {
+	a.told = false
+	a.pieces++
+	a.size += len(data)
+}
+
+// ends reports whether this is the first time that a choice ends.
+func (a *account) ends(index int) bool {
+	var one chunk.Set
+	one.Add(index)
+	first := !a.ended.Has(one)
+	a.ended |= one
+	return first
+}
+
+// bytesPerPiece is the longest text that a token has on average. Events with longer ones have several.
+const bytesPerPiece = 12
+
+// output is how many tokens were delivered: as the model's vocabulary has them, or else as many as the events of other answers
+// of the model have had, or else one for each event, where their texts are short, and one for four bytes of longer ones.
+func (a *account) output(known func(events int) (tokens int, ok bool)) int {
+	if tokens, ok := known(a.pieces); ok {
+		return tokens
+	}
+	if a.count != nil && a.size <= maxCountedBytes {
+		sum := 0
+		for _, raw := range a.texts {
+			var text string
+			if json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &text) == nil { // a pair of surrogates may be cut
+				sum += a.count(text)
+			}
+		}
+		return sum
+	}
+	if a.size <= a.pieces*bytesPerPiece {
+		return a.pieces
+	}
+	return a.size / relayBytesPerToken
+}
+
+// estimate counts what the servers have not told of an answer that was delivered, whole or in part.
+func (p *passage) estimate() {
+	r, a := &p.result, &p.account
+	delivered := !r.FirstToken.IsZero() || p.answer != nil && p.answer.Events == nil && r.Status == statusOK
+	if a.told || !delivered {
+		if a.told && r.Stream && r.Status == statusOK && len(r.Reasons) > 0 {
+			p.server.estimates.LearnEvents(r.Model, a.pieces, r.OutputTokens)
+		}
+		return
+	}
+	r.Estimated = true
+	if r.PromptTokens == 0 && a.prompt != nil {
+		r.PromptTokens = a.prompt()
+	}
+	r.OutputTokens = a.output(func(events int) (int, bool) {
+		if !r.Stream {
+			return 0, false
+		}
+		return p.server.estimates.TokensOf(r.Model, events)
+	})
+}
+
+// newAccount is the account of a request. It holds nothing of the client's connection, which may end first.
+func (c *call) newAccount(r *relayed, sent *router.Call) account {
+	s, model, size := c.server, r.model.ID, len(c.ctx.PostBody())
+	a := account{asked: r.wantsUsage, prompt: func() int {
+		if sent.Tokens != nil {
+			return len(sent.Tokens)
+		}
+		return int(s.guessInput(model, sent.Prompt, size))
+	}}
+	if !r.service.writes {
+		return a
+	}
+	switch m := r.model; {
+	case m.Tokenizer != nil:
+		a.count = func(text string) int { return len(m.Tokenizer.AppendEncode(nil, text, tokenizer.EncodeOptions{})) }
+	case c.server.config.Counter != nil:
+		if encoding, ok := c.server.config.Counter.CountFor(m.ID); ok {
+			a.count = func(text string) int {
+				n, err := encoding.Count(text)
+				if err != nil {
+					return len(text) / relayBytesPerToken
+				}
+				return n
+			}
+		}
+	}
+	return a
+}
+
+// askUsage has the servers tell the usage at the end of a stream, whether or not the client wants to know it.
+func (r *relayed) askUsage(sent *router.Call) {
+	if r.wantsUsage = true; !sent.Stream || r.job != nil || r.path != chatEndpoint.upstream && r.path != completionEndpoint.upstream {
+		return
+	}
+	const field = "stream_options"
+	own := &sent.StreamOptions
+	for _, f := range r.sent.fields {
+		if f.name == field {
+			own.Asked = f.raw
+		}
+	}
+	own.Sent = own.Asked
+	r.sent = r.sent.without(field)
+	options := map[string]json.RawMessage{}
+	if raw := bytes.TrimSpace(own.Asked); len(raw) > 0 && !bytes.Equal(raw, []byte("null")) && json.Unmarshal(raw, &options) != nil {
+		return // what it is instead is the servers' to refuse
+	}
+	if bytes.Equal(bytes.TrimSpace(options["include_usage"]), []byte("true")) {
+		return
+	}
+	r.wantsUsage = false
+	options["include_usage"] = json.RawMessage("true")
+	own.Sent, _ = json.Marshal(options) // raw values were read as JSON
+}
+
+// appendChunk appends a line of a chat's stream with the model's name that the client knows, and without what it did not ask
+// for: usage. It is false where nothing of the event is left.
+func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
+	const at = len("data:")
+	var cut chunk.Span
+	if !p.account.asked {
+		switch {
+		case c.HasUsage() && c.Choices <= 0:
+			return dst, false
+		case c.HasNullUsage():
+			cut = c.UsageField
+		}
+	}
+	name, from := c.Model, 0
+	data := line[at:]
+	dst = append(dst, line[:at]...)
+	for range 2 {
+		if !cut.IsEmpty() && (name.IsEmpty() || cut.From < name.From) {
+			dst, from = append(dst, data[from:cut.From]...), cut.To
+			cut = chunk.Span{}
+		} else if !name.IsEmpty() {
+			dst, from = append(append(dst, data[from:name.From]...), p.name...), name.To
+			name = chunk.Span{}
+		}
+	}
+	return append(dst, data[from:]...), true
+}
+
+// over notes the end of a choice.
+func (p *passage) over(index int, reason inference.FinishReason) {
+	if p.account.ends(index) {
+		p.result.Reasons = append(p.result.Reasons, reason)
+	}
+}
