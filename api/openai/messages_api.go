@@ -78,18 +78,21 @@ func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
 	return fault.AppendJSON(dst)
 }
 
-// messageFaults are the types of errors by status.
+// messageFaults are the types of errors by status; others are api_error from 500 on, and invalid_request_error below.
 var messageFaults = map[int]string{
 	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
 	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
-	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error", http.StatusBadGateway: "api_error",
-	http.StatusInternalServerError: "api_error", http.StatusNotImplemented: "api_error",
+	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error",
 }
 
 // appendMessageFault appends {"type":"error","error":{type,message},"request_id"}.
 func appendMessageFault(dst []byte, fault *api.Error, id string) []byte {
 	kind, ok := messageFaults[fault.Status]
-	if !ok {
+	switch {
+	case ok:
+	case fault.Status >= http.StatusInternalServerError:
+		kind = "api_error"
+	default:
 		kind = "invalid_request_error"
 	}
 	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), kind...), `","message":`...)

@@ -218,7 +218,9 @@ func (p *passage) ask(ctx context.Context, r *relayed, sent *router.Call) (fault
 // whole reads an answer that is no stream, and gives what the client gets of it.
 func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
 	p.inTime()
-	p.account.chunk(p.answer.Whole)
+	if r.service.writes {
+		p.account.chunk(p.answer.Whole)
+	}
 	p.read(p.answer.Whole)
 	p.texts.read(p.form, p.answer.Whole)
 	if !r.service.writes {

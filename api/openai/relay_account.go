@@ -34,12 +34,15 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 	if c == nil {
 		return nil
 	}
+	last := -1 // choice that this event has text of
 	for _, t := range c.Texts {
 		if t.IsEmpty() {
 			continue
 		}
 		a.told = false
-		a.pieces++
+		if t.Choice != last { // the name and the arguments of a call are one
+			a.pieces, last = a.pieces+1, t.Choice
+		}
 		if a.size += t.To - t.From; a.count == nil || a.size > maxCountedBytes || t.Choice < 0 || t.Choice >= maxKeptAnswers {
 			continue
 		}

@@ -31,13 +31,17 @@ func sources(fakes ...*fake) (list []Source) {
 // TestOneBrokenReplicaHarmsNobody: whatever one replica of three does to every request, callers are answered by the others,
 // each once, and the broken one is found out.
 func TestOneBrokenReplicaHarmsNobody(t *testing.T) {
+	requests := 200
+	if testing.Short() {
+		requests = 40
+	}
 	for kind, want := range brokenKinds {
 		for _, policy := range policies {
 			for _, fields := range []string{"", streamed} {
 				t.Run(fmt.Sprint(kind, "/", policy, "/", fields), func(t *testing.T) {
 					broken := newFake(t, "broken", kind)
 					f := fleetOf(t, Config{Sources: sources(newFake(t, "a", ""), broken, newFake(t, "b", "")), Balance: balance.Config{Policy: policy}})
-					for n := range 60 {
+					for n := range requests {
 						c := call(fields + strings.Repeat(",", min(len(fields), 1)) + fmt.Sprintf(`"user":"%d"`, n))
 						got, text, err := take(t, f, c)
 						if err != nil || got.Status != 200 || got.Replica == broken.id() {

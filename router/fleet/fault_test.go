@@ -131,6 +131,11 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, answer)
 		return
 	}
+	if fault == "stream unasked" && !bytes.Contains(body, []byte(`"stream":true`)) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, role+event("x")+last+done)
+		return
+	}
 	if !bytes.Contains(body, []byte(`"stream":true`)) {
 		w.Header().Set("Content-Type", "application/json")
 		switch fault {
@@ -330,7 +335,7 @@ func TestFaultsBeforeContentAreHidden(t *testing.T) {
 		stream bool
 	}{
 		{"500", true}, {"500", false}, {"503", true}, {"503", false}, {"429", false}, {"rst", true}, {"rst", false},
-		{"half header", true}, {"half header", false}, {"garbage", true}, {"garbage", false}, {"cut", false},
+		{"half header", true}, {"half header", false}, {"garbage", true}, {"garbage", false}, {"cut", false}, {"stream unasked", false},
 		{"role, then cut", true}, {"role, then end", true}, {"error event", true}, {"stall", true}, {"stall", false},
 		{"comments, then cut", true},
 	} {

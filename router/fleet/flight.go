@@ -189,7 +189,12 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body []byte) (*route
 	fl.fleet.note(r, res.Header)
 	a.status = res.StatusCode
 	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
-	if res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type")) {
+	streamed := res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type"))
+	if streamed && !fl.call.Stream {
+		_ = res.Body.Close() // nobody asked for it
+		return answer, BadAnswer.because("the answer is a stream, and none was asked for")
+	}
+	if streamed {
 		d.of(res)
 		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}}
 		if err = s.open(); err == nil {
