@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,7 +230,8 @@ func TestRelayFaults(t *testing.T) {
 			c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 			r := relayRig(t, c, upstream.URL)
 			defer r.close()
-			res, text := r.do("POST", routeChat, "", `{"model":"front","messages":[]}`)
+			stream := strconv.FormatBool(strings.HasPrefix(tc.name, "stream"))
+			res, text := r.do("POST", routeChat, "", `{"model":"front","messages":[],"stream":`+stream+`}`)
 			if res.StatusCode != tc.status || !strings.Contains(text, tc.want) || strings.Contains(text, "sk-upstream") || strings.Contains(text, "[DONE]") {
 				t.Errorf("%d %s", res.StatusCode, text)
 			}
