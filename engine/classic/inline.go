@@ -23,7 +23,8 @@ type inline struct {
 	l *Lane
 
 	mu      sync.Mutex
-	free    int // cores
+	cores   int // requests that are computed at once, at most
+	free    int // of cores
 	queue   *batch.Queue
 	waiting map[*task]struct{} // for operators
 	taken   []batch.Taken      // scratch
@@ -31,25 +32,16 @@ type inline struct {
 }
 
 func (in *inline) init(l *Lane, cores int) {
-	in.l, in.free, in.waiting = l, cores, make(map[*task]struct{})
+	in.l, in.cores, in.free, in.waiting = l, cores, cores, make(map[*task]struct{})
 }
 
 // do returns when the task has its answer, or with the reason why it has none.
 func (in *inline) do(ctx context.Context, t *task, w batch.Work) error {
 	w.Delay = 0 // a delay would be longer than the work
-	in.mu.Lock()
-	if in.free > 0 && in.queue.Len() == 0 {
-		taken, err := in.queue.Begin(t.since.UnixNano(), w)
-		if err != nil {
-			in.mu.Unlock()
-			return err
-		}
-		in.free--
-		in.mu.Unlock()
-		t.taken = taken
-		in.lead([]*task{t}, t.since)
-		return nil
+	if taken, err := in.try(t, w); taken || err != nil {
+		return err
 	}
+	in.mu.Lock()
 	if t.v.Batches() {
 		w.MaxRows = max(min(t.v.opts.MaxBatch, t.v.rowsWithin(inlineBatch)), 1)
 	}
@@ -68,6 +60,31 @@ func (in *inline) do(ctx context.Context, t *task, w batch.Work) error {
 	}
 	in.mu.Unlock()
 	return in.wait(ctx, t)
+}
+
+// computing is how many cores are taken.
+func (in *inline) computing() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.cores - in.free
+}
+
+// try computes the task at once, if a core is free and nobody waits for it; otherwise it reports false.
+func (in *inline) try(t *task, w batch.Work) (done bool, err error) {
+	in.mu.Lock()
+	if in.free == 0 || in.queue.Len() > 0 {
+		in.mu.Unlock()
+		return false, nil
+	}
+	t.taken, err = in.queue.Begin(t.since.UnixNano(), w)
+	if err != nil {
+		in.mu.Unlock()
+		return false, err
+	}
+	in.free--
+	in.mu.Unlock()
+	in.lead([]*task{t}, t.since)
+	return true, nil
 }
 
 func (in *inline) wait(ctx context.Context, t *task) error {

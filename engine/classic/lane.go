@@ -41,6 +41,7 @@ type Lane struct {
 	pool   *pool.Pool // nil: the caller's
 	inline inline
 	apart  inline // of models whose cost nobody knows
+	beside inline // of small requests for the pool while large ones have it
 	turns  turns
 
 	mu      sync.Mutex
@@ -63,6 +64,9 @@ func NewLane(o LaneOptions) (*Lane, error) {
 	if l.apart.queue, err = l.newQueue(cfg); err != nil {
 		return nil, err
 	}
+	if l.beside.queue, err = l.newQueue(cfg); err != nil {
+		return nil, err
+	}
 	if l.turns.queue, err = l.newQueue(cfg); err != nil {
 		return nil, err
 	}
@@ -72,6 +76,7 @@ func NewLane(o LaneOptions) (*Lane, error) {
 	}
 	l.inline.init(l, o.Cores)
 	l.apart.init(l, max(1, o.Cores/4))
+	l.beside.init(l, max(1, o.Cores/2))
 	l.turns.init(l)
 	return l, nil
 }
@@ -106,12 +111,24 @@ func (l *Lane) Predict(ctx context.Context, v *Version, p *inference.Prediction)
 	case estimate < InlineLimit:
 		err = l.inline.do(ctx, t, w)
 	default:
-		err = l.turns.do(ctx, t, w)
+		err = l.pooled(ctx, t, w, estimate)
 	}
 	if err != nil {
 		return err
 	}
 	return t.answer(p)
+}
+
+// pooled computes a request at the pool. A small one that would wait there for the turns of a large one is computed on its caller's
+// goroutine instead: the system gives that a core at once, and the large one all others. They are few at a time, so that large ones go on.
+func (l *Lane) pooled(ctx context.Context, t *task, w batch.Work, estimate time.Duration) error {
+	if estimate <= briefTurn && l.turns.engaged() {
+		l.turns.crowd()
+		if done, err := l.beside.try(t, w); done || err != nil {
+			return err
+		}
+	}
+	return l.turns.do(ctx, t, w)
 }
 
 // charge is a core's time in the pool's: the unit in which tenants are charged.

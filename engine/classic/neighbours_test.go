@@ -3,10 +3,14 @@ package classic
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/cpu"
+	"weir/internal/inference"
 )
 
 // BenchmarkSinglesBesideLargeRequests measures what requests of one row wait beside requests of 16,384: milliseconds at the caller,
@@ -21,6 +25,8 @@ func BenchmarkSinglesBesideLargeRequests(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+			cpu.MakeRoom(l.opts.Cores) // as servers do
 			single := fakeVersion(&doubler{perRow: c.perRow}, Options{})
 			large := fakeVersion(&doubler{perRow: 20 * time.Microsecond}, Options{Version: "2"})
 			n := max(b.N, 400)
@@ -102,4 +108,48 @@ func TestBatchesOfOneSizeDoNotShortenTurns(t *testing.T) {
 	if !slices.Equal(s.jobs, []*job{first, second}) || s.length() != turnTime {
 		t.Errorf("%v take turns of %v", s.jobs, s.length())
 	}
+}
+
+// A small request that would wait for the turns of a large one is computed on its caller's goroutine; where another engine wants the
+// pool too, it waits for its turn there.
+func TestSmallRequestsAreComputedBesideALargeOne(t *testing.T) {
+	l := newTestLane(t, LaneOptions{Cores: 2})
+	other := l.opts.Pool.Join(1)
+	stepped := make(chan struct{}, 1)
+	other.Drive(func() bool { stepped <- struct{}{}; return false })
+	gate := make(chan struct{})
+	bulk := &doubler{perRow: 20 * time.Microsecond}
+	large := fakeVersion(bulk, Options{Version: "2"})
+	bulk.perRow, bulk.gate = 0, gate
+	one := &doubler{perRow: 200 * time.Microsecond}
+	small := fakeVersion(one, Options{})
+	one.perRow = 0
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := l.Predict(t.Context(), large, ask("bulk", make([]float32, 16384)...)); err != nil {
+			t.Error(err)
+		}
+	})
+	gate <- struct{}{} // its first piece is computed
+	p := ask("one", 3)
+	if err := l.Predict(t.Context(), small, p); err != nil {
+		t.Fatal(err)
+	}
+	doubled(t, p)
+	other.Ready()
+	ctx, give := context.WithCancel(t.Context())
+	late := make(chan error, 1)
+	all.Go(func() { late <- l.Predict(ctx, small, ask("one", 3)) })
+	for waiting := 0; waiting == 0; runtime.Gosched() {
+		l.turns.mu.Lock()
+		waiting = l.turns.queue.Len()
+		l.turns.mu.Unlock()
+	}
+	give()
+	if err := <-late; !errors.Is(err, inference.ErrCancelled) {
+		t.Errorf("beside another engine's turn: %v", err)
+	}
+	close(gate)
+	<-stepped
+	all.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/engine/kernel/pool"
@@ -40,11 +41,13 @@ type turns struct {
 	timer  *time.Timer        // for batches that wait for more rows
 	closed bool
 
+	large   atomic.Bool  // a batch that needs more than one turn has begun
+	crowded atomic.Int64 // when a small one came beside it, in Unix nanoseconds
+
 	// Of step alone.
-	jobs    []*job    // that were begun; the first has the next turn
-	crowded time.Time // a small batch came beside others
-	jumper  *job      // that batch, until another one has had a turn after it; nil: none
-	taken   []batch.Taken
+	jobs   []*job // that were begun; the first has the next turn
+	jumper *job   // that batch, until another one has had a turn after it; nil: none
+	taken  []batch.Taken
 }
 
 func (s *turns) init(l *Lane) {
@@ -156,12 +159,14 @@ func (s *turns) step() (more bool) {
 			s.l.fault(&Fault{Value: caught, Stack: debug.Stack()})
 			more = len(s.jobs) > 0
 		}
+		s.large.Store(slices.ContainsFunc(s.jobs, s.isLarge))
 	}()
 	if len(s.jobs) < maxJobs {
 		if j := s.open(); j != nil {
 			s.begin(j)
 		}
 	}
+	s.large.Store(slices.ContainsFunc(s.jobs, s.isLarge))
 	if len(s.jobs) > 0 {
 		j := s.take()
 		s.jobs = append(s.jobs, s.turn(j)...)
@@ -172,10 +177,8 @@ func (s *turns) step() (more bool) {
 // begin puts a batch among those that take turns. A small one does not wait for the turns of a large one, which needs more than one,
 // unless another one has just gone before it.
 func (s *turns) begin(j *job) {
-	workers := time.Duration(s.member.Workers())
-	large := func(k *job) bool { return k.rest() > turnTime*workers }
-	if j.rest() <= briefTurn*workers && slices.ContainsFunc(s.jobs, large) {
-		s.crowded = time.Now()
+	if j.rest() <= briefTurn*time.Duration(s.member.Workers()) && slices.ContainsFunc(s.jobs, s.isLarge) {
+		s.crowd()
 		if s.jumper == nil {
 			s.jobs, s.jumper = slices.Insert(s.jobs, 0, j), j
 			return
@@ -183,6 +186,20 @@ func (s *turns) begin(j *job) {
 	}
 	s.jobs = append(s.jobs, j)
 }
+
+// isLarge reports whether a batch needs more than one turn.
+func (s *turns) isLarge(j *job) bool { return j.rest() > turnTime*time.Duration(s.member.Workers()) }
+
+// engaged reports whether a small request would wait for a large batch of the lane, and nobody else wants the pool: whoever shares it
+// with other engines has a turn for its share of the time.
+func (s *turns) engaged() bool { return s.large.Load() && s.member.Only() }
+
+// crowd makes turns short for a while.
+func (s *turns) crowd() { s.crowded.Store(time.Now().UnixNano()) }
+
+// workers is how many compute a turn: a core on which a request is computed beside is left to it, since the system would have both
+// wait for one another there.
+func (s *turns) workers() int { return max(1, s.member.Workers()-s.l.beside.computing()) }
 
 // take is the batch whose turn it is.
 func (s *turns) take() *job {
@@ -196,7 +213,7 @@ func (s *turns) take() *job {
 
 // length is how long a turn may take.
 func (s *turns) length() time.Duration {
-	if time.Since(s.crowded) < crowdedFor {
+	if time.Now().UnixNano()-s.crowded.Load() < int64(crowdedFor) {
 		return briefTurn
 	}
 	return turnTime
@@ -260,7 +277,7 @@ func (s *turns) turn(j *job) (left []*job) {
 		s.release(j)
 		return nil
 	}
-	j.plan(s.member.Workers(), s.length())
+	j.plan(s.workers(), s.length())
 	s.member.Run(j, len(j.errs), 1)
 	j.collect()
 	switch {

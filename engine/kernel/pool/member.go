@@ -84,6 +84,9 @@ func (l *Member) Wanted() bool {
 	return !l.brief && l.step != nil && l.pool.turns.brief.Load() > 0 && l.pool.turns.due(l, now())
 }
 
+// Only reports whether no other member has a turn or wants one.
+func (l *Member) Only() bool { return l.pool.turns.only(l) }
+
 // enter returns when it is the turn of this member, which has no steps.
 func (l *Member) enter() {
 	if !l.pool.turns.take(l, now()) {

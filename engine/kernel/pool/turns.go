@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,13 @@ func (t *turns) due(long *Member, now int64) bool {
 	defer t.mu.Unlock()
 	i := t.least(true)
 	return i >= 0 && t.waiting[i].used <= long.used+(now-t.since)/long.weight
+}
+
+// only reports whether nobody but l has the turn or waits for it.
+func (t *turns) only(l *Member) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return (t.holder == nil || t.holder == l) && !slices.ContainsFunc(t.waiting, func(w *Member) bool { return w != l })
 }
 
 // interrupted ends a step that interrupted that of long, and returns the next as
