@@ -16,6 +16,7 @@ type Rollout struct {
 type RolloutArm struct {
 	Arm                                      string // "stable", "candidate"
 	Requests, Failed, Empty, Length, Refused int
+	Denied, Throttled                        int // answered 4xx; 429 or 503
 }
 
 // Rollouts are the series of rollouts. A model has at most one, so that their number is
@@ -50,7 +51,7 @@ func (m *Metrics) AddRollouts(read func() []Rollout) (*Rollouts, error) {
 		paused:   desc("weir_rollout_paused", "1 while the rollout waits for an operator."),
 		copies:   desc("weir_rollout_copies", "Copies that were compared in this rollout."),
 		requests: desc("weir_rollout_requests", "Requests of this rollout, by arm.", "arm"),
-		bad:      desc("weir_rollout_bad_requests", "Requests of this rollout whose answer failed, was empty, was cut at its limit or refused.", "arm", "kind"),
+		bad:      desc("weir_rollout_bad_requests", "Requests of this rollout whose answer failed, was empty, was cut at its limit or refused, or that were answered 4xx (denied) or 429 and 503 (throttled).", "arm", "kind"),
 	}
 	for _, s := range RolloutStates {
 		r.transitions.WithLabelValues(s)
@@ -90,7 +91,7 @@ func (r *Rollouts) Collect(to chan<- prometheus.Metric) {
 		gauge(r.copies, float64(s.Copies), s.Model)
 		for _, a := range s.Arms {
 			gauge(r.requests, float64(a.Requests), s.Model, a.Arm)
-			for kind, n := range map[string]int{"failed": a.Failed, "empty": a.Empty, "length": a.Length, "refused": a.Refused} {
+			for kind, n := range map[string]int{"failed": a.Failed, "empty": a.Empty, "length": a.Length, "refused": a.Refused, "denied": a.Denied, "throttled": a.Throttled} {
 				gauge(r.bad, float64(n), s.Model, a.Arm, kind)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/api/usage"
@@ -42,6 +43,7 @@ type Config struct {
 	Deployer    Deployer                        // what all servers on the store shall answer with; nil: there is no store
 	Claims      replay.Claims                   // idempotency keys of deployments; nil: none are kept
 	KeyTTL      time.Duration                   // for which they stand
+	Outcomes    edge.OutcomeFunc                // POST /v1/outcomes, of any tenant; nil: 404
 	Access      api.Access                      // names to answer under, and pages that may call
 	Callers     *tenant.Authenticator           // says who calls; nil: nobody is asked
 	Denied      func(reason, remote string)     // is told of callers whose key stands for no tenant; nil: not told
@@ -115,6 +117,9 @@ func New(c Config) http.Handler {
 	}
 	if c.Deployer != nil {
 		c.handleDeployer(mux)
+	}
+	if c.Outcomes != nil {
+		mux.HandleFunc("POST "+edge.OutcomesPath, c.outcomes)
 	}
 	if c.Fleets != nil {
 		mux.HandleFunc("GET "+replicasPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, c.Fleets()) })
@@ -220,6 +225,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.Deployer != nil {
 		paths = append(paths, "GET, DELETE "+deploymentsPath+"/{modelId}")
+	}
+	if c.Outcomes != nil {
+		paths = append(paths, "POST "+edge.OutcomesPath)
 	}
 	if c.Fleets != nil {
 		paths = append(paths, replicasPath)

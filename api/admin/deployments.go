@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/router/rollout"
 )
 
@@ -78,12 +79,35 @@ func (c Config) decide(w http.ResponseWriter, r *http.Request) {
 	answerDeployment(w, st, err)
 }
 
+// outcomes takes in what came of an answer of any tenant.
+func (c Config) outcomes(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxChangeBytes))
+	if err != nil {
+		refuse(w, api.Refuse("invalid_value", "read the request's body: "+err.Error()))
+		return
+	}
+	list, fault := edge.ReadOutcomes(body, "")
+	if fault != nil {
+		refuse(w, fault)
+		return
+	}
+	for i := range list {
+		if err := c.Outcomes(&list[i]); err != nil {
+			refuse(w, edge.OutcomeFault(err))
+			return
+		}
+	}
+	write(w, http.StatusOK, map[string]any{"object": "outcome", "id": list[0].ID, "counted": true})
+}
+
 func answerDeployment(w http.ResponseWriter, st rollout.Status, err error) {
 	switch {
 	case err == nil:
 		write(w, http.StatusOK, st)
 	case errors.Is(err, rollout.ErrPlan):
 		refuse(w, api.Refuse("invalid_value", strings.ReplaceAll(err.Error(), "\n", "; ")))
+	case errors.Is(err, rollout.ErrCheck):
+		refuse(w, &api.Error{Status: http.StatusConflict, Type: api.TypeInvalidRequest, Code: "candidate_failed_check", Message: strings.ReplaceAll(err.Error(), "\n", "; "), NoRetry: true})
 	case errors.Is(err, rollout.ErrNone), errors.Is(err, ErrNoModel):
 		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
 	case errors.Is(err, rollout.ErrTaken), errors.Is(err, rollout.ErrKilled), errors.Is(err, rollout.ErrOver), errors.Is(err, ErrDeployed):

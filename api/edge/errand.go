@@ -1,6 +1,12 @@
 package edge
 
-import "weir/api/tenant"
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+
+	"weir/api/tenant"
+)
 
 // Errand is a request that the process itself makes in a caller's name, without a connection: a line of
 // a batch. It goes the way of any request, with the caller's quotas, limits and errors. Its context is a
@@ -11,4 +17,21 @@ type Errand struct {
 	Gone   <-chan struct{} // closed when nobody wants the answer any more, as a hang-up is; nil: never
 
 	PricePercent int // of the model's prices that the request costs; 100 is the whole price
+}
+
+// Handler answers errands: the servers of the protocols do.
+type Handler interface {
+	HandleFor(ctx *fasthttp.RequestCtx, errand *Errand)
+}
+
+// Post sends the errand with a JSON body, and returns what is answered.
+func (e *Errand) Post(to Handler, path string, body []byte) (status int, answer []byte) {
+	ctx := &fasthttp.RequestCtx{}
+	ctx.Init(&fasthttp.Request{}, nil, nil)
+	ctx.Request.Header.SetMethod(fasthttp.MethodPost)
+	ctx.Request.SetRequestURI(path)
+	ctx.Request.Header.SetContentType("application/json")
+	ctx.Request.SetBodyRaw(body)
+	to.HandleFor(ctx, e)
+	return ctx.Response.StatusCode(), bytes.Clone(ctx.Response.Body())
 }

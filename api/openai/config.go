@@ -49,6 +49,8 @@ type Config struct {
 
 	Brownout func() *brownout.Step // what is lowered now, nil for nothing; nil: never anything
 
+	Outcomes edge.OutcomeFunc // POST /v1/outcomes; nil: not served
+
 	Version string             // of the program, for /version
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
 	Hooks   edge.Hooks

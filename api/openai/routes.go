@@ -85,6 +85,9 @@ func (s *Server) routeTable() []route {
 		{routeReady, http.MethodGet, 0, (*call).ready, false},
 		{routeVersion, http.MethodGet, 0, (*call).version, false},
 	}
+	if s.config.Outcomes != nil {
+		table = append(table, route{edge.OutcomesPath, http.MethodPost, tenant.ScopeInference, (*call).outcomes, false})
+	}
 	if s.config.Metrics != nil {
 		table = append(table, route{routeMetrics, http.MethodGet, tenant.ScopeMetrics, (*call).metrics, false})
 	}

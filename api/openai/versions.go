@@ -15,6 +15,7 @@ import (
 	"weir/api/moderation"
 	"weir/internal/inference"
 	"weir/router"
+	"weir/scheduler/quota"
 )
 
 // Versions hold what answers for the names of the model table, where that is not the same
@@ -62,6 +63,7 @@ type Held struct {
 	Release func()
 	Policy  *moderation.Policy // of the version; nil: it has none
 	Label   string             // x-weir-version
+	Price   quota.Price        // of the version; without one it is the model's
 	Arm     router.Arm         // of the rollout that chose it
 	Copy    func(*Copy)        // wants the request and its answer, once that is whole, and must not block; nil: it does not
 
@@ -118,6 +120,10 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 	}
 	own := *held.Model
 	own.ID, own.Aliases, own.Price, own.Policy = m.ID, m.Aliases, m.Price, held.Policy
+	if held.Price != (quota.Price{}) {
+		own.Price = held.Price
+		return c.priced(&own), nil
+	}
 	return &own, nil
 }
 

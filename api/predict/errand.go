@@ -50,7 +50,7 @@ func (s *Server) priceOf(j *job) quota.Price {
 	if s.config.Price == nil {
 		return quota.Price{}
 	}
-	price := s.config.Price(j.about.Name).OfClass(j.p.Class)
+	price := s.config.Price(j.about.Name, j.about.Version).OfClass(j.p.Class)
 	if j.errand != nil && j.errand.PricePercent != 100 {
 		price = price.Percent(j.errand.PricePercent)
 	}

@@ -32,7 +32,7 @@ func errandTo(t *testing.T, s *Server, path, body string, errand *edge.Errand) *
 func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 	who := tenant.New("bulk")
 	c := config(t, newModels(sums(), echo(everyType...)), who)
-	c.Price = func(string) quota.Price { return quota.Price{Input: 1_000_000_000} }
+	c.Price = func(string, string) quota.Price { return quota.Price{Input: 1_000_000_000} }
 	var ended []edge.RequestFinish
 	var refused []edge.Refusal
 	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { ended = append(ended, f) }

@@ -21,8 +21,8 @@ import (
 type Config struct {
 	Callers *tenant.Authenticator
 	Models  router.Predictors
-	Meter   meter.Meter                    // nil counts nothing, and no limit holds
-	Price   func(model string) quota.Price // of rows, as input tokens; nil: none
+	Meter   meter.Meter                             // nil counts nothing, and no limit holds
+	Price   func(model, version string) quota.Price // of rows, as input tokens; nil: none
 	Ready   func() (ready bool, why string)
 	Keys    *edge.Keys // of idempotency; nil: none are read
 	Hooks   edge.Hooks

@@ -72,7 +72,7 @@ func (s *server) newPredictors(about openai.Config) error {
 	}
 	s.predict, err = predict.New(predict.Config{
 		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version,
-		Keys: s.edge.Keys(), Price: s.price, Hooks: s.predictHooks(), Insecure: s.config.Server.Insecure,
+		Keys: s.edge.Keys(), Price: s.versionPrice, Hooks: s.predictHooks(), Insecure: s.config.Server.Insecure,
 		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
 		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
 	}, s.edge)

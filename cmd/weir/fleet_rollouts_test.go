@@ -57,7 +57,7 @@ func TestRolloutsBetweenFleets(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 
-	status, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "gates": {"distance": 0.3, "ttft_ratio": -1, "itl_ratio": -1},
+	status, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "unchecked": true, "gates": {"distance": 0.3, "ttft_ratio": -1, "itl_ratio": -1},
 		"steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
@@ -137,7 +137,7 @@ func TestSlowAndFailingFleetsAreRolledBack(t *testing.T) {
 	})
 	for candidate, reason := range map[string]string{"slow": "whole answer", "failing": "fail"} {
 		begun := time.Now()
-		status, _, text := s.deploy("", `{"model": "chat", "candidate": "`+candidate+`", "sticky": "request",
+		status, _, text := s.deploy("", `{"model": "chat", "candidate": "`+candidate+`", "sticky": "request", "unchecked": true,
 			"steps": [{"percent": 20, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]}`)
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
@@ -288,7 +288,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 		t.Errorf("a version that is not there: %d", status)
 	}
 	for _, candidate := range []string{"failing", "drifted"} {
-		status, _, text := s.deploy("", `{"model": "flowers", "candidate": "`+candidate+`", "sticky": "request", "gates": {"ttft_ratio": -1},
+		status, _, text := s.deploy("", `{"model": "flowers", "candidate": "`+candidate+`", "sticky": "request", "unchecked": true, "gates": {"ttft_ratio": -1},
 			"steps": [{"percent": 20, "min_requests": 1000000, "min_time": "10m"}]}`)
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)

@@ -165,6 +165,7 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, fmt.Errorf("%w: %s@%s", openai.ErrNoVersion, a.Model, wanted)
 	}
 	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
+	held.Price = f.s.versionPrice(a.Model, held.Label)
 	if rolling {
 		held.Arm = armOf(d)
 	}

@@ -532,7 +532,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, err
 	}
 	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
-	held.Policy = l.policy(a.Model, held.Label)
+	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.versionPrice(a.Model, held.Label)
 	if rolling {
 		held.Arm = armOf(d)
 	}

@@ -187,10 +187,10 @@ func printRollouts(w io.Writer, list []rollout.Status) error {
 			fmt.Fprintf(w, "  %s\n", printable(why))
 		}
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "  ARM\tVERSION\tREQUESTS\tFAILED\tEMPTY\tCUT\tREFUSED\tTTFT P95\tWHOLE P95\tITL P95\tTOKENS")
+		fmt.Fprintln(table, "  ARM\tVERSION\tREQUESTS\tFAILED\t4XX\t429\tEMPTY\tCUT\tREFUSED\tTTFT P95\tTTFT P99\tWHOLE P95\tITL P95\tTOKENS\tCOST")
 		for _, a := range st.Arms {
-			fmt.Fprintf(table, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.0f\n", a.Arm, printable(a.Version), a.Requests, a.Failed, a.Empty, a.Length, a.Refused,
-				showSeconds(a.TTFTP95), showSeconds(a.WholeP95), showSeconds(a.ITLP95), a.Output)
+			fmt.Fprintf(table, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%.0f\t%.3g\n", a.Arm, printable(a.Version), a.Requests, a.Failed, a.Denied, a.Throttled,
+				a.Empty, a.Length, a.Refused, showSeconds(a.TTFTP95), showSeconds(a.TTFTP99), showSeconds(a.WholeP95), showSeconds(a.ITLP95), a.Output, a.Cost)
 		}
 		if err := table.Flush(); err != nil {
 			return err

@@ -149,6 +149,17 @@ func (s *server) quotaTerms(c configs.Config) (commit func(), err error) {
 // price is what a model's tokens cost now.
 func (s *server) price(model string) quota.Price { return (*s.prices.Load())[model] }
 
+// versionPrice is what the tokens of a version cost: its own price, or that of its model.
+func (s *server) versionPrice(model, version string) quota.Price {
+	prices := *s.prices.Load()
+	for _, name := range []string{model + "@" + version, model + ":" + version} {
+		if p, ok := prices[name]; ok && version != "" {
+			return p
+		}
+	}
+	return prices[model]
+}
+
 // newPrices is the live part of the prices.
 func (s *server) newPrices(c configs.Config) (commit func(), err error) {
 	return func() {

@@ -297,6 +297,9 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 	if err != nil {
 		return rollout.Status{}, err
 	}
+	if err := r.control.Free(p.Model); err != nil {
+		return rollout.Status{}, err
+	}
 	release, err := r.hold(ctx, p)
 	if err != nil {
 		return rollout.Status{}, err
@@ -306,7 +309,11 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 		return rollout.Status{}, err
 	}
 	r.keepUntilOver(p.ID, release)
-	if err := r.control.Add(run); err != nil {
+	err = r.check(ctx, run.Plan())
+	if err == nil {
+		err = r.control.Add(run)
+	}
+	if err != nil {
 		r.release(p.ID)
 		r.s.auditFailure(ctx, by, actionRollout+"start", p.Model, details{"id": p.ID, "candidate": p.Candidate}, err)
 		return rollout.Status{}, err
@@ -486,7 +493,8 @@ func (r *rollouts) figures() []telemetry.Rollout {
 		}
 		t := telemetry.Rollout{Model: st.Plan.Model, Percent: st.Percent, Step: st.Step, Paused: st.State == rollout.Paused, Copies: st.Copies}
 		for _, a := range st.Arms {
-			t.Arms = append(t.Arms, telemetry.RolloutArm{Arm: a.Arm, Requests: a.Requests, Failed: a.Failed, Empty: a.Empty, Length: a.Length, Refused: a.Refused})
+			t.Arms = append(t.Arms, telemetry.RolloutArm{Arm: a.Arm, Requests: a.Requests, Failed: a.Failed, Empty: a.Empty, Length: a.Length, Refused: a.Refused,
+				Denied: a.Denied, Throttled: a.Throttled})
 		}
 		list = append(list, t)
 	}

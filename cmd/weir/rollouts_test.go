@@ -102,11 +102,12 @@ func TestRolloutOfALanguageModel(t *testing.T) {
 	}
 	s := start(t, configure)
 	for body, want := range map[string]int{
-		`{"model": "nobody", "candidate": "2"}`:               http.StatusNotFound,
-		`{"model": "chat", "candidate": "9"}`:                 http.StatusNotFound,
-		`{"model": "chat", "candidate": "1"}`:                 http.StatusBadRequest,
-		`{"model": "chat", "candidate": "2", "percent": 5}`:   http.StatusBadRequest,
-		`{"model": "chat", "candidate": "2", "sticky": "no"}`: http.StatusBadRequest,
+		`{"model": "nobody", "candidate": "2"}`:                                                          http.StatusNotFound,
+		`{"model": "chat", "candidate": "9"}`:                                                            http.StatusNotFound,
+		`{"model": "chat", "candidate": "1"}`:                                                            http.StatusBadRequest,
+		`{"model": "chat", "candidate": "2", "percent": 5}`:                                              http.StatusBadRequest,
+		`{"model": "chat", "candidate": "2", "sticky": "no"}`:                                            http.StatusBadRequest,
+		`{"model": "chat", "candidate": "2", "golden": [{"prompt": "Hello", "text": "no such answer"}]}`: http.StatusConflict,
 	} {
 		if status, _, text := s.deploy("", body); status != want {
 			t.Errorf("%s: %d %s", body, status, text)
@@ -203,7 +204,7 @@ func TestBadVersionsAreRolledBack(t *testing.T) {
 		"refusing": `"gates": {"ttft_ratio": -1, "itl_ratio": -1}, "steps": [{"percent": 50, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]`,
 	} {
 		begun := time.Now()
-		status, _, text := s.deploy("", fmt.Sprintf(`{"model": "chat", "candidate": %q, %s}`, candidate, plan))
+		status, _, text := s.deploy("", fmt.Sprintf(`{"model": "chat", "candidate": %q, "unchecked": true, %s}`, candidate, plan))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}

@@ -296,6 +296,7 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	edge.Hooks = s.moderated.hooks(edge.Hooks)
 	edge.Predict = s.predictVectors
+	edge.Outcomes = s.rollouts.tell
 	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
@@ -335,7 +336,7 @@ func (s *server) build(b telemetry.Build) error {
 			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
 			Denied: func(reason, remote string) { s.denied("admin", reason, remote) },
 			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
-			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts,
+			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts, Outcomes: s.rollouts.tell,
 			Deployer: s.deployer(), Claims: s.claims(), KeyTTL: s.config.API.Idempotency.TTL,
 			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Batches: s.unfinishedBatches,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),

@@ -45,22 +45,37 @@ var (
 	ErrKilled = errors.New("rollouts are switched off until the server starts anew")
 )
 
+// Free says why a rollout of a model cannot begin now; nil: it can.
+func (c *Controller) Free(model string) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.free(model)
+}
+
+func (c *Controller) free(model string) error {
+	switch a := c.active[model]; {
+	case c.killed:
+		return ErrKilled
+	case a != nil:
+		return fmt.Errorf("%w: %s, which is %s; promote or abort it first", ErrTaken, a.plan.ID, a.state)
+	}
+	return nil
+}
+
 // Add takes a rollout in: a new one, or one that was kept.
 func (c *Controller) Add(r *Rollout) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := &guarded{Rollout: r}
-	switch model := r.plan.Model; {
-	case r.state.Over():
+	if r.state.Over() {
 		c.bury(g)
-	case c.killed:
-		return ErrKilled
-	case c.active[model] != nil:
-		return fmt.Errorf("%w: %s, which is %s; promote or abort it first", ErrTaken, c.active[model].plan.ID, c.active[model].state)
-	default:
-		c.active[model] = g
+		return nil
 	}
-	return nil
+	err := c.free(r.plan.Model)
+	if err == nil {
+		c.active[r.plan.Model] = g
+	}
+	return err
 }
 
 // bury keeps a rollout that is over for people to see. The caller holds mu.

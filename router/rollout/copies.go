@@ -135,18 +135,35 @@ func (g *Gates) judgeSame(c *copies) judgement {
 	return judgeRate("share of copies with another text than the stable version's", g.MatchDrop, differ(c.SameAgain), differ(c.Same), sureOfCopies)
 }
 
-// Check judges what a candidate answered before its first user. The error says why it is
-// not tried.
-func (p *Plan) Check(list []Copied) error {
-	var c copies
-	for i := range list {
-		c.add(&list[i])
+// Check is what a candidate answered before its first user, beside the stable version.
+type Check struct {
+	gates  *Gates
+	copies copies
+}
+
+// NewCheck has seen nothing yet. The plan has its defaults.
+func (p *Plan) NewCheck() *Check { return &Check{gates: &p.Gates} }
+
+const (
+	// leastFailed is after how many answers of which none came a candidate answers nothing.
+	leastFailed = 3
+	// enoughChecked is after how many answers that are alike a candidate may have users.
+	enoughChecked = 12
+)
+
+// Add takes in another answer. The error says why the candidate is not tried; enough, that
+// it may be without another one.
+func (c *Check) Add(o *Copied) (enough bool, err error) {
+	c.copies.add(o)
+	n := c.copies.N
+	if n >= leastFailed && c.copies.Failed == n {
+		return true, fmt.Errorf("%w: it answers none of %d requests: %s", ErrCheck, n, c.copies.Reason)
 	}
-	if c.N > 0 && c.Failed == c.N {
-		return fmt.Errorf("%w: it answers none of %d requests: %s", ErrCheck, c.N, c.Reason)
+	switch j := c.gates.judgeCopies(&c.copies); {
+	case j.verdict == bad:
+		return true, fmt.Errorf("%w: %s", ErrCheck, j.why)
+	case j.verdict == good:
+		return n >= enoughChecked, nil
 	}
-	if j := p.Gates.judgeCopies(&c); j.verdict == bad {
-		return fmt.Errorf("%w: %s", ErrCheck, j.why)
-	}
-	return nil
+	return false, nil
 }

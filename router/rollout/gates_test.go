@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -309,34 +310,37 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A plan whose copies are garbage of the usual length is not tried, at 8 tokens and at 40,
-// and one whose version answers nothing neither.
+// A candidate that answers garbage of the usual length has no user, at 8 tokens and at 40,
+// and neither has one that answers nothing or takes twice the computing; one that is alike
+// is asked few questions.
 func TestCheck(t *testing.T) {
 	p, err := plan(nil).WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func(n int, one Copied) (all []Copied) {
-		one.Before, one.Again = 8, Distances{Measured: true}
-		for range n {
-			all = append(all, one)
+	run := func(one Copied) (n int, err error) {
+		c := p.NewCheck()
+		for n = 1; n <= 24; n++ {
+			o := one
+			o.Before, o.Again = 8, Distances{Measured: n%4 == 1}
+			if enough, err := c.Add(&o); enough || err != nil {
+				return n, err
+			}
 		}
-		return all
+		return n, nil
 	}
 	slow := Copied{Output: 8, Compute: Computed{Candidate: 4 * time.Millisecond, Stable: 2 * time.Millisecond}}
-	for want, wrong := range map[string][]Copied{
-		"from those of the stable version": list(16, Copied{Output: 8, Distance: 0.95}),
-		"answers none of 12 requests: 400": list(12, Copied{Failed: true, Why: "400"}),
-		"computing time of a token":        list(12, slow),
+	for want, wrong := range map[string]Copied{
+		"from those of the stable version": {Output: 8, Distance: 0.92},
+		"answers none of 3 requests: 400":  {Failed: true, Why: "400"},
+		"computing time of a token":        slow,
 	} {
-		if err := p.Check(wrong); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := run(wrong); !errors.Is(err, ErrCheck) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for _, right := range [][]Copied{list(12, Copied{Output: 8, Distance: 0.3}), nil} {
-		if err := p.Check(right); err != nil {
-			t.Error(err)
-		}
+	if n, err := run(Copied{Output: 8, Distance: 0.3}); err != nil || n != enoughChecked {
+		t.Errorf("a candidate that is alike: %v after %d questions", err, n)
 	}
 }
 

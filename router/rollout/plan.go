@@ -31,6 +31,9 @@ type Plan struct {
 	// Golden are requests whose answers are known: a candidate that answers one of them otherwise has no user.
 	Golden []Golden `json:"golden,omitempty"`
 
+	// Unchecked lets a candidate have users without the check before the first one.
+	Unchecked bool `json:"unchecked,omitempty"`
+
 	// Goal is what the candidate has to be better in before it is promoted; nil: it need not be.
 	Goal *Goal `json:"goal,omitempty"`
 

@@ -1,0 +1,100 @@
+package edge
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"weir/api"
+	"weir/router/rollout"
+)
+
+// OutcomeFunc takes in what came of an answer.
+type OutcomeFunc func(*rollout.Signal) error
+
+// OutcomesPath is where it is told.
+const OutcomesPath = "/v1/outcomes"
+
+// outcome is its body: the id of an answer, and one or several of what may be told of it.
+type outcome struct {
+	ID         string `json:"id"`
+	Tenant     string `json:"tenant"` // on the second listener
+	Conversion any    `json:"conversion"`
+	Thumbs     any    `json:"thumbs"`
+	Label      any    `json:"label"`
+}
+
+const (
+	maxOutcomeBytes = 4 << 10
+	outcomeExample  = `{"id": "chatcmpl-…", "thumbs": "up"}`
+)
+
+// ReadOutcomes reads the body of a request that tells what came of an answer. The tenant is
+// the caller's; "" takes that of the body.
+func ReadOutcomes(body []byte, tenant string) ([]rollout.Signal, *api.Error) {
+	if len(body) > maxOutcomeBytes {
+		return nil, api.Refuse("invalid_value", fmt.Sprintf("the body has %d bytes, limit %d; send one answer's outcome, such as %s", len(body), maxOutcomeBytes, outcomeExample))
+	}
+	var o outcome
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return nil, api.Refuse("invalid_value", fmt.Sprintf("the body is no outcome: %v; send such as %s", err, outcomeExample))
+	}
+	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // Token returns it bare
+		return nil, api.Refuse("invalid_value", "there is something behind the outcome; send one JSON object")
+	}
+	if o.ID == "" || len(o.ID) > MaxRequestIDBytes+MaxRequestIDBytes {
+		return nil, api.Refuse("invalid_value", fmt.Sprintf("id is %.40q; it must be the id of an answer, or its x-request-id", o.ID))
+	}
+	if tenant == "" {
+		tenant = o.Tenant
+	}
+	var list []rollout.Signal
+	for _, one := range []struct {
+		kind  rollout.SignalKind
+		value any
+	}{{rollout.Conversion, o.Conversion}, {rollout.Thumbs, o.Thumbs}, {rollout.Label, o.Label}} {
+		if one.value == nil {
+			continue
+		}
+		value, ok := worth(one.value)
+		if !ok {
+			return nil, api.Refuse("invalid_value", fmt.Sprintf("%s is %.40v; it must be true or false, up or down, or a number from 0 to 1", one.kind, one.value))
+		}
+		list = append(list, rollout.Signal{ID: o.ID, Tenant: tenant, Kind: one.kind, Value: value})
+	}
+	if len(list) == 0 {
+		return nil, api.Refuse("invalid_value", "nothing is told of the answer; give conversion, thumbs or label")
+	}
+	return list, nil
+}
+
+// worth of what is told, from 0 to 1.
+func worth(value any) (float64, bool) {
+	switch v := value.(type) {
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case float64:
+		return v, v >= 0 && v <= 1
+	case string:
+		switch v {
+		case "up":
+			return 1, true
+		case "down":
+			return 0, true
+		}
+	}
+	return 0, false
+}
+
+// OutcomeFault is an error of an OutcomeFunc as callers read it.
+func OutcomeFault(err error) *api.Error {
+	return &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "answer_not_found", NoRetry: true,
+		Message: err.Error() + "; outcomes count for the last answers of rollouts that are under way on this server"}
+}

@@ -1,0 +1,35 @@
+package edge
+
+import (
+	"testing"
+
+	"weir/router/rollout"
+)
+
+func TestReadOutcomes(t *testing.T) {
+	list, fault := ReadOutcomes([]byte(`{"id": "chatcmpl-1", "conversion": true, "thumbs": "down", "label": 0.25}`), "acme")
+	if fault != nil || len(list) != 3 || list[0].Value != 1 || list[1].Value != 0 || list[2].Value != 0.25 || list[2].Tenant != "acme" {
+		t.Errorf("%+v %v", list, fault)
+	}
+	if list, fault = ReadOutcomes([]byte(`{"id": "x", "tenant": "other", "label": false}`), "acme"); fault != nil || list[0].Tenant != "acme" {
+		t.Errorf("a tenant tells of another's answer: %+v %v", list, fault)
+	}
+	for _, wrong := range []string{``, `{}`, `[]`, `{"id": "x"}`, `{"thumbs": "up"}`, `{"id": "x", "thumbs": "sideways"}`, `{"id": "x", "label": 2}`,
+		`{"id": "x", "label": true} {}`, `{"id": "x", "stars": 5}`} {
+		if list, fault := ReadOutcomes([]byte(wrong), "acme"); fault == nil || fault.Status != 400 {
+			t.Errorf("%s: %+v %v", wrong, list, fault)
+		}
+	}
+}
+
+func FuzzReadOutcomes(f *testing.F) {
+	f.Add(`{"id": "chatcmpl-1", "conversion": true, "thumbs": "down", "label": 0.25}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		list, fault := ReadOutcomes([]byte(body), "acme")
+		for _, s := range list {
+			if fault != nil || s.Value < 0 || s.Value > 1 || s.Kind > rollout.Label || s.Tenant != "acme" {
+				t.Fatalf("%q: %+v", body, s)
+			}
+		}
+	})
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/configs"
+	"weir/router/rollout"
+	"weir/scheduler/quota"
+)
+
+// answering is an upstream that answers each request for a chat with a status, once it is bad.
+func answering(t *testing.T, bad *atomic.Bool, status int) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.Method != http.MethodPost:
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
+		case bad.Load():
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"error":{"message":"no chat template","code":"wrong"}}`)
+		case strings.Contains(string(body), `"stream":true`):
+			w.Header().Set("Content-Type", "text/event-stream")
+			for _, delta := range []string{`{"role":"assistant","content":"It is fine today."}`, `{}`} {
+				finish := "null"
+				if delta == "{}" {
+					finish = `"stop"`
+				}
+				fmt.Fprintf(w, "data: {\"id\":\"a\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
+			}
+			_, _ = io.WriteString(w, "data: {\"id\":\"a\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":4,\"total_tokens\":9}}\n\ndata: [DONE]\n\n")
+		default:
+			_, _ = io.WriteString(w, `{"id":"a","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"It is fine today."},
+				"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":4,"total_tokens":9}}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// askChat sends a chat of a conversation of its own and gives its arm, its status and its id.
+func (s *started) askChat(n, tokens int) (arm string, status int, id string) {
+	r, err := http.Post(s.api+"/v1/chat/completions", "application/json", strings.NewReader(fmt.Sprintf(
+		`{"model":"chat","messages":[{"role":"user","content":"Hello"}],"max_tokens":%d,"prompt_cache_key":"conversation %d"}`, tokens, n)))
+	if err != nil {
+		s.t.Error(err)
+		return "", 0, ""
+	}
+	defer r.Body.Close()
+	var answer struct{ ID string }
+	_ = json.NewDecoder(r.Body).Decode(&answer)
+	return r.Header.Get("X-Weir-Arm"), r.StatusCode, answer.ID
+}
+
+// With the gates and steps that a plan has by itself, a candidate that answers 400 or 429, or garbage of the usual length at 8 tokens
+// and at 40, has no user, in this process and elsewhere; and where the check is left out or the candidate turns bad behind it, few.
+func TestBadCandidatesHarmNoUsers(t *testing.T) {
+	fine := new(atomic.Bool)
+	stable := answering(t, fine, 0)
+	garbage := start(t, records(record("garbled", garbledModel(t), nil)))
+	local := start(t, records(
+		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+		record("chat", garbledModel(t), func(m *configs.ServedModel) { m.Version, m.Load = "garbled", configs.LoadNever }),
+	))
+	for _, c := range []struct{ name, code string }{{"garbled", "candidate_failed_check"}} {
+		begun := time.Now()
+		status, _, text := local.deploy("", `{"model": "chat", "candidate": "`+c.name+`"}`)
+		t.Logf("%s, in this process: refused within %v, no user: %.160s", c.name, time.Since(begun).Round(time.Millisecond), text)
+		if status != http.StatusConflict || !strings.Contains(text, c.code) {
+			t.Errorf("%s: %d %s", c.name, status, text)
+		}
+	}
+	for status, name := range map[int]string{http.StatusBadRequest: "400", http.StatusTooManyRequests: "429"} {
+		bad := new(atomic.Bool)
+		bad.Store(true)
+		candidate := answering(t, bad, status)
+		s := start(t, func(c *configs.Config) {
+			c.Models = []configs.ServedModel{
+				chatVersion("1", &started{api: stable.URL}, "m"), chatVersion("bad", &started{api: candidate.URL}, "m"), chatVersion("garbled", garbage, "garbled"),
+			}
+			c.Models[1].Load, c.Models[2].Load = configs.LoadNever, configs.LoadNever
+		})
+		s.answersWith("1")
+		for candidate := range map[string]bool{"bad": true, "garbled": true} {
+			begun := time.Now()
+			got, _, text := s.deploy("", `{"model": "chat", "candidate": "`+candidate+`"}`)
+			t.Logf("%s of %s, a fleet: refused within %v, no user: %.160s", candidate, name, time.Since(begun).Round(time.Millisecond), text)
+			if got != http.StatusConflict || !strings.Contains(text, "candidate_failed_check") {
+				t.Errorf("%s, checked: %d %s", name, got, text)
+			}
+		}
+		bad.Store(false) // good while it is checked, and bad with users
+		got, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1}, "steps": [{"percent": 20, "min_requests": 100000, "min_time": "10m"}]}`)
+		if got != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, got, text)
+		}
+		for n := range 100 {
+			s.askChat(n, 8)
+		}
+		bad.Store(true)
+		begun := time.Now()
+		var wrong atomic.Int64
+		done := s.until(rollout.RolledBack, func(n int) {
+			if _, got, _ := s.askChat(1000+n, 8); got != http.StatusOK {
+				wrong.Add(1)
+			}
+		})
+		t.Logf("%s behind its check: taken back within %v, %d users harmed: %s", name, time.Since(begun).Round(time.Millisecond), wrong.Load(), done.Reason)
+		if wrong.Load() > 30 { // 12 at once
+			t.Errorf("%s: %d users were harmed", name, wrong.Load())
+		}
+	}
+}
+
+// A candidate whose tokens cost twice as much by its own price is taken back, though it answers the same.
+func TestPriceOfAVersion(t *testing.T) {
+	s := start(t, func(c *configs.Config) {
+		c.Models = []configs.ServedModel{
+			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+		}
+		c.Prices = map[string]quota.Price{"chat": {Input: 1e6, Output: 2e6}, "chat@2": {Input: 2e6, Output: 4e6}}
+	})
+	status, _, text := s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
+		"steps": [{"percent": 50, "min_requests": 1000000, "min_time": "10m"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	begun := time.Now()
+	done := s.until(rollout.RolledBack, func(n int) { s.askChat(n, 20) })
+	t.Logf("taken back within %v, %d answers of the candidate: %s", time.Since(begun).Round(time.Millisecond), done.Arms[1].Requests, done.Reason)
+	if !strings.Contains(done.Reason, "mean cost") || done.Arms[1].Cost < 1.5*done.Arms[0].Cost {
+		t.Errorf("%s: %+v", done.Reason, done.Arms)
+	}
+}
+
+// What is told of answers counts for the arm that gave them, by the id in the body or in the header; a candidate whose users are
+// unhappy is taken back.
+func TestOutcomesOverHTTP(t *testing.T) {
+	s := start(t, records(
+		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+		record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+	))
+	status, _, text := s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
+		"steps": [{"percent": 50, "min_requests": 1000000, "min_time": "10m"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	tell := func(at, body string) int {
+		r, err := http.Post(at+"/v1/outcomes", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		r.Body.Close()
+		return r.StatusCode
+	}
+	for body, want := range map[string]int{`{"id": "chatcmpl-nobody", "thumbs": "up"}`: http.StatusNotFound, `{"id": "x", "thumbs": 7}`: http.StatusBadRequest, `nothing`: http.StatusBadRequest} {
+		for _, at := range []string{s.api, s.metrics} {
+			if got := tell(at, body); got != want {
+				t.Errorf("%s: %d", body, got)
+			}
+		}
+	}
+	var told sync.Map
+	done := s.until(rollout.RolledBack, func(n int) {
+		arm, _, id := s.askChat(n, 3)
+		if arm == "" {
+			return
+		}
+		thumbs := "up"
+		if arm == rollout.Candidate.String() {
+			thumbs = "down"
+		}
+		body := `{"id": "` + id + `", "thumbs": "` + thumbs + `"}`
+		for _, at := range []string{s.api, s.metrics} { // the second one changes nothing
+			if got := tell(at, body); got != http.StatusOK && got != http.StatusNotFound {
+				t.Errorf("%s: %d", body, got)
+			} else if got == http.StatusOK {
+				told.Store(id, true)
+			}
+		}
+	})
+	n := 0
+	told.Range(func(any, any) bool { n++; return true })
+	got := done.Arms[0].Signals["thumbs"].Answers + done.Arms[1].Signals["thumbs"].Answers
+	t.Logf("taken back after %d words: %s", got, done.Reason)
+	if !strings.Contains(done.Reason, "thumbs") || got > n || got == 0 {
+		t.Errorf("%d of %d words count: %s", got, n, done.Reason)
+	}
+}
+
+// A process that is killed in a step, the last one included, goes on in it with what was seen of both arms, and the rollout comes to
+// its end.
+func TestRolloutSurvivesKillsInEveryStep(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "weir.yml")
+	if err := os.WriteFile(file, []byte(`store: {url: "sqlite:`+filepath.Join(folder, "weir.db")+`"}
+models:
+  - {name: chat, version: "1", path: builtin}
+  - {name: chat, version: "2", path: builtin, load: never}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func() *process { return startProcess(t, 512, "--config", file) }
+	p := run()
+	p.answersWith("1")
+	status, _, text := p.deploy("", `{"model": "chat", "candidate": "2", "copy_share": 1, "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1}, "steps": [
+		{"shadow": 100, "min_requests": 20, "min_time": "2s"}, {"percent": 30, "min_requests": 30, "min_time": "2s"}, {"percent": 100, "min_requests": 30, "min_time": "2s"}]}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	asked := 0
+	for step := 1; step <= 3; step++ {
+		var before rollout.Status
+		for end := time.Now().Add(patience); ; {
+			for range 5 {
+				p.askChat(asked, 4)
+				asked++
+			}
+			if before = p.deployments()[0]; before.Step == step && (before.Compared != nil && before.Compared.Compared > 3 || before.Arms[1].InStep > 5) {
+				break
+			}
+			if before.Step > step || before.State != rollout.Running || time.Now().After(end) {
+				t.Fatalf("waiting for step %d: %+v", step, before)
+			}
+		}
+		awaitKept(t, filepath.Join(folder, "weir.db"), step)
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-p.done
+		close(p.done)
+		p = run()
+		after := p.deployments()[0]
+		seen := func(st rollout.Status) int { return st.Arms[0].Requests + st.Arms[1].Requests + st.Copies }
+		t.Logf("killed in step %d of %d: %d seen before, %d after", step, len(before.Plan.Steps), seen(before), seen(after))
+		if after.State != rollout.Running || after.Step < step || seen(after) == 0 || step > 1 && after.Arms[0].Requests == 0 {
+			t.Errorf("killed in step %d: before %+v, after %+v", step, before, after)
+		}
+	}
+	for end := time.Now().Add(patience); ; {
+		p.askChat(asked, 4)
+		asked++
+		if st := p.deployments()[0]; st.State == rollout.Promoted {
+			break
+		} else if st.State != rollout.Running || time.Now().After(end) {
+			t.Fatalf("%+v", st)
+		}
+	}
+}
+
+// awaitKept waits until the store has something of a step.
+func awaitKept(t *testing.T, path string, step int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var record []byte
+		if err := db.QueryRowContext(t.Context(), `SELECT record FROM weir_rollouts`).Scan(&record); err != nil {
+			continue // it is being written
+		}
+		run, err := rollout.Restore(record, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := run.Status(time.Now()); st.Step >= step && (st.Compared != nil || st.Arms[1].InStep > 0) {
+			return
+		}
+	}
+	t.Error("nothing of the step is kept")
+}
+
+// An operator's rollback during a rollout ends it; what fails is audited as failed.
+func TestRollbackEndsARollout(t *testing.T) {
+	folder := t.TempDir()
+	s := start(t, func(c *configs.Config) {
+		c.Store.URL = "sqlite:" + filepath.Join(folder, "weir.db")
+		c.Models = []configs.ServedModel{
+			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version = "1" }),
+			record("chat", configs.BuiltinPath, func(m *configs.ServedModel) { m.Version, m.Load = "2", configs.LoadNever }),
+		}
+	})
+	if status, _, text := s.deploy("", `{"model": "chat", "candidate": "2", "unchecked": true, "steps": [{"percent": 50, "min_requests": 1000000, "min_time": "10m"}]}`); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, _, body := s.changeModel("rollback", "chat", ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if st := s.deployments()[0]; st.State != rollout.Aborted {
+		t.Errorf("the rollout is %s", st.State)
+	}
+	for n := range 20 {
+		if arm, status, _ := s.askChat(n, 2); arm != "" || status != http.StatusOK {
+			t.Errorf("after the rollback: arm %q, status %d", arm, status)
+		}
+	}
+	if status, _, _ := s.changeModel("rollback", "chat", ""); status == http.StatusOK {
+		t.Error("a rollback without a version to go back to is done")
+	}
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := weir("audit", "list", "--store", "sqlite:"+filepath.Join(folder, "weir.db"))
+	if !strings.Contains(list, "model.rollback") || strings.Count(list, `failed`) != 1 {
+		t.Errorf("the audit log:\n%s", list)
+	}
+}
