@@ -68,14 +68,15 @@ var Refusals = map[string]Refusal{
 	"response_not_found":          {http.StatusNotFound, TypeInvalidRequest, 0},
 
 	// who calls
-	"invalid_api_key":      {http.StatusUnauthorized, TypeInvalidRequest, 0},
-	"host_not_allowed":     {http.StatusForbidden, TypeInvalidRequest, 0},
-	"insufficient_scope":   {http.StatusForbidden, TypeInvalidRequest, 0},
-	"deployment_conflict":  {http.StatusConflict, TypeInvalidRequest, 0},
-	"too_many_deployments": {http.StatusConflict, TypeInvalidRequest, 0},
-	"origin_not_allowed":   {http.StatusForbidden, TypeInvalidRequest, 0},
-	"store_unavailable":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
-	"identity_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"invalid_api_key":       {http.StatusUnauthorized, TypeInvalidRequest, 0},
+	"host_not_allowed":      {http.StatusForbidden, TypeInvalidRequest, 0},
+	"insufficient_scope":    {http.StatusForbidden, TypeInvalidRequest, 0},
+	"deployment_conflict":   {http.StatusConflict, TypeInvalidRequest, 0},
+	"too_many_deployments":  {http.StatusConflict, TypeInvalidRequest, 0},
+	"origin_not_allowed":    {http.StatusForbidden, TypeInvalidRequest, 0},
+	"store_unavailable":     {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"identity_unavailable":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"tenant_not_configured": {http.StatusForbidden, TypeInvalidRequest, 0},
 
 	// the caller's share, and the time that the caller has
 	"client_too_slow":       {http.StatusRequestTimeout, TypeInvalidRequest, 0},

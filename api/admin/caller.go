@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/tenant"
 	"weir/router"
 )
@@ -60,6 +61,9 @@ func (c Config) caller(r *http.Request) (caller tenant.Caller, fault *api.Error)
 	case err != nil:
 		if c.Denied != nil {
 			c.Denied(tenant.Reason(err), r.RemoteAddr)
+		}
+		if tenant.IsUnlisted(err) {
+			return caller, edge.UnlistedTenant()
 		}
 		return caller, &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 			Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}

@@ -24,7 +24,7 @@ func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) tenan
 }
 
 // Identify finds the caller of a request. The fault is the same whatever is wrong
-// with the proof; why is for the log.
+// with the proof; why is for the log. A good proof of a tenant that is not configured gets a fault of its own.
 func Identify(a *tenant.Authenticator, p tenant.Proof) (c tenant.Caller, fault *api.Error, why string) {
 	c, err := a.Identify(p, time.Now())
 	switch {
@@ -32,6 +32,8 @@ func Identify(a *tenant.Authenticator, p tenant.Proof) (c tenant.Caller, fault *
 		return c, nil, ""
 	case errors.Is(err, tenant.ErrUnverifiable):
 		return c, unverifiable(), tenant.Reason(err)
+	case tenant.IsUnlisted(err):
+		return c, UnlistedTenant(), tenant.Reason(err)
 	}
 	return c, invalidKey(), tenant.Reason(err)
 }
@@ -39,6 +41,13 @@ func Identify(a *tenant.Authenticator, p tenant.Proof) (c tenant.Caller, fault *
 func invalidKey() *api.Error {
 	return &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 		Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
+}
+
+// UnlistedTenant refuses a key that is good, and whose tenant is not one of this server.
+func UnlistedTenant() *api.Error {
+	return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "tenant_not_configured", NoRetry: true,
+		Message: "the key is good, and its tenant is not configured on this server: the operator adds it to the list tenants of the configuration, or an entry *, " +
+			"or makes it with POST /admin/tenants"}
 }
 
 func unverifiable() *api.Error {

@@ -82,6 +82,12 @@ func TestDeniedCallersLearnNothing(t *testing.T) {
 		if first == "" {
 			first = body
 		}
+		if i == len(proofs)-1 { // a good key
+			if res.StatusCode != 403 || !strings.Contains(body, `"code":"tenant_not_configured"`) {
+				t.Errorf("a tenant that is not configured: %d %s", res.StatusCode, body)
+			}
+			continue
+		}
 		if res.StatusCode != 401 || body != first || res.Header.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("proof %d: %d %s", i, res.StatusCode, body)
 		}

@@ -119,6 +119,9 @@ func DenialKind(reason string) string {
 	return DeniedToken
 }
 
+// IsUnlisted reports whether an error of Identify is about a caller whose proof is good, and whose tenant the server does not know.
+func IsUnlisted(err error) bool { return errors.Is(err, deniedTenant) }
+
 // ErrUnverifiable says that it cannot be found out now whom a proof stands for, because the
 // store or an issuer does not answer.
 var ErrUnverifiable = errors.New("callers cannot be verified now")

@@ -9,15 +9,20 @@ import (
 	"weir/bench"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/inference"
 	"weir/internal/outfile"
 	"weir/tokenizer"
 )
 
-// cacheCosts keeps what a q8_0 cache costs models in files of a folder, by digest. Without a folder nothing is kept. What cannot be
+// cacheCosts keeps what a q8_0 cache costs models in files of a folder, by digest and by the instruction level that they are computed
+// with: machines of several kinds may share the folder, and their sums differ in the last bits. Without a folder nothing is kept. What cannot be
 // read or written is measured again at the next load.
-type cacheCosts struct{ folder string }
+type cacheCosts struct {
+	folder string
+	level  isa.Level
+}
 
 // costsFolder is where measured costs are kept: weir/kv-cache-costs in the user's cache folder.
 var costsFolder = func() string {
@@ -34,7 +39,9 @@ type keptCost struct {
 	Nats   *float64 `json:"nats"`
 }
 
-func (c cacheCosts) path(digest string) string { return filepath.Join(c.folder, digest+".json") }
+func (c cacheCosts) path(digest string) string {
+	return filepath.Join(c.folder, digest+"."+c.level.String()+".json")
+}
 
 // Cost is what was measured for a model.
 func (c cacheCosts) Cost(digest string) (nats float64, known bool) {

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 )
 
 func TestCacheCostsAreKeptByDigest(t *testing.T) {
-	c := cacheCosts{filepath.Join(t.TempDir(), "new", "folder")}
+	c := cacheCosts{filepath.Join(t.TempDir(), "new", "folder"), isa.Portable}
 	if nats, known := c.Cost("abc"); known {
 		t.Errorf("an empty folder knows %g", nats)
 	}
@@ -21,6 +22,11 @@ func TestCacheCostsAreKeptByDigest(t *testing.T) {
 	}
 	if _, known := c.Cost("abd"); known {
 		t.Error("another digest is known")
+	}
+	for _, level := range isa.Levels() {
+		if _, known := (cacheCosts{c.folder, level}).Cost("abc"); known != (level == isa.Portable) {
+			t.Errorf("what was measured with %v is known with %v: %v", isa.Portable, level, known)
+		}
 	}
 	for _, damaged := range []string{"", "{", `{"layout":"q8_0","nats":0.1}`, `{"layout":"q8_0/2"}`, `{"layout":"q8_0/2","nats":-1}`} {
 		if err := os.WriteFile(c.path("abc"), []byte(damaged), 0o600); err != nil {

@@ -161,7 +161,14 @@ func (k *keychain) change(ctx context.Context, by, action string, key *tenant.Ke
 	if _, err := addEntry(ctx, k.store, by, action, key.ID, all); err != nil {
 		return err
 	}
-	return do()
+	err := do()
+	if err != nil {
+		all["failed"] = err.Error()
+		if _, wrong := addEntry(ctx, k.store, by, action, key.ID, all); wrong != nil {
+			err = errors.Join(err, fmt.Errorf("that it failed is not in the audit log: %w", wrong))
+		}
+	}
+	return err
 }
 
 // keysAtMost says what to do about too many keys.

@@ -165,7 +165,8 @@ func (m *model) submit(r *inference.Request) (*inference.Stream, error) {
 // modelHooks are called by the engine's loop.
 type modelHooks struct {
 	progress func(done, total int64)
-	options  func(*llm.Options) // sets the engine's own hooks
+	measures func(done, total int) // of what the cache costs, at a model's first load; nil: nobody looks
+	options  func(*llm.Options)    // sets the engine's own hooks
 }
 
 // loadModel reads a model into memory and starts its step loop.
@@ -189,7 +190,7 @@ func loadModel(c configs.Config, f *gguf.File, hooks modelHooks) (*model, error)
 		return m, m.openLlamaCpp(c, f)
 	}
 	opts.EndTokens = m.tokenizer.EOG()
-	opts.Sample = cacheSample(m.tokenizer)
+	opts.Sample, opts.OnMeasure = cacheSample(m.tokenizer), hooks.measures
 	opts.Secret = prefixSecret(c.Engine)
 	opts.BlockEvents = c.Engine.PrefixCacheKey != "" // without it nobody else can make use of the hashes
 	if hooks.options != nil {
@@ -250,7 +251,7 @@ func engineOptions(c configs.Config) (llm.Options, error) {
 	return llm.Options{
 		DType:   llm.DType(max(slices.Index(llm.DTypes, c.Engine.EncoderDType), 0)), //nolint:gosec // an index of three
 		Threads: c.Engine.Threads, Level: level, Fine: c.Engine.Fine, KVType: kv, KVBytes: c.Engine.KVMemoryBytes,
-		CacheCosts:  cacheCosts{costsFolder()},
+		CacheCosts:  cacheCosts{costsFolder(), cmp.Or(level, isa.Best())},
 		BlockTokens: c.Engine.BlockTokens, MaxModelLen: c.Scheduler.MaxModelLen,
 		CheckTensors: c.Engine.CheckTensors, Scheduler: c.Scheduler,
 		Speculate: c.Engine.Speculate,

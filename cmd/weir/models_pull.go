@@ -20,16 +20,25 @@ func newModelsPush() *cobra.Command {
 		Use:   "push NAME [HOST/NAME:TAG]",
 		Short: "Copy a version to an OCI registry",
 		Long: "Copy a version to an OCI registry, under the name that is given or its own. Files that the registry has are\n" +
-			"not sent, and the manifest goes last: a push that is cut has shown nothing. Credentials are those of\n" +
+			"not sent, and the manifest goes last: a push that is cut has shown nothing. A tag that names another version stays\n" +
+			"as it is without --force. Credentials are those of\n" +
 			"docker login, or --registry-username and WEIR_REGISTRY_PASSWORD.",
 		Example: "  weir models push chat:v1 registry.example.com/team/chat:v1", Args: cobra.RangeArgs(1, 2),
 	}
 	plain := plainHTTP(cmd)
+	force := cmd.Flags().Bool("force", false, "give the tag this version where it names another one, and say which it named")
 	onModels(cmd, func(ctx context.Context, m *modelsVerb, args []string) error {
 		there := args[len(args)-1]
+		to := remoteOf(m.config, *plain)
+		if *force {
+			to.Move = func(before string) bool {
+				fmt.Fprintf(m.cmd.ErrOrStderr(), "%s was %s\n", there, before)
+				return true
+			}
+		}
 		var v registry.Version
 		err := m.progress("pushing", there, func(p registry.Progress) (err error) {
-			v, err = m.registry.Push(ctx, args[0], there, remoteOf(m.config, *plain), p)
+			v, err = m.registry.Push(ctx, args[0], there, to, p)
 			return err
 		})
 		if err != nil {

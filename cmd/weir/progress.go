@@ -65,6 +65,28 @@ func (p *loadProgress) end() {
 	}
 }
 
+// measuring tells that a model is measured at its first load, which takes seconds: as a line, and on a terminal as a bar.
+type measuring struct {
+	w     io.Writer
+	name  string
+	began bool
+	bar   *steps
+}
+
+func newMeasuring(w io.Writer, name string) *measuring {
+	return &measuring{w: w, name: name, bar: newSteps(w)}
+}
+
+func (m *measuring) update(done, total int) {
+	if !m.began {
+		m.began = true
+		fmt.Fprintf(m.w, "measuring what a q8_0 KV cache costs %s: at its first load only\n", m.name)
+	}
+	m.bar.update("measuring", done, total)
+}
+
+func (m *measuring) end() { m.bar.end() }
+
 // showSize prints bytes with a binary unit: 1.4 GiB.
 func showSize(bytes int64) string {
 	const units = "KMGTPE"

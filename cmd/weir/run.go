@@ -102,7 +102,9 @@ func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) erro
 		warn(errs, []string{w})
 	}
 	shown := newLoadProgress(errs, isTerminal(errs), printable(c.Model.Name()))
-	m, err := loadModel(c, f, modelHooks{progress: shown.update})
+	measured := newMeasuring(errs, printable(c.Model.Name()))
+	m, err := loadModel(c, f, modelHooks{progress: shown.update, measures: measured.update})
+	measured.end()
 	shown.end()
 	if err != nil {
 		return err

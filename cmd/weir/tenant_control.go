@@ -205,6 +205,9 @@ func (c *tenantControl) write(ctx context.Context, by, action string, t *tenant.
 		return view, err
 	}
 	record, err := do(text)
+	if err != nil {
+		c.s.auditFailure(ctx, by, action, t.Name, nil, err)
+	}
 	switch {
 	case errors.Is(err, tenant.ErrTenantExists):
 		return view, conflict("tenant_exists", "there is a tenant %q; PATCH /admin/tenants/%s changes it", t.Name, t.Name)
@@ -231,6 +234,11 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 	if err := c.s.audit(ctx, by, actionTenantDelete, name, nil); err != nil {
 		return 0, err
 	}
+	defer func() {
+		if err != nil {
+			c.s.auditFailure(ctx, by, actionTenantDelete, name, nil, err)
+		}
+	}()
 	keys, err := c.s.store.List(ctx, name)
 	if err != nil {
 		return 0, err

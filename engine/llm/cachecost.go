@@ -56,7 +56,7 @@ func (o *outline) chooseCache(m *model, opts *Options) error {
 	fine.Fine = true // else what rounding takes from activations is most of the divergence
 	own := fine.compute()
 	defer own.Close()
-	nats, err := m.measureCache(own, opts.Sample[:min(len(opts.Sample), sampleTokens(m.params))])
+	nats, err := m.measureCache(own, opts.Sample[:min(len(opts.Sample), sampleTokens(m.params))], opts.OnMeasure)
 	if err != nil {
 		return err
 	}
@@ -74,12 +74,22 @@ func sampleTokens(params uint64) int {
 	return int(max(least, min(work/float64(max(params, 1)), most)))
 }
 
-// measureCache is the mean divergence of a model with a q8_0 cache from itself with one of f16, over the second half of a text, in nats.
-func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID) (float64, error) {
+// measureCache is the mean divergence of a model with a q8_0 cache from itself with one of f16, over the second half of a text, in nats. told, if
+// there is one, hears how many of the rows that are scored are done.
+func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID, told func(done, total int)) (float64, error) {
 	from := len(text) / 2
+	done, total := 0, 2*(len(text)-from)
+	tell := func() {
+		if told != nil {
+			told(done, total)
+		}
+		done++
+	}
+	tell()
 	reference := make([][]float32, len(text))
 	err := m.scoreWith(c, attend.KVF16, text, from, func(position int, logits []float32) {
 		reference[position] = append([]float32(nil), logits...)
+		tell()
 	})
 	if err != nil {
 		return 0, err
@@ -87,6 +97,7 @@ func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID) (float64, 
 	rounded := make([][]float32, len(text))
 	err = m.scoreWith(c, attend.KVQ8, text, from, func(position int, logits []float32) {
 		rounded[position] = append([]float32(nil), logits...)
+		tell()
 	})
 	if err != nil {
 		return 0, err

@@ -19,19 +19,20 @@ import (
 
 // Options say how to run a model. The zero value of a field means its default.
 type Options struct {
-	Pool        *pool.Pool          // compute threads shared with other engines, whose owner closes it; nil: the engine makes a pool of its own
-	Service     *admission.Service  // counts what tenants use over all engines that share it; nil: this engine alone
-	PoolWeight  int                 // share of Pool's time among engines that want it; 0 is 1
-	Threads     int                 // compute threads without Pool; 0 is one per core
-	Level       isa.Level           // instruction set; isa.Auto is the best of the machine
-	KVType      attend.KVType       // of the cache; Auto goes by the size of heads, and by what is measured on Sample
-	Fine        bool                // all products are fine, see weight.Product: the exact weights' answers, and slower prompts
-	DType       DType               // of text encoders' products with matrices of floats
-	KVBytes     int64               // memory for the cache; 0 is chosen from what the machine has free
-	Sample      []inference.TokenID // a text on which a model that is loaded is measured; nil: Auto goes by the size of heads alone
-	CacheCosts  CacheCosts          // what was measured before; nil: each load measures
-	KVBlocks    int                 // blocks for the cache, null block included; overrides KVBytes
-	BlockTokens int                 // tokens per block, a multiple of 16; 0 is 16
+	Pool        *pool.Pool            // compute threads shared with other engines, whose owner closes it; nil: the engine makes a pool of its own
+	Service     *admission.Service    // counts what tenants use over all engines that share it; nil: this engine alone
+	PoolWeight  int                   // share of Pool's time among engines that want it; 0 is 1
+	Threads     int                   // compute threads without Pool; 0 is one per core
+	Level       isa.Level             // instruction set; isa.Auto is the best of the machine
+	KVType      attend.KVType         // of the cache; Auto goes by the size of heads, and by what is measured on Sample
+	Fine        bool                  // all products are fine, see weight.Product: the exact weights' answers, and slower prompts
+	DType       DType                 // of text encoders' products with matrices of floats
+	KVBytes     int64                 // memory for the cache; 0 is chosen from what the machine has free
+	Sample      []inference.TokenID   // a text on which a model that is loaded is measured; nil: Auto goes by the size of heads alone
+	CacheCosts  CacheCosts            // what was measured before; nil: each load measures
+	OnMeasure   func(done, total int) // hears how far the measuring on Sample is, in rows; nil: nobody
+	KVBlocks    int                   // blocks for the cache, null block included; overrides KVBytes
+	BlockTokens int                   // tokens per block, a multiple of 16; 0 is 16
 
 	// MaxModelLen is the longest sequence. 0 is the model's context, less where the
 	// cache is smaller; above the context positions are extrapolated.

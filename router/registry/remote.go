@@ -30,6 +30,9 @@ type Remote struct {
 	PlainHTTP          bool   // where the host is not this machine, which is spoken to without TLS anyway
 	Username, Password string // empty: those of Docker's configuration for the host
 	Transport          http.RoundTripper
+
+	// Move is asked whether a push may give a tag another version than the one that it names; nil: it may not.
+	Move func(before string) bool
 }
 
 // peer is a repository of a registry elsewhere.
@@ -109,6 +112,11 @@ func (r *Registry) Push(ctx context.Context, version, reference string, o Remote
 	}
 	defer func() { _ = held.Release() }()
 	v := held.Version
+	// TAG, DIGEST or nothing, which is latest.
+	tag := cmp.Or(p.repo.Reference.Reference, DefaultTag)
+	if err := p.mayName(ctx, tag, &v, o.Move); err != nil {
+		return v, err
+	}
 	var total, done int64
 	blobs := append([]ocispec.Descriptor{v.manifest.Config}, v.manifest.Layers...)
 	for _, b := range blobs {
@@ -128,12 +136,27 @@ func (r *Registry) Push(ctx context.Context, version, reference string, o Remote
 		return v, err
 	}
 	defer f.Close()
-	// TAG, DIGEST or nothing, which is latest.
-	tag := cmp.Or(p.repo.Reference.Reference, DefaultTag)
 	if err := p.repo.Manifests().PushReference(ctx, v.desc, f, tag); err != nil {
 		return v, fmt.Errorf("push the manifest to %s: %w", reference, p.explain(err))
 	}
 	return v, nil
+}
+
+// ErrTagTaken is a tag of a registry that names another version.
+var ErrTagTaken = errors.New("the tag names another version")
+
+// mayName refuses to move a tag from another version, unless move says so.
+func (p *peer) mayName(ctx context.Context, tag string, v *Version, move func(string) bool) error {
+	there, err := p.repo.Manifests().Resolve(ctx, tag)
+	switch {
+	case errors.Is(err, errdef.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look what %s is: %w", p.repo.Reference, p.explain(err))
+	case there.Digest == v.Digest, move != nil && move(there.Digest.String()):
+		return nil
+	}
+	return fmt.Errorf("%w: %s is %s, and what is pushed is %s; push under another tag, or move this one with --force", ErrTagTaken, p.repo.Reference, there.Digest, v.Digest)
 }
 
 // pushTries is how often a blob is sent before a push fails: a registry takes a blob whole or not at all.

@@ -90,6 +90,24 @@ func TestPushAndPullWithRealRegistry(t *testing.T) {
 	if _, err := here.Push(t.Context(), "chat:v1", there, Remote{}, noProgress); err != nil { // everything is there already
 		t.Fatal(err)
 	}
+	other := filepath.Join(t.TempDir(), "other.gguf")
+	if err := os.WriteFile(other, noise(1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Import(t.Context(), Import{Name: "chat:v2", Files: []Source{{Role: Weights, Path: other}}}); err != nil {
+		t.Fatal(err)
+	}
+	moved := there + "-moved"
+	if _, err := here.Push(t.Context(), "chat:v1", moved, Remote{}, noProgress); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Push(t.Context(), "chat:v2", moved, Remote{}, noProgress); !errors.Is(err, ErrTagTaken) || !strings.Contains(err.Error(), "is "+string(made.Digest)) {
+		t.Errorf("a push over another version's tag: %v", err)
+	}
+	var before string
+	if _, err := here.Push(t.Context(), "chat:v2", moved, Remote{Move: func(d string) bool { before = d; return true }}, noProgress); err != nil || before != string(made.Digest) {
+		t.Errorf("a tag that may move: %v, from %s", err, before)
+	}
 	byDigest := there[:strings.LastIndex(there, ":")] + "@" + string(made.Digest)
 	for name, cut := range map[string]func(int64) bool{
 		"no cuts": nil, "every other body is cut": func(n int64) bool { return n%2 == 1 }, "all bodies are cut, at first": func(n int64) bool { return n < 12 },
