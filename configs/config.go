@@ -74,6 +74,7 @@ type Server struct {
 	PeerKeys        []string      // that weirs share which pass requests on to one another
 	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
+	OpenMetrics     bool          // these to everybody who reaches the port
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
 
 	TLS      api.TLSFiles // of the API's listener
@@ -238,6 +239,9 @@ func settings(c *Config) []Setting {
 		{Key: "server.api_metrics", Flag: "api-metrics",
 			Usage:   "serve GET /metrics on the API's port too, to clients that have the API key",
 			binding: bindBool(&c.Server.APIMetrics)},
+		{Key: "server.open_metrics", Flag: "open-metrics",
+			Usage:   "with --api-metrics, answer GET /metrics without a key: for scrapers that send none, as an inference gateway's endpoint picker",
+			binding: bindBool(&c.Server.OpenMetrics)},
 		{Key: "server.shutdown_timeout", Flag: "shutdown-timeout",
 			Usage:   "time that running requests get to end after SIGTERM",
 			binding: bindDuration(&c.Server.ShutdownTimeout, 0, 24*time.Hour)},
@@ -542,11 +546,17 @@ func (c Config) CheckExposure(issued bool) error {
 			"set --api-key (or WEIR_API_KEY), make a key with weir keys create, or set --insecure if a proxy in front checks callers", c.Server.GRPCAddress)
 	}
 	host, _, err = net.SplitHostPort(c.Server.AdminAddress)
-	if guarded := issued || len(c.Issuers) > 0; err == nil && !guarded && !isLoopback(host) {
-		return fmt.Errorf("server.admin_address: %q is reachable from other machines and that listener asks for no key "+
-			"before weir keys has made one; keep it on 127.0.0.1, switch it off, or set --insecure", c.Server.AdminAddress)
+	if err == nil && !issued && !c.asksCallers() && !isLoopback(host) {
+		return fmt.Errorf("server.admin_address: %q is reachable from other machines and that listener has no key to ask for; "+
+			"set --api-key, whose callers read its metrics, make a key with weir keys create, keep it on 127.0.0.1, switch it off, or set --insecure", c.Server.AdminAddress)
 	}
 	return nil
+}
+
+// ExposesAdmin reports whether other machines reach the second listener, which asks for keys of all kinds then.
+func (c Config) ExposesAdmin() bool {
+	host, _, err := net.SplitHostPort(c.Server.AdminAddress)
+	return err == nil && !isLoopback(host)
 }
 
 // asksCallers reports whether the configuration alone makes the API ask who calls.

@@ -357,8 +357,11 @@ func TestListenersBeyondLoopbackNeedAKey(t *testing.T) {
 		{"IPv6 loopback", func(c *Config) { c.Server.Host = "::1" }, true},
 		{"a name that only looks local", func(c *Config) { c.Server.Host = "localhost.example.org" }, false},
 		{"metrics beyond loopback", func(c *Config) {
-			c.Server.AdminAddress, c.API.APIKeys = "0.0.0.0:9090", []string{"0123456789"}
+			c.Server.AdminAddress = "0.0.0.0:9090"
 		}, false},
+		{"metrics beyond loopback, key", func(c *Config) {
+			c.Server.AdminAddress, c.API.APIKeys = "0.0.0.0:9090", []string{"0123456789"}
+		}, true},
 		{"no metrics", func(c *Config) { c.Server.AdminAddress = "off" }, true},
 	} {
 		config := Default()

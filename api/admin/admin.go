@@ -46,6 +46,7 @@ type Config struct {
 	Outcomes    edge.OutcomeFunc                // POST /v1/outcomes, of any tenant; nil: 404
 	Access      api.Access                      // names to answer under, and pages that may call
 	Callers     *tenant.Authenticator           // says who calls; nil: nobody is asked
+	Exposed     bool                            // other machines reach the listener
 	Denied      func(reason, remote string)     // is told of callers whose key stands for no tenant; nil: not told
 	Version     string
 }

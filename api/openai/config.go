@@ -55,6 +55,8 @@ type Config struct {
 	Counter *tokenizer.Counter // counts for OpenAI-family model names in /tokenize; nil: none
 	Hooks   edge.Hooks
 	Metrics http.Handler // GET /metrics, with the scope of metrics; nil: not served
+
+	OpenMetrics bool // GET /metrics asks for no key
 }
 
 // Heartbeat is what a stream sends while no token is generated, so that proxies

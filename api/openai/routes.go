@@ -89,7 +89,11 @@ func (s *Server) routeTable() []route {
 		table = append(table, route{edge.OutcomesPath, http.MethodPost, tenant.ScopeInference, (*call).outcomes, false})
 	}
 	if s.config.Metrics != nil {
-		table = append(table, route{routeMetrics, http.MethodGet, tenant.ScopeMetrics, (*call).metrics, false})
+		scope := tenant.ScopeMetrics
+		if s.config.OpenMetrics {
+			scope = 0
+		}
+		table = append(table, route{routeMetrics, http.MethodGet, scope, (*call).metrics, false})
 	}
 	return table
 }

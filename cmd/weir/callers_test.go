@@ -2,10 +2,12 @@ package main
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
 )
@@ -100,5 +102,51 @@ func TestReloadChangesWhoMayCall(t *testing.T) {
 	}
 	if got := ask(t, model, "sk-9876543210"); got != 404 {
 		t.Errorf("a model that tenants may not use any more: %d", got)
+	}
+}
+
+// Endpoint pickers read the metrics of the API's port without a key, where that is set; and a second listener that other machines reach
+// asks for the configuration's keys, which may read metrics and change nothing.
+func TestMetricsWithoutAKey(t *testing.T) {
+	const key = "0123456789abcdef"
+	for _, open := range []bool{false, true} {
+		s := start(t, func(c *configs.Config) {
+			c.API.APIKeys, c.Server.APIMetrics, c.Server.OpenMetrics = []string{key}, true, open
+		})
+		want := http.StatusUnauthorized
+		if open {
+			want = http.StatusOK
+		}
+		if got := ask(t, s.api+"/metrics", ""); got != want {
+			t.Errorf("open %v: GET /metrics without a key is answered %d", open, got)
+		}
+		if got := ask(t, s.api+"/metrics", key); got != http.StatusOK {
+			t.Errorf("open %v: GET /metrics with the key is answered %d", open, got)
+		}
+		if got := ask(t, s.api+"/v1/models", ""); got != http.StatusUnauthorized {
+			t.Errorf("open %v: GET /v1/models without a key is answered %d", open, got)
+		}
+	}
+	directory, err := tenant.NewDirectory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticator, err := tenant.NewAuthenticator(t.Context(), tenant.Config{Directory: directory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticator.Replace(directory, []string{key}, nil)
+	for _, exposed := range []bool{false, true} {
+		listener := httptest.NewServer(admin.New(admin.Config{Metrics: http.NotFoundHandler(), Callers: authenticator, Exposed: exposed, Version: "1"}))
+		defer listener.Close()
+		for path, want := range map[string][2]int{ // without a key and with it
+			"/metrics": {http.StatusUnauthorized, http.StatusNotFound}, "/debug/pprof/": {http.StatusUnauthorized, http.StatusForbidden}, "/health": {http.StatusOK, http.StatusOK},
+		} {
+			for i, k := range []string{"", key} {
+				if got := ask(t, listener.URL+path, k); exposed && got != want[i] || !exposed && (got == http.StatusUnauthorized || got == http.StatusForbidden) {
+					t.Errorf("exposed %v, key %q: GET %s is answered %d", exposed, k, path, got)
+				}
+			}
+		}
 	}
 }

@@ -300,7 +300,7 @@ func (s *server) build(b telemetry.Build) error {
 	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
 	if c.Server.APIMetrics {
-		edge.Metrics = s.metrics.Handler()
+		edge.Metrics, edge.OpenMetrics = s.metrics.Handler(), c.Server.OpenMetrics
 	}
 	if s.edge, err = openai.New(edge); err != nil {
 		return err
@@ -333,7 +333,7 @@ func (s *server) build(b telemetry.Build) error {
 		access.Loopback = isLoopback(s.second)
 		s.second = s.overTLS(admin.Limit(s.second, files.admin))
 		s.admin = newAdmin(c.HTTP, admin.Config{
-			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator,
+			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator, Exposed: s.config.ExposesAdmin(),
 			Denied: func(reason, remote string) { s.denied("admin", reason, remote) },
 			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts, Outcomes: s.rollouts.tell,

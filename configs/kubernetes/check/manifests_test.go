@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -36,6 +37,58 @@ type cluster struct {
 	scalers     []*autoscaling.HorizontalPodAutoscaler
 	scaled      []*scaledObject
 	monitors    []*podMonitor
+	pools       []*inferencePool
+	routes      []*httpRoute
+}
+
+// inferencePool has the fields of the inference extension's resource (v1) that pool.yaml uses; any other is an error.
+type inferencePool struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		Selector struct {
+			MatchLabels map[string]string `json:"matchLabels"`
+		} `json:"selector"`
+		TargetPorts []struct {
+			Number int32 `json:"number"`
+		} `json:"targetPorts"`
+		EndpointPickerRef struct {
+			Name string `json:"name"`
+			Port struct {
+				Number int32 `json:"number"`
+			} `json:"port"`
+			FailureMode string `json:"failureMode"`
+		} `json:"endpointPickerRef"`
+	} `json:"spec"`
+}
+
+// httpRoute has the fields of Gateway API's resource (v1) that httproute.yaml and pool.yaml use.
+type httpRoute struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		ParentRefs []struct {
+			Name string `json:"name"`
+		} `json:"parentRefs"`
+		Hostnames []string `json:"hostnames"`
+		Rules     []struct {
+			Matches []struct {
+				Path struct {
+					Type  string `json:"type"`
+					Value string `json:"value"`
+				} `json:"path"`
+			} `json:"matches"`
+			Timeouts struct {
+				Request string `json:"request"`
+			} `json:"timeouts"`
+			BackendRefs []struct {
+				Group string `json:"group"`
+				Kind  string `json:"kind"`
+				Name  string `json:"name"`
+				Port  int32  `json:"port"`
+			} `json:"backendRefs"`
+		} `json:"rules"`
+	} `json:"spec"`
 }
 
 // scaledObject has the fields of KEDA's resource (v2.21) that keda.yaml uses; any other is an error.
@@ -134,6 +187,10 @@ func (c *cluster) add(document []byte) error {
 		return keep(&c.scaled, document)
 	case "monitoring.coreos.com/v1 PodMonitor":
 		return keep(&c.monitors, document)
+	case "inference.networking.k8s.io/v1 InferencePool":
+		return keep(&c.pools, document)
+	case "gateway.networking.k8s.io/v1 HTTPRoute":
+		return keep(&c.routes, document)
 	}
 	return errors.New("no test knows " + kind.APIVersion + " " + kind.Kind)
 }
@@ -175,6 +232,73 @@ func TestEverythingFindsItsPods(t *testing.T) {
 	}
 	if n := c.matched(of(t, &c.monitors[0].Spec.Selector)); n != len(c.deployments) {
 		t.Errorf("the monitor watches %d of %d deployments", n, len(c.deployments))
+	}
+}
+
+// The pool selects the replicas at a port that they have, answers metrics without a key there, and each route of a gateway ends at something
+// that is there.
+func TestGatewaysFindTheirBackends(t *testing.T) {
+	c := read(t)
+	pool := c.pools[0]
+	d := c.deployments["weir"]
+	if !labels.SelectorFromSet(pool.Spec.Selector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) ||
+		pool.Spec.TargetPorts[0].Number != d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort {
+		t.Errorf("the pool %+v does not find the replicas", pool.Spec)
+	}
+	for _, want := range []string{"api_metrics: true", "open_metrics: true"} {
+		if !strings.Contains(c.configs["weir"].Data["weir.yml"], want) {
+			t.Errorf("the picker cannot read the replicas' metrics: weir.yml lacks %s", want)
+		}
+	}
+	backends := map[string]bool{}
+	for _, s := range c.services {
+		for _, p := range s.Spec.Ports {
+			backends[fmt.Sprintf("/ %s:%d", s.Name, p.Port)] = true
+		}
+	}
+	for _, p := range c.pools {
+		backends[fmt.Sprintf("%s/%s %s:0", "inference.networking.k8s.io", p.Kind, p.Name)] = true
+	}
+	for _, r := range c.routes {
+		for _, rule := range r.Spec.Rules {
+			for _, b := range rule.BackendRefs {
+				if name := fmt.Sprintf("%s/%s %s:%d", b.Group, b.Kind, b.Name, b.Port); !backends[name] {
+					t.Errorf("route %s ends at %s, which is not there; there are %v", r.Name, name, backends)
+				}
+			}
+			if rule.Timeouts.Request != "0s" {
+				t.Errorf("route %s cuts streams after %s", r.Name, rule.Timeouts.Request)
+			}
+		}
+	}
+}
+
+// Routers know what is said of the replicas with the replicas' own secrets, read their second listener, and have their tokenizer.
+func TestRoutersKnowTheirReplicas(t *testing.T) {
+	c := read(t)
+	secret := func(name, variable string) string {
+		for _, e := range c.deployments[name].Spec.Template.Spec.Containers[0].Env {
+			if e.Name == variable && e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				return e.ValueFrom.SecretKeyRef.Name + "/" + e.ValueFrom.SecretKeyRef.Key
+			}
+		}
+		return ""
+	}
+	for _, variable := range []string{"WEIR_API_KEY", "WEIR_PREFIX_CACHE_KEY", "WEIR_PEER_KEY"} {
+		if a, b := secret("weir", variable), secret("weir-route", variable); a == "" || a != b {
+			t.Errorf("%s is %q in replicas, and %q in routers", variable, a, b)
+		}
+	}
+	replicas, routers := c.configs["weir"].Data["weir.yml"], c.configs["weir-route"].Data["weir.yml"]
+	for _, want := range []string{"tokenizer: /models/model.gguf", "admin_url: http://weir-replicas:9090"} {
+		if !strings.Contains(routers, want) {
+			t.Errorf("the routers' weir.yml lacks %s", want)
+		}
+	}
+	for _, want := range []string{"path: /models/model.gguf", "admin_address: 0.0.0.0:9090"} {
+		if !strings.Contains(replicas, want) {
+			t.Errorf("the replicas' weir.yml lacks %s", want)
+		}
 	}
 }
 
@@ -303,7 +427,8 @@ func TestSettingsAreWeirs(t *testing.T) {
 			}
 		}
 		show := exec.Command(binary, "config", "print", "--config", file)
-		show.Env = append(os.Environ(), "WEIR_API_KEY=0123456789abcdef", "WEIR_PREFIX_CACHE_KEY=0123456789abcdef")
+		show.Env = append(os.Environ(), "WEIR_API_KEY=0123456789abcdef", "WEIR_PREFIX_CACHE_KEY=0123456789abcdef",
+			"WEIR_PEER_KEY=0123456789abcdef0123456789abcdef")
 		if out, err := show.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("0.0.0.0")) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
