@@ -38,11 +38,16 @@ func TestAutoGoesByWhatTheCacheCosts(t *testing.T) {
 			file := wideHeads
 			file.loud = tc.loud
 			costs := keptCosts{}
-			o := Options{KVType: attend.KVAuto, KVBlocks: 64, Threads: 1, Sample: sampleText(200), CacheCosts: costs}
+			var told []int
+			o := Options{KVType: attend.KVAuto, KVBlocks: 64, Threads: 1, Sample: sampleText(200), CacheCosts: costs,
+				OnMeasure: func(done, total int) { told = append(told, done, total) }}
 			e := openTiny(t, file, o)
 			info := e.Info()
 			if info.KVType != tc.want || info.KVCost == nil || (*info.KVCost <= MostCacheCost) != (tc.want == "q8_0") {
 				t.Errorf("cache %s at a cost of %v nats, want %s", info.KVType, show(info.KVCost), tc.want)
+			}
+			if n := len(told); n < 4 || told[0] != 0 || told[n-2] != told[n-1] || told[1] != told[n-1] {
+				t.Errorf("the measuring was told of as %v; it goes from 0 to all rows", told)
 			}
 			if info.KVMeasured <= 0 {
 				t.Errorf("a measurement took %v", info.KVMeasured)
@@ -50,9 +55,9 @@ func TestAutoGoesByWhatTheCacheCosts(t *testing.T) {
 			if kept, known := costs[info.Digest]; !known || kept != *info.KVCost {
 				t.Errorf("kept %v, measured %v", costs, show(info.KVCost))
 			}
-			told, err := Describe(file.file(t), o)
-			if err != nil || told.KVType != tc.want || told.KVBytes != info.KVBytes {
-				t.Errorf("described as %s, %d bytes (%v); it runs with %s, %d bytes", told.KVType, told.KVBytes, err, info.KVType, info.KVBytes)
+			described, err := Describe(file.file(t), o)
+			if err != nil || described.KVType != tc.want || described.KVBytes != info.KVBytes {
+				t.Errorf("described as %s, %d bytes (%v); it runs with %s, %d bytes", described.KVType, described.KVBytes, err, info.KVType, info.KVBytes)
 			}
 		})
 	}
