@@ -310,6 +310,7 @@ func (fl *flight) fail(a *attempt, fault Fault, err error) error {
 // breaks ends an attempt whose stream broke after content. An error event says whose fault that is.
 func (fl *flight) breaks(a *attempt, err error) error {
 	fault := BrokenStream
+	a.harmed = true
 	if said, ok := errors.AsType[*eventError](err); ok {
 		status, _ := said.Refusal()
 		if fault = faultOf(status); treatments[fault].blame != guilty {

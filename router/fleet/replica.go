@@ -181,7 +181,8 @@ type attempt struct {
 	judge   func(error) // of the breaker
 	tell    func(*router.Attempt)
 	seen    []router.Candidate
-	status  int // of the answer; 0: none has come
+	status  int  // of the answer; 0: none has come
+	harmed  bool // its stream broke after content: no other replica could hide that
 	cause   func() error
 	timer   *time.Timer // ends an attempt that stalls
 	left    sync.Once
@@ -236,7 +237,7 @@ func (a *attempt) verdict(err error) {
 			late = false
 			a.judge(err)
 		})
-		if late && err != nil && !errors.Is(err, errNotJudged) { // it had begun well
+		if (late || a.harmed) && err != nil && !errors.Is(err, errNotJudged) { // it had begun well; and what harms a caller counts twice
 			if judge, refused := b.Allow(); refused == nil {
 				judge(err)
 			}
