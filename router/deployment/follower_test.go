@@ -292,19 +292,25 @@ func (c *cluster) all(model, label string) {
 	}
 }
 
+// pass lets time pass, and what is due then be done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // A version comes to all servers, one after another; the one before stays warm and takes over without a load.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		c.apply(Spec{Model: "chat", Version: "v1", Warm: Warm{Previous: 1}})
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if o, _ := c.running[0].Observed("chat"); o.State != Pulling || o.DoneBytes == 0 {
 			t.Errorf("amid the pull: %+v", o)
 		}
-		time.Sleep(8 * time.Second)
+		pass(8 * time.Second)
 		c.all("chat", "v1")
 		c.apply(Spec{Model: "chat", Version: "v2", Warm: Warm{Previous: 1}})
-		time.Sleep(8 * time.Second)
+		pass(8 * time.Second)
 		c.all("chat", "v2")
 		if r := c.store.records["chat"]; r.Wanted.Digest != "digest of v2" || len(r.History) != 1 || !r.IsSettled() {
 			t.Errorf("%+v", r)
@@ -315,9 +321,9 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		c.apply(Spec{Model: "chat", Version: "v1", Warm: Warm{Previous: 1}})
-		time.Sleep(FollowEvery + time.Millisecond)
+		pass(FollowEvery + time.Millisecond)
 		c.all("chat", "v1")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		for i, m := range c.machines {
 			if m.kept["chatv2"] != 1 || m.kept["chatv1"] != 0 || m.loads != 2 {
 				t.Errorf("after the way back server %d keeps %v and has loaded %d times", i, m.kept, m.loads)
@@ -326,7 +332,7 @@ func TestFollow(t *testing.T) {
 		if err := (view{c.store, ""}).ChangeDeployment(t.Context(), "chat", func(*Record) (*Record, error) { return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		for i, m := range c.machines {
 			if got, ok := m.Answers("chat"); ok || m.kept["chatv2"] != 0 || len(c.store.seen[fmt.Sprint("server", i)]) != 0 {
 				t.Errorf("after its end server %d answers with %q, keeps %v and says %v", i, got, m.kept, c.store.seen)
@@ -343,7 +349,7 @@ func TestFaults(t *testing.T) {
 		c.apply(Spec{Model: "chat", Version: "v1"})
 		c.apply(Spec{Model: "good", Version: "v1x", Warm: Warm{Versions: []string{"huge"}}})
 		c.apply(Spec{Model: "other", Version: "v1"})
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		states := func(model string) (list []string) {
 			for i := range c.running {
 				o, _ := c.running[i].Observed(model)
@@ -364,7 +370,7 @@ func TestFaults(t *testing.T) {
 		c.store.mu.Lock()
 		c.store.down = true
 		c.store.mu.Unlock()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got, _ := c.machines[0].Answers("good"); got != "v1x" {
 			t.Errorf("without the store %q answers", got)
 		}
@@ -372,7 +378,7 @@ func TestFaults(t *testing.T) {
 		c.store.down = false
 		c.store.mu.Unlock()
 		c.machines[1].tags = nil
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := states("chat"); got[0] != "serving " {
 			t.Errorf("a digest that is right again: %q", got)
 		}
@@ -384,15 +390,15 @@ func TestRollouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
 		c.apply(Spec{Model: "chat", Version: "v1"})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		for _, m := range c.machines {
 			m.rolls = map[string]rollout.State{"bad": rollout.RolledBack}
 		}
 		c.apply(Spec{Model: "chat", Version: "bad", Policy: &rollout.Plan{}})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		c.kill(0)
 		c.start(0)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		for i := range c.running {
 			o, _ := c.running[i].Observed("chat")
 			if got, _ := c.machines[i].Answers("chat"); got != "v1" || o.State != RolledBack {
@@ -400,7 +406,7 @@ func TestRollouts(t *testing.T) {
 			}
 		}
 		c.apply(Spec{Model: "chat", Version: "good", Policy: &rollout.Plan{}})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if o, _ := c.running[1].Observed("chat"); o.State != RollingOut || o.Why != "step 1" || c.store.records["chat"].Settled.Version != "v1" {
 			t.Errorf("%+v", o)
 		}
@@ -409,7 +415,7 @@ func TestRollouts(t *testing.T) {
 			m.rolls["good"] = rollout.Promoted
 			m.mu.Unlock()
 		}
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		c.all("chat", "good")
 		if r := c.store.records["chat"]; !r.IsSettled() || r.History[0].Version != "v1" || len(r.History) != 1 {
 			t.Errorf("%+v", r)
@@ -436,7 +442,7 @@ func TestAnyOrder(t *testing.T) {
 			}
 			wanted := map[string]string{}
 			for range 150 {
-				time.Sleep(time.Duration(roll(1500)) * time.Millisecond)
+				pass(time.Duration(roll(1500)) * time.Millisecond)
 				model, version := fmt.Sprint("m", roll(4)), fmt.Sprint("v", roll(4))
 				switch i := roll(3); roll(8) {
 				case 0:
@@ -478,7 +484,7 @@ func TestAnyOrder(t *testing.T) {
 					c.start(i)
 				}
 			}
-			time.Sleep(3 * time.Minute)
+			pass(3 * time.Minute)
 			for model, version := range wanted {
 				c.all(model, version)
 			}
