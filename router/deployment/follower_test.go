@@ -346,7 +346,10 @@ func TestFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
 		c.machines[1].tags = map[string]string{"v1": ", which has moved"}
+		c.kill(1) // so that the other one finds the version first
 		c.apply(Spec{Model: "chat", Version: "v1"})
+		pass(10 * time.Second)
+		c.start(1)
 		c.apply(Spec{Model: "good", Version: "v1x", Warm: Warm{Versions: []string{"huge"}}})
 		c.apply(Spec{Model: "other", Version: "v1"})
 		pass(20 * time.Second)
