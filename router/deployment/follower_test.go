@@ -380,7 +380,9 @@ func TestFaults(t *testing.T) {
 		c.store.mu.Lock()
 		c.store.down = false
 		c.store.mu.Unlock()
+		c.machines[1].mu.Lock()
 		c.machines[1].tags = nil
+		c.machines[1].mu.Unlock()
 		pass(time.Minute)
 		if got := states("chat"); got[0] != "serving " {
 			t.Errorf("a digest that is right again: %q", got)
