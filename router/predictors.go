@@ -29,6 +29,7 @@ type ModelState struct {
 	Name, Version string
 	Ready         bool
 	Reason        string // why it is not ready; "" where nobody asked for it yet
+	Unloaded      bool   // an operator took it away
 }
 
 // Chooser decides which version of a model answers a request that names none.

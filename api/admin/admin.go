@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ import (
 type Config struct {
 	Metrics     http.Handler                    // GET /metrics; nil: 404
 	Ready       func() (ready bool, why string) // GET /health and /ready; nil: always ready
+	Readiness   ReadinessFunc                   // GET /ready?deep and ?model=NAME; nil: as /ready
 	Debug       map[string]func() any           // GET /debug/NAME: a snapshot as JSON
 	Journal     *Journal                        // GET /admin/requests; nil: 404
 	States      StatesFunc                      // what the engines say of running requests; nil: nothing
@@ -76,7 +78,7 @@ func New(c Config) http.Handler {
 		mux.Handle("GET /metrics", c.Metrics)
 	}
 	mux.HandleFunc("GET /health", c.ready)
-	mux.HandleFunc("GET /ready", c.ready)
+	mux.HandleFunc("GET /ready", c.readyOrDeep)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusOK, map[string]string{"version": c.Version})
 	})
@@ -161,6 +163,18 @@ func (c Config) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
+}
+
+// ReadinessFunc answers a query for which api.AsksModels holds.
+type ReadinessFunc func(query url.Values) (status int, answer any)
+
+func (c Config) readyOrDeep(w http.ResponseWriter, r *http.Request) {
+	if query := r.URL.Query(); c.Readiness != nil && api.AsksModels(query) {
+		status, answer := c.Readiness(query)
+		write(w, status, answer)
+		return
+	}
+	c.ready(w, r)
 }
 
 func (c Config) ready(w http.ResponseWriter, _ *http.Request) {

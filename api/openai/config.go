@@ -10,6 +10,7 @@ import (
 	"weir/api/replay"
 	"weir/api/tenant"
 	ledger "weir/api/usage" // usage is a type of this package
+	"weir/router"
 	"weir/scheduler/brownout"
 	"weir/tokenizer"
 )
@@ -45,7 +46,8 @@ type Config struct {
 	ResponseCache replay.CacheConfig // off without Bytes
 	GrammarBytes  int64              // of compiled grammars, of all tenants together
 
-	Predict Predict // of classical models, for policies' classifiers; nil: there are none
+	Predict   Predict                    // of classical models, for policies' classifiers; nil: there are none
+	Classical func() []router.ModelState // what answers for their names, for /ready; nil: there are none
 
 	Brownout func() *brownout.Step // what is lowered now, nil for nothing; nil: never anything
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"math"
 	"net/http"
+	"net/url"
 
 	"weir/api"
 )
@@ -46,6 +47,11 @@ func (s *Server) Ready() (ready bool, why string) {
 }
 
 func (c *call) ready() *api.Error {
+	if query, err := url.ParseQuery(string(c.ctx.QueryArgs().QueryString())); err == nil && api.AsksModels(query) {
+		code, answer := c.server.readiness(query, c.seesModel())
+		api.WriteJSON(c.ctx, code, answer)
+		return nil
+	}
 	code := statusOK
 	ready, why := c.server.Ready()
 	if !ready {

@@ -24,9 +24,11 @@ type Config struct {
 	Meter   meter.Meter                             // nil counts nothing, and no limit holds
 	Price   func(model, version string) quota.Price // of rows, as input tokens; nil: none
 	Ready   func() (ready bool, why string)
-	Keys    *edge.Keys // of idempotency; nil: none are read
-	Hooks   edge.Hooks
-	Version string // of the program
+	// Language reports whether a language model can answer a caller, and whether the caller has one of this name; nil: there are none.
+	Language func(caller *tenant.Caller, name string) (ready, known bool)
+	Keys     *edge.Keys // of idempotency; nil: none are read
+	Hooks    edge.Hooks
+	Version  string // of the program
 
 	Insecure         bool          // other machines reach listeners that ask for no key: nobody loads or unloads models there
 	ClientTimeouts   bool          // what clients say of how long they wait is a deadline, see edge.ClientTimeout

@@ -132,6 +132,11 @@ func (s *Server) modelIsReady(j *job, model, version string) (bool, *api.Error) 
 	case fault.Status == http.StatusServiceUnavailable:
 		return false, nil
 	default:
+		if language := s.config.Language; language != nil && version == "" && fault.Status == http.StatusNotFound {
+			if ready, known := language(&j.caller, model); known {
+				return ready, nil
+			}
+		}
 		return false, fault
 	}
 	for _, m := range s.config.Models.Index() {

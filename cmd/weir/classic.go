@@ -71,7 +71,7 @@ func (s *server) newPredictors(about openai.Config) error {
 		return err
 	}
 	s.predict, err = predict.New(predict.Config{
-		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version,
+		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version, Language: s.edge.ModelReady,
 		Keys: s.edge.Keys(), Price: s.versionPrice, Hooks: s.predictHooks(), Insecure: s.config.Server.Insecure,
 		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
 		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
@@ -214,6 +214,23 @@ func (p *predictors) version(name, version string) (string, error) {
 		return "", err
 	}
 	return served.Label(), nil
+}
+
+// answering lists the versions that requests get which name none.
+func (p *predictors) answering() []router.ModelState {
+	list := p.remotes.answering()
+	for _, m := range p.repository.Index() {
+		served, err := p.repository.Find(m.Name, "")
+		if err != nil || served.Label() != m.Version {
+			continue
+		}
+		state := router.ModelState{Name: m.Name, Version: m.Version, Ready: m.Ready, Unloaded: served.Ready() != nil}
+		if !m.Ready {
+			state.Reason = m.Why
+		}
+		list = append(list, state)
+	}
+	return list
 }
 
 // Index implements router.Predictors.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -186,14 +187,31 @@ func (r *remotePredictors) index() []router.ModelState {
 	var list []router.ModelState
 	for _, name := range slices.Sorted(maps.Keys(r.models)) {
 		for _, m := range r.models[name] {
-			state := router.ModelState{Name: name, Version: m.record.Version, Reason: "no replica has told of the model yet"}
-			if about := m.predictor.Describe(); about != nil {
-				state = router.ModelState{Name: name, Version: about.Version, Ready: m.fleet.Load().Ready}
-				if !state.Ready {
-					state.Reason = "no replica takes requests"
-				}
-			}
-			list = append(list, state)
+			list = append(list, m.state())
+		}
+	}
+	return list
+}
+
+func (m *remotePredictor) state() router.ModelState {
+	about, load := m.predictor.Describe(), m.fleet.Load()
+	switch {
+	case about == nil:
+		return router.ModelState{Name: m.record.Name, Version: m.record.Version, Reason: cmp.Or(load.Why, "no replica has told of the model yet")}
+	case !load.Ready:
+		return router.ModelState{Name: m.record.Name, Version: about.Version, Reason: load.Why}
+	}
+	return router.ModelState{Name: m.record.Name, Version: about.Version, Ready: true}
+}
+
+// answering lists the versions that requests get which name none.
+func (r *remotePredictors) answering() []router.ModelState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []router.ModelState
+	for _, name := range slices.Sorted(maps.Keys(r.models)) {
+		if m := chosen(r.models[name], ""); m != nil {
+			list = append(list, m.state())
 		}
 	}
 	return list

@@ -139,7 +139,8 @@ func (f *fleets) Outline(name string) openai.Outline {
 		return openai.Outline{}
 	}
 	r := n.versions[n.answers]
-	return openai.Outline{Version: r.record.Version, Label: r.label, Policy: r.policy, Load: router.Load{Ready: r.fleet.Load().Ready}}
+	load := r.fleet.Load()
+	return openai.Outline{Version: r.record.Version, Label: r.label, Policy: r.policy, Load: router.Load{Ready: load.Ready, Why: load.Why}}
 }
 
 // Acquire implements openai.Versions.

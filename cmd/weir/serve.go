@@ -30,6 +30,7 @@ import (
 	"weir/engine/kernel/pool"
 	"weir/engine/llm"
 	"weir/internal/store"
+	"weir/router"
 	"weir/scheduler/admission"
 	"weir/scheduler/quota"
 	"weir/telemetry"
@@ -295,7 +296,7 @@ func (s *server) build(b telemetry.Build) error {
 		return err
 	}
 	edge.Hooks = s.moderated.hooks(edge.Hooks)
-	edge.Predict = s.predictVectors
+	edge.Predict, edge.Classical = s.predictVectors, func() []router.ModelState { return s.predictors.answering() }
 	edge.Outcomes = s.rollouts.tell
 	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)
@@ -333,7 +334,7 @@ func (s *server) build(b telemetry.Build) error {
 		access.Loopback = isLoopback(s.second)
 		s.second = s.overTLS(admin.Limit(s.second, files.admin))
 		s.admin = newAdmin(c.HTTP, admin.Config{
-			Metrics: s.metrics.Handler(), Ready: s.ready, Version: b.Version, Access: access, Callers: s.callers.authenticator, Exposed: s.config.ExposesAdmin(),
+			Metrics: s.metrics.Handler(), Ready: s.ready, Readiness: s.edge.Readiness, Version: b.Version, Access: access, Callers: s.callers.authenticator, Exposed: s.config.ExposesAdmin(),
 			Denied: func(reason, remote string) { s.denied("admin", reason, remote) },
 			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts, Outcomes: s.rollouts.tell,

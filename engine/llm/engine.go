@@ -209,7 +209,7 @@ func (e *Engine) Load() inference.Load {
 	return inference.Load{
 		Running: s.Scheduler.Running, Waiting: w.Requests, WaitingTokens: w.Tokens,
 		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
-		Ready: !e.closing && e.dead == nil,
+		Ready: !e.closing && e.dead == nil, Why: e.notReady(),
 	}
 }
 
@@ -217,6 +217,11 @@ func (e *Engine) Load() inference.Load {
 func (e *Engine) NotReady() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.notReady()
+}
+
+// notReady is NotReady; the caller holds mu.
+func (e *Engine) notReady() string {
 	switch {
 	case e.dead != nil:
 		return e.dead.Error()

@@ -197,4 +197,5 @@ type Load struct {
 	KVBlocks      int // usable blocks of the pool
 	KVBlocksUsed  int // referenced by live sequences
 	Ready         bool
+	Why           string // it is not ready; "" where that is not known
 }

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -212,7 +214,33 @@ func (f *Fleet) Load() router.Load {
 		l.Running += int(r.running.Load())
 		l.Ready = l.Ready || r.takes()
 	}
+	if !l.Ready {
+		l.Why = f.why()
+	}
 	return l
+}
+
+// why says what keeps requests from the replicas, where none of them takes any. It names none of them: clients may read it.
+func (f *Fleet) why() string {
+	states := make(map[string]int)
+	members := f.members.Load().list
+	for _, r := range members {
+		r.mu.Lock()
+		state := string(r.state)
+		r.mu.Unlock()
+		if state == string(Ready) {
+			state = "failing its requests" // its breaker is open
+		}
+		states[state]++
+	}
+	if len(members) == 0 {
+		return router.ErrNoReplica.Error() + ": none was found"
+	}
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[state], state))
+	}
+	return fmt.Sprintf("%v: of %d, %s", router.ErrNoReplica, len(members), strings.Join(parts, ", "))
 }
 
 // has reports whether a replica is left that takes requests and was not asked.

@@ -1,0 +1,181 @@
+package openai
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"weir/api"
+	"weir/api/edge"
+	"weir/api/tenant"
+	"weir/router"
+)
+
+// answerability says whether a model can answer a request that comes now.
+type answerability struct {
+	names    []string
+	ready    bool
+	unloaded bool   // an operator took it away: not asked for where all models are
+	why      string // it is not ready
+	fallback string // the model that answers in its place
+}
+
+// ready reports whether the model's own lane can answer, and why not.
+func (m *Model) ready() (ready bool, why string) {
+	var load router.Load
+	if m.Versions == nil && m.Upstream != nil {
+		load = m.Upstream.Load()
+	} else {
+		load = m.load()
+	}
+	return load.Ready, cmp.Or(load.Why, notReady)
+}
+
+// answers is what requests to the model find: its own lane, or the first fallback that can answer. Fallbacks of
+// fallbacks are not asked, as requests do not ask them.
+func (s *modelSet) answers(m *Model) answerability {
+	a := answerability{names: m.names()}
+	if a.ready, a.why = m.ready(); a.ready {
+		return a
+	}
+	for _, name := range m.Fallback {
+		next, ok := s.find(name)
+		if !ok || next.ID == m.ID || next.Upstream == nil && next.kind() != kindGenerate {
+			continue
+		}
+		if ready, _ := next.ready(); ready {
+			a.ready, a.fallback = true, next.ID
+			break
+		}
+	}
+	return a
+}
+
+// answering lists what is known of all models, those of other lanes included.
+func (s *Server) answering(set *modelSet) []answerability {
+	list := make([]answerability, 0, len(set.list))
+	for _, m := range set.list {
+		list = append(list, set.answers(m))
+	}
+	if s.config.Classical == nil {
+		return list
+	}
+	for _, m := range s.config.Classical() {
+		list = append(list, answerability{names: []string{m.Name}, ready: m.Ready, unloaded: m.Unloaded, why: m.Reason})
+	}
+	return list
+}
+
+// ModelReady reports whether a language model can answer a caller, and whether the caller has one of this name.
+func (s *Server) ModelReady(caller *tenant.Caller, name string) (ready, known bool) {
+	set := s.models.Load()
+	if set == nil {
+		return false, false
+	}
+	m, ok := set.of(caller).byName[name]
+	if !ok {
+		return false, false
+	}
+	return !s.running.IsDraining() && set.answers(m).ready, true
+}
+
+// readyJSON answers GET /ready.
+type readyJSON struct {
+	Status    string         `json:"status"`
+	Models    []modelWhyJSON `json:"models,omitempty"` // that cannot answer
+	Fallbacks []fallbackJSON `json:"fallbacks,omitempty"`
+}
+
+type modelWhyJSON struct {
+	Model  string `json:"model"`
+	Reason string `json:"reason"`
+}
+
+type fallbackJSON struct {
+	Model    string `json:"model"`
+	Fallback string `json:"fallback"` // answers in its place
+}
+
+// Readiness answers GET /ready?deep, which is about all models, and ?model=NAME, for an operator, who may see all names.
+func (s *Server) Readiness(query url.Values) (status int, answer any) {
+	return s.readiness(query, func([]string) bool { return true })
+}
+
+// readiness is 503 where a model of the query cannot answer, and 404 where one is not served. sees says
+// whether who asks may read the names of a model that the query does not name.
+func (s *Server) readiness(query url.Values, sees func(names []string) bool) (status int, answer any) {
+	set := s.models.Load()
+	switch {
+	case s.running.IsDraining():
+		return http.StatusServiceUnavailable, statusJSON{"draining"}
+	case set == nil:
+		return http.StatusServiceUnavailable, statusJSON{"loading"}
+	}
+	all := s.answering(set)
+	var asked []answerability
+	for _, name := range query["model"] {
+		i := slices.IndexFunc(all, func(a answerability) bool { return slices.Contains(a.names, name) })
+		if i < 0 {
+			return http.StatusNotFound, statusJSON{fmt.Sprintf("no model %.100q is served; GET /v1/models lists those that are", name)}
+		}
+		asked = append(asked, all[i])
+	}
+	named := len(asked)
+	if api.AsksDeep(query) {
+		asked = append(asked, slices.DeleteFunc(all, func(a answerability) bool { return a.unloaded })...)
+	}
+	return report(asked, named, sees)
+}
+
+// report is the answer for models of which the first so many were asked for by name.
+func report(asked []answerability, named int, sees func(names []string) bool) (status int, answer any) {
+	var r readyJSON
+	var failed []string
+	hidden := 0
+	for i, a := range asked {
+		name := a.names[0]
+		switch {
+		case a.ready && a.fallback == "", slices.ContainsFunc(asked[:i], func(b answerability) bool { return b.names[0] == name }):
+		case sees(a.names) && a.ready:
+			r.Fallbacks = append(r.Fallbacks, fallbackJSON{name, a.fallback})
+		case a.ready:
+		case sees(a.names):
+			failed = append(failed, name)
+			r.Models = append(r.Models, modelWhyJSON{name, a.why})
+		case i < named:
+			failed = append(failed, name)
+		default:
+			hidden++
+		}
+	}
+	if len(failed) == 0 && hidden == 0 {
+		r.Status = "ready"
+		return statusOK, r
+	}
+	if len(failed) > 0 {
+		r.Status = "cannot answer: " + strings.Join(failed, ", ")
+	}
+	if hidden > 0 {
+		r.Status = strings.TrimPrefix(r.Status+fmt.Sprintf("; models that cannot answer: %d; /ready?deep with an API key that may use them names them", hidden), "; ")
+	}
+	return http.StatusServiceUnavailable, r
+}
+
+// seesModel says which models the caller of a path that asks for no key may read the names of: those that
+// its key, if it shows one, may use.
+func (c *call) seesModel() func(names []string) bool {
+	var caller tenant.Caller
+	asked, known := false, false
+	return func(names []string) bool {
+		if !asked {
+			asked = true
+			var fault *api.Error
+			caller, fault, _ = edge.Identify(c.server.callers, edge.ProofOf(&c.ctx.Request.Header, api.Peer(c.ctx), true))
+			known = fault == nil
+		}
+		return known && caller.MayUse(names...)
+	}
+}
