@@ -38,6 +38,8 @@ var Refusals = map[string]Refusal{
 	"model_is_relayed":            {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"no_chat_template":            {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"request_never_fits":          {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"candidate_failed_check":      {http.StatusConflict, TypeInvalidRequest, 0},
+	"answer_not_found":            {http.StatusNotFound, TypeInvalidRequest, 0},
 	"schema_mismatch":             {http.StatusConflict, TypeInvalidRequest, 0},
 	"template_error":              {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"unknown_parameter":           {http.StatusBadRequest, TypeInvalidRequest, 0},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -60,7 +61,7 @@ const batchLines = 2000
 func sendBatch(ctx context.Context, w *attacker, client, turn int) (status int, err error) {
 	var lines bytes.Buffer
 	for i := range batchLines {
-		line := fields{"custom_id": fmt.Sprint(i), "method": http.MethodPost, "url": EndpointCompletions,
+		line := fields{"custom_id": strconv.Itoa(i), "method": http.MethodPost, "url": EndpointCompletions,
 			"body": fields{"model": clusterModel, "prompt": fmt.Sprintf("%d-%d-%d is", client, turn, i), "max_tokens": 8}}
 		lines.Write(encoded(line))
 		lines.WriteByte('\n')

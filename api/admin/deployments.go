@@ -107,7 +107,7 @@ func answerDeployment(w http.ResponseWriter, st rollout.Status, err error) {
 	case errors.Is(err, rollout.ErrPlan):
 		refuse(w, api.Refuse("invalid_value", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	case errors.Is(err, rollout.ErrCheck):
-		refuse(w, &api.Error{Status: http.StatusConflict, Type: api.TypeInvalidRequest, Code: "candidate_failed_check", Message: strings.ReplaceAll(err.Error(), "\n", "; "), NoRetry: true})
+		refuse(w, api.Refuse("candidate_failed_check", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	case errors.Is(err, rollout.ErrNone), errors.Is(err, ErrNoModel):
 		refuse(w, &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "model_not_found", Message: err.Error()})
 	case errors.Is(err, rollout.ErrTaken), errors.Is(err, rollout.ErrKilled), errors.Is(err, rollout.ErrOver), errors.Is(err, ErrDeployed):

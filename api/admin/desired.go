@@ -190,8 +190,8 @@ func (c Config) once(w http.ResponseWriter, r *http.Request, body []byte, do fun
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), keyTimeout)
 	defer cancel()
-	print := replay.Fingerprint(r.Method+" "+r.URL.Path+" "+r.Header.Get("If-Match"), body)
-	found, err := c.Claims.Begin(ctx, replay.Request{Tenant: keyTenant, Key: key, Fingerprint: print, TTL: c.KeyTTL})
+	fingerprint := replay.Fingerprint(r.Method+" "+r.URL.Path+" "+r.Header.Get("If-Match"), body)
+	found, err := c.Claims.Begin(ctx, replay.Request{Tenant: keyTenant, Key: key, Fingerprint: fingerprint, TTL: c.KeyTTL})
 	switch {
 	case err != nil:
 		refuse(w, api.Refuse("idempotency_unavailable", "the store of idempotency keys does not answer; retry, or leave out "+keyHeader))

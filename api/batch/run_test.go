@@ -88,7 +88,7 @@ func TestLinesThatAreNoJSONFailAlone(t *testing.T) {
 				t.Errorf("the file of errors lacks %s:\n%s", want, faults)
 			}
 		}
-		for _, line := range strings.Split(strings.TrimSpace(faults), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(faults), "\n") {
 			if !json.Valid([]byte(line)) || strings.Contains(line, "Go ") {
 				t.Errorf("%s", line)
 			}

@@ -16,7 +16,8 @@ type Errand struct {
 	Caller tenant.Caller
 	Gone   <-chan struct{} // closed when nobody wants the answer any more, as a hang-up is; nil: never
 
-	PricePercent int // of the model's prices that the request costs; 100 is the whole price
+	PricePercent int  // of the model's prices that the request costs; 100 is the whole price
+	Trial        bool // the server tries a version: predictions are not logged, and count for no drift
 }
 
 // Handler answers errands: the servers of the protocols do.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"weir/api"
@@ -43,7 +42,7 @@ func ReadOutcomes(body []byte, tenant string) ([]rollout.Signal, *api.Error) {
 	if err := d.Decode(&o); err != nil {
 		return nil, api.Refuse("invalid_value", fmt.Sprintf("the body is no outcome: %v; send such as %s", err, outcomeExample))
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // Token returns it bare
+	if _, err := d.Token(); err != io.EOF {
 		return nil, api.Refuse("invalid_value", "there is something behind the outcome; send one JSON object")
 	}
 	if o.ID == "" || len(o.ID) > MaxRequestIDBytes+MaxRequestIDBytes {
@@ -95,6 +94,5 @@ func worth(value any) (float64, bool) {
 
 // OutcomeFault is an error of an OutcomeFunc as callers read it.
 func OutcomeFault(err error) *api.Error {
-	return &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "answer_not_found", NoRetry: true,
-		Message: err.Error() + "; outcomes count for the last answers of rollouts that are under way on this server"}
+	return api.Refuse("answer_not_found", err.Error()+"; outcomes count for the last answers of rollouts that are under way on this server")
 }

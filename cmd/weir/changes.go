@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.uber.org/zap"
@@ -78,9 +79,7 @@ func (s *server) audit(ctx context.Context, by, action, object string, more deta
 // auditFailure adds that a change was asked for and not made.
 func (s *server) auditFailure(ctx context.Context, by, action, object string, more details, why error) {
 	all := details{"failed": why.Error()}
-	for name, value := range more {
-		all[name] = value
-	}
+	maps.Copy(all, more)
 	if err := s.audit(ctx, by, action, object, all); err != nil {
 		s.log.Error("a change that failed is not in the audit log as failed", zap.String("action", action), zap.String("object", object), zap.Error(errors.Unwrap(err)))
 	}

@@ -362,7 +362,7 @@ func TestARolloutOverServers(t *testing.T) {
 	servers[0].untilDeployed("chat", readyOn(servers...))
 	const plan = `{"steps": [{"percent": 50, "min_requests": 10, "min_time": "1ms"}, {"percent": 90, "min_requests": 10, "min_time": "1ms"}],
 		"gates": {"error_rate": -1, "denied_rate": -1, "throttled_rate": -1, "empty_rate": -1, "length_rate": -1, "refusal_rate": -1, "ttft_ratio": -1, "p99_ratio": -1, "signal_drop": -1, "itl_ratio": -1, "output_ratio": -1, "cost_ratio": -1, "compute_ratio": -1, "burn_rate": -1}}`
-	v := servers[1].applied(body(3, plan))
+	servers[1].applied(body(3, plan))
 	servers[2].untilDeployed("chat", func(v *admin.DeploymentView) bool {
 		rolling := slices.DeleteFunc(slices.Clone(v.Instances), func(o deployment.Observation) bool { return o.State != deployment.RollingOut })
 		return len(rolling) == 3
@@ -385,7 +385,8 @@ func TestARolloutOverServers(t *testing.T) {
 	})
 	servers[0] = start(0)
 	ask(servers[1], readyOn(servers...))
-	if v = servers[0].untilDeployed("chat", readyOn(servers...)); v.Answers != v.Label || v.Progress.State != "promoted" {
+	v := servers[0].untilDeployed("chat", readyOn(servers...))
+	if v.Answers != v.Label || v.Progress.State != "promoted" {
 		t.Errorf("%+v", v)
 	}
 	t.Logf("%+v", *v.Progress)

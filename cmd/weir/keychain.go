@@ -77,7 +77,7 @@ func keyTerms(spec []byte) (tenant.KeyTerms, error) {
 			}
 		}
 		if string(given.Models) == "null" { // of its tenant, all
-			spec, _ = configs.Merge(map[string]any{}, spec) //nolint:errcheck // it is an object
+			spec, _ = configs.Merge(map[string]any{}, spec)
 		}
 	}
 	terms, err := configs.ParseKeyTerms("the key", spec)

@@ -205,7 +205,7 @@ func (w *enriched) openLog(o *enrichedModel, m *feature.Manifest) error {
 
 // saw counts and logs one request's rows.
 func (o *enrichedModel) saw(p *router.Prediction, rows *feature.Rows, err error) {
-	if err != nil {
+	if err != nil || p.Trial {
 		return
 	}
 	scores := o.numbers(p, rows.Len())

@@ -93,7 +93,7 @@ func (c *candidateCheck) body(path, question string, tokens int) []byte {
 
 // ask has a version answer. What a busy server says is no answer for a while.
 func (c *candidateCheck) ask(path, version, question string, tokens int) (openai.Shadowed, error) {
-	q := &copied{model: c.plan.Model, share: 1, Copy: &openai.Copy{
+	q := &copied{share: 1, Copy: &openai.Copy{
 		Ask: openai.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
 	}}
 	v := c.r.versionsOf(c.plan.Model)
@@ -216,7 +216,7 @@ func (c *candidateCheck) post(to edge.Handler, path string, body any) (int, []by
 	if err != nil {
 		return http.StatusBadRequest, []byte(err.Error())
 	}
-	e := &edge.Errand{Caller: tenant.Caller{Tenant: &checkedTenant, Scope: tenant.ScopeInference}, Gone: c.ctx.Done()}
+	e := &edge.Errand{Caller: tenant.Caller{Tenant: &checkedTenant, Scope: tenant.ScopeInference}, Gone: c.ctx.Done(), Trial: true}
 	for {
 		status, answer := e.Post(to, path, text)
 		busy := status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
@@ -301,10 +301,10 @@ func zeroRow(inputs []tensor.Spec) []rollout.Tensor {
 			values *= int(n)
 		}
 		var zero any = 0
-		switch in.Type {
-		case tensor.Bytes:
+		if in.Type == tensor.Bytes {
 			zero = ""
-		case tensor.Bool:
+		}
+		if in.Type == tensor.Bool {
 			zero = false
 		}
 		t.Data = slices.Repeat([]any{zero}, min(values, maxZeros))

@@ -48,10 +48,12 @@ func (r *Record) Difference(o *Observation) string {
 		return o.Why // a version that shall be warm may not be
 	}
 	text := string(o.State)
-	if o.State == RollingOut {
+	switch o.State {
+	case RollingOut:
 		text = "rolling out"
-	} else if o.State == RolledBack {
+	case RolledBack:
 		text = "rolled back"
+	default:
 	}
 	if o.TotalBytes > 0 && (o.State == Pulling || o.State == Verifying) {
 		text += fmt.Sprintf(" %d %%", 100*min(o.DoneBytes, o.TotalBytes)/o.TotalBytes)

@@ -209,7 +209,7 @@ func (t *task) bringBase(ctx context.Context, r *Record) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		return nil //nolint:nilerr // the wanted version may come all the same
+		return nil // the wanted version may come all the same
 	}
 	if t.base != nil && t.base.Label == base.Label {
 		return nil

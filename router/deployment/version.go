@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -24,7 +25,7 @@ func LabelOf(version string) string {
 func CheckVersion(version string) error {
 	switch {
 	case version == "":
-		return fmt.Errorf("version is missing; give the label of a version that the servers have, a name in the models folder such as chat:v2 or chat@sha256:…, or one on a hub such as hf.co/ORG/REPO:Q4_K_M")
+		return errors.New("version is missing; give the label of a version that the servers have, a name in the models folder such as chat:v2 or chat@sha256:…, or one on a hub such as hf.co/ORG/REPO:Q4_K_M")
 	case len(version) > maxVersionBytes:
 		return fmt.Errorf("version has %d bytes, limit %d", len(version), maxVersionBytes)
 	case strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r == 0x7f }):

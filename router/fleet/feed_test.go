@@ -67,7 +67,7 @@ func (p *publisher) accept(l net.Listener, socket string, serve func(net.Conn)) 
 			hello[0], hello[9], hello[10], hello[11] = 0xff, 0x7f, 3, 1
 			copy(hello[12:], "NULL")
 			ready := "\x05READY\x0bSocket-Type\x00\x00\x00" + string(rune(len(socket))) + socket
-			_, _ = conn.Write(append(append(hello, 4, byte(len(ready))), ready...))
+			_, _ = conn.Write(slices.Concat(hello, []byte{4, byte(len(ready))}, []byte(ready)))
 			if _, err := io.ReadFull(conn, make([]byte, 64)); err == nil && readFrame(conn) != nil {
 				serve(conn)
 			}

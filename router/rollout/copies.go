@@ -159,11 +159,9 @@ func (c *Check) Add(o *Copied) (enough bool, err error) {
 	if n >= leastFailed && c.copies.Failed == n {
 		return true, fmt.Errorf("%w: it answers none of %d requests: %s", ErrCheck, n, c.copies.Reason)
 	}
-	switch j := c.gates.judgeCopies(&c.copies); {
-	case j.verdict == bad:
+	j := c.gates.judgeCopies(&c.copies)
+	if j.verdict == bad {
 		return true, fmt.Errorf("%w: %s", ErrCheck, j.why)
-	case j.verdict == good:
-		return n >= enoughChecked, nil
 	}
-	return false, nil
+	return j.verdict == good && n >= enoughChecked, nil
 }

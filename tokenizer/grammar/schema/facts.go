@@ -341,7 +341,7 @@ func (c *compiler) digest(s *value) uint64 {
 	d, ok := c.digests[s]
 	if !ok {
 		h := fnv.New64a()
-		h.Write(canonical(nil, s)) //nolint:errcheck // of a hash: there is none
+		h.Write(canonical(nil, s))
 		d = h.Sum64()
 		c.digests[s] = d
 	}
