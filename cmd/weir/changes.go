@@ -38,6 +38,8 @@ const (
 	actionBrownoutRaise = "brownout.raise"
 	actionModeration    = "moderation"
 	actionRotateKeys    = "store.rotate_keys"
+	actionStoreBackup   = "store.backup"
+	actionStoreRestore  = "store.restore"
 	actionStart         = "process.start"
 	actionStop          = "process.stop"
 )

@@ -92,28 +92,35 @@ func storeExists(c configs.Store) (bool, error) {
 
 // openStore opens the store, with its folder where that is weir's own.
 func openStore(ctx context.Context, c configs.Store, options store.Options) (*store.Store, error) {
-	address, err := storeURL(c)
+	address, options, err := storeAt(c, options)
 	if err != nil {
-		return nil, err
-	}
-	if c.URL == "" {
-		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(address, sqliteScheme)), 0o700); err != nil {
-			return nil, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
-		}
-	}
-	pepper, err := pepperOf(c)
-	if err != nil {
-		return nil, err
-	}
-	if options.Audit, err = auditOf(c, pepper); err != nil {
-		return nil, err
-	}
-	if options.Keys, err = dataKeysOf(c, pepper); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return store.Open(ctx, address, options)
+}
+
+// storeAt is where the store is and what opens it.
+func storeAt(c configs.Store, options store.Options) (string, store.Options, error) {
+	address, err := storeURL(c)
+	if err != nil {
+		return "", options, err
+	}
+	if c.URL == "" {
+		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(address, sqliteScheme)), 0o700); err != nil {
+			return "", options, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
+		}
+	}
+	pepper, err := pepperOf(c)
+	if err != nil {
+		return "", options, err
+	}
+	if options.Audit, err = auditOf(c, pepper); err != nil {
+		return "", options, err
+	}
+	options.Keys, err = dataKeysOf(c, pepper)
+	return address, options, err
 }
 
 func closeStore(s *store.Store) error {

@@ -16,13 +16,13 @@ import (
 func newStore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
-		Short: "Encrypt and check the store, and rotate its keys",
-		Long: "Encrypt what the store keeps of tenants' prompts and answers, and rotate the keys that encrypt it. Servers\n" +
-			"may use the store meanwhile.",
+		Short: "Back up, restore, check and encrypt the store, and rotate its keys",
+		Long: "Back up the store and restore it, check it for damage, encrypt what it keeps of tenants' prompts and answers,\n" +
+			"and rotate the keys that encrypt it. Servers may use the store meanwhile, but for restore.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newStoreEncrypt(), newStoreRotate(), newStoreVerify())
+	cmd.AddCommand(newStoreEncrypt(), newStoreRotate(), newStoreVerify(), newStoreBackup(), newStoreRestore())
 	return cmd
 }
 

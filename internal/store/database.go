@@ -24,6 +24,7 @@ type dialect struct {
 	// tableLock keeps other writers off a table for a transaction; "" likewise.
 	tableLock string
 
+	tables    string            // query: names of weir's tables, in order
 	guards    string            // query: names and texts of the audit log's triggers
 	dropGuard map[string]string // statement by kind of guard, for its name
 }
@@ -32,6 +33,7 @@ var sqliteDialect = &dialect{
 	folder: "sqlite",
 	now:    "CAST(1000000 * unixepoch('now', 'subsec') AS INTEGER)",
 
+	tables:    `SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'weir!_%' ESCAPE '!' ORDER BY name`,
 	guards:    `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'weir_audit'`,
 	dropGuard: map[string]string{"TRIGGER": "DROP TRIGGER IF EXISTS %s"},
 }
@@ -42,6 +44,7 @@ var postgresDialect = &dialect{
 	migrationLock: "SELECT pg_advisory_xact_lock(hashtext('weir ' || current_schema()))",
 	tableLock:     "LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE",
 
+	tables: `SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE 'weir!_%' ESCAPE '!' ORDER BY tablename`,
 	// A trigger's text is not kept as it was written; its function's is.
 	guards: `SELECT tgname, '' FROM pg_trigger WHERE tgrelid = 'weir_audit'::regclass AND NOT tgisinternal AND tgenabled = 'O'
 		UNION ALL SELECT proname, prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'weir!_audit!_%' ESCAPE '!'`,

@@ -94,24 +94,14 @@ func (k *dataKeys) close() error {
 
 // prepare makes the tables where there are none, and returns the id of this store of keys.
 func (k *dataKeys) prepare(ctx context.Context) (id string, err error) {
-	blob := "BLOB"
-	if k.dialect == postgresDialect {
-		blob = "bytea"
-	}
 	err = k.transact(ctx, func(tx *sql.Tx) error {
 		if k.dialect.migrationLock != "" {
 			if _, err := tx.ExecContext(ctx, k.dialect.migrationLock); err != nil {
 				return err
 			}
 		}
-		for _, statement := range []string{
-			`CREATE TABLE IF NOT EXISTS weir_data_keys (tenant TEXT NOT NULL, id TEXT NOT NULL, created BIGINT NOT NULL,
-				master TEXT NOT NULL, wrapped ` + blob + ` NOT NULL, PRIMARY KEY (tenant, id))`,
-			`CREATE TABLE IF NOT EXISTS weir_data_key_store (one INTEGER PRIMARY KEY, id TEXT NOT NULL)`,
-		} {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return err
-			}
+		if err := makeKeyTables(ctx, tx, k.dialect); err != nil {
+			return err
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO weir_data_key_store (one, id) VALUES (1, $1) ON CONFLICT (one) DO NOTHING`, rand.Text()); err != nil {
 			return err
@@ -119,6 +109,24 @@ func (k *dataKeys) prepare(ctx context.Context) (id string, err error) {
 		return tx.QueryRowContext(ctx, `SELECT id FROM weir_data_key_store`).Scan(&id)
 	})
 	return id, err
+}
+
+// makeKeyTables makes the tables where there are none.
+func makeKeyTables(ctx context.Context, tx *sql.Tx, d *dialect) error {
+	blob := "BLOB"
+	if d == postgresDialect {
+		blob = "bytea"
+	}
+	for _, statement := range []string{
+		`CREATE TABLE IF NOT EXISTS weir_data_keys (tenant TEXT NOT NULL, id TEXT NOT NULL, created BIGINT NOT NULL,
+			master TEXT NOT NULL, wrapped ` + blob + ` NOT NULL, PRIMARY KEY (tenant, id))`,
+		`CREATE TABLE IF NOT EXISTS weir_data_key_store (one INTEGER PRIMARY KEY, id TEXT NOT NULL)`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bind notes in the store which keys encrypt it, or compares.

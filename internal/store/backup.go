@@ -1,0 +1,250 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"weir/telemetry/audit"
+)
+
+// A backup is lines of JSON: a backupHead; for each table a backupTable, then its rows as arrays; a backupEnd with the
+// digest of all lines before. It reads the same whichever database it is of. The data keys are a backup of their
+// own, so that they can be kept for less long: their loss is how tenants are forgotten.
+const (
+	backupFormat = 1
+	backupStore  = "store"
+	backupKeys   = "data keys"
+	// maxBackupLine bounds a row: the largest are answers and responses, of some megabytes.
+	maxBackupLine = 256 << 20
+)
+
+// keyTables hold the data keys, in the store's own database or another one.
+var keyTables = []string{"weir_data_key_store", "weir_data_keys"}
+
+func isKeyTable(table string) bool { return slices.Contains(keyTables, table) }
+
+type backupHead struct {
+	Format int       `json:"weir_backup"`
+	Kind   string    `json:"kind"`
+	Schema int       `json:"schema"` // how many migrations the store had
+	Made   time.Time `json:"made"`
+	From   string    `json:"from"` // the database
+}
+
+type backupTable struct {
+	Table   string   `json:"table"`
+	Columns []string `json:"columns"`
+}
+
+type backupEnd struct {
+	Rows   int64  `json:"rows"`
+	Audit  string `json:"audit_head,omitempty"`
+	SHA256 string `json:"sha256"`
+}
+
+// Backed says what a backup holds.
+type Backed struct {
+	Rows  int64
+	Audit audit.Head // of its last entry; zero: it has none
+}
+
+// Backup writes all of the store but the data keys, as it is at one moment, while servers go on writing.
+func (s *Store) Backup(ctx context.Context, to io.Writer) (Backed, error) {
+	return s.database.backup(ctx, to, backupStore)
+}
+
+// BackupKeys writes the data keys, which are encrypted with the master key. Made after Backup it has all
+// that the rows there need, but those of tenants that were forgotten in between.
+func (s *Store) BackupKeys(ctx context.Context, to io.Writer) error {
+	if s.keys == nil {
+		return fmt.Errorf("%w are not opened: no master key is set", ErrKeys)
+	}
+	_, err := s.keys.backup(ctx, to, backupKeys)
+	return err
+}
+
+// snapshot begins a transaction that sees the database as it is at one moment.
+func (d *database) snapshot(ctx context.Context) (*sql.Tx, error) {
+	if d.dialect == sqliteDialect { // a transaction's first read is its moment
+		return d.read.BeginTx(ctx, nil)
+	}
+	return d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+}
+
+func (d *database) backup(ctx context.Context, to io.Writer, kind string) (Backed, error) {
+	tx, err := d.snapshot(ctx)
+	if err != nil {
+		return Backed{}, err
+	}
+	defer func() { _ = tx.Rollback() }() // it only reads
+	w := &backupWriter{to: bufio.NewWriterSize(to, 1<<16), sum: sha256.New()}
+	head := backupHead{Format: backupFormat, Kind: kind, Made: time.Now().UTC(), From: d.dialect.folder}
+	tables := keyTables
+	var last audit.Head
+	if kind == backupStore {
+		if err := tx.QueryRowContext(ctx, `SELECT max(version) FROM weir_schema`).Scan(&head.Schema); err != nil {
+			return Backed{}, err
+		}
+		if tables, err = d.backupTables(ctx, tx); err != nil {
+			return Backed{}, err
+		}
+		if last, err = auditHead(ctx, tx); err != nil {
+			return Backed{}, err
+		}
+	}
+	w.line(head)
+	for _, table := range tables {
+		if err := w.table(ctx, tx, table); err != nil {
+			return Backed{}, fmt.Errorf("back up the table %s: %w", table, err)
+		}
+	}
+	end := backupEnd{Rows: w.rows, SHA256: hex.EncodeToString(w.sum.Sum(nil))}
+	if last != (audit.Head{}) {
+		end.Audit = last.String()
+	}
+	w.line(end)
+	return Backed{w.rows, last}, w.flush()
+}
+
+// tablesOf lists weir's tables.
+func (d *database) tablesOf(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	rows, err := tx.QueryContext(ctx, d.dialect.tables)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// backupTables are those that a backup of a store holds.
+func (d *database) backupTables(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	all, err := d.tablesOf(ctx, tx)
+	return slices.DeleteFunc(all, func(name string) bool { return name == "weir_schema" || isKeyTable(name) }), err
+}
+
+// backupWriter writes lines, and keeps the first error.
+type backupWriter struct {
+	to   *bufio.Writer
+	sum  hash.Hash
+	rows int64
+	err  error
+}
+
+func (w *backupWriter) line(v any) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil && w.err == nil {
+		w.err = err
+	}
+	if b.Len() > maxBackupLine && w.err == nil {
+		w.err = fmt.Errorf("a row has %d bytes; a backup takes %d", b.Len(), maxBackupLine)
+	}
+	if w.err == nil {
+		_, w.err = w.to.Write(b.Bytes())
+		w.sum.Write(b.Bytes())
+	}
+}
+
+func (w *backupWriter) flush() error {
+	if w.err != nil {
+		return w.err
+	}
+	return w.to.Flush()
+}
+
+func (w *backupWriter) table(ctx context.Context, tx *sql.Tx, table string) error {
+	order := ""
+	if table == "weir_audit" {
+		order = " ORDER BY sequence"
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT * FROM `+table+order)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	w.line(backupTable{table, columns})
+	cells, into := make([]any, len(columns)), make([]any, len(columns))
+	for i := range cells {
+		into[i] = &cells[i]
+	}
+	for rows.Next() && w.err == nil {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		row := make([]any, len(cells))
+		for i, c := range cells {
+			row[i] = cellOut(c)
+		}
+		w.line(row)
+		w.rows++
+	}
+	return cmp.Or(rows.Err(), w.err)
+}
+
+// bytesCell is a cell of bytes, or of text that is no UTF-8; JSON has either in base64.
+type bytesCell struct {
+	Bytes []byte `json:"bytes,omitempty"`
+	Text  []byte `json:"text,omitempty"`
+	Kind  string `json:"kind"`
+}
+
+func cellOut(c any) any {
+	switch c := c.(type) {
+	case []byte:
+		return bytesCell{Bytes: c, Kind: "bytes"}
+	case string:
+		if !utf8.ValidString(c) {
+			return bytesCell{Text: []byte(c), Kind: "text"}
+		}
+	}
+	return c
+}
+
+// cellIn is what cellOut was made of.
+func cellIn(text json.RawMessage) (any, error) {
+	switch {
+	case bytes.Equal(text, []byte("null")):
+		return nil, nil
+	case text[0] == '"':
+		var s string
+		err := json.Unmarshal(text, &s)
+		return s, err
+	case text[0] == '{':
+		var c bytesCell
+		if err := json.Unmarshal(text, &c); err != nil {
+			return nil, err
+		}
+		if c.Kind == "text" {
+			return string(c.Text), nil
+		}
+		return append([]byte{}, c.Bytes...), nil
+	}
+	var n int64
+	err := json.Unmarshal(text, &n)
+	return n, err
+}
