@@ -13,7 +13,7 @@ type folder struct {
 var table = []folder{
 	{path: "cmd/weir", own: []string{
 		"api", "bench", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
-	}, third: []string{cobra, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
+	}, third: []string{cobra, compress, pflag, progressbar, xterm, zap, grpc, prometheus, prometheusText, prometheusModel}},
 	{path: "internal/store", own: []string{
 		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "internal/envelope", "router/deployment", "router/feature", "router/rollout", "scheduler/quota",
 		"telemetry/audit",
