@@ -78,6 +78,28 @@ func TestBackupOfAStoreInUse(t *testing.T) {
 	})
 }
 
+// What is written after a backup's first read is not in it, in whatever table.
+func TestBackupIsOfOneMoment(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s := openStore(t, url, Options{})
+		tx, err := s.snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := s.backupTables(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Create(t.Context(), tenant.Key{ID: "late", Tenant: "acme", Scope: tenant.ScopeAdmin, Created: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		var keys int
+		if err := tx.QueryRow(`SELECT count(*) FROM weir_keys`).Scan(&keys); err != nil || keys != 0 {
+			t.Errorf("%d keys, made after the backup began: %v", keys, err)
+		}
+	})
+}
+
 // Encrypted texts come back with the data keys, and a store that is there is not overwritten without force.
 func TestRestoreWithDataKeys(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
