@@ -1,12 +1,15 @@
 package edge
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"weir/api"
+	"weir/internal/jsonfault"
 	"weir/router/rollout"
 )
 
@@ -36,14 +39,9 @@ func ReadOutcomes(body []byte, tenant string) ([]rollout.Signal, *api.Error) {
 	if len(body) > maxOutcomeBytes {
 		return nil, api.Refuse("invalid_value", fmt.Sprintf("the body has %d bytes, limit %d; send one answer's outcome, such as %s", len(body), maxOutcomeBytes, outcomeExample))
 	}
-	var o outcome
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
+	o, err := parseOutcome(body, tenant == "")
+	if err != nil {
 		return nil, api.Refuse("invalid_value", fmt.Sprintf("the body is no outcome: %v; send such as %s", err, outcomeExample))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, api.Refuse("invalid_value", "there is something behind the outcome; send one JSON object")
 	}
 	if o.ID == "" || len(o.ID) > MaxRequestIDBytes+MaxRequestIDBytes {
 		return nil, api.Refuse("invalid_value", fmt.Sprintf("id is %.40q; it must be the id of an answer, or its x-request-id", o.ID))
@@ -69,6 +67,42 @@ func ReadOutcomes(body []byte, tenant string) ([]rollout.Signal, *api.Error) {
 		return nil, api.Refuse("invalid_value", "nothing is told of the answer; give conversion, thumbs or label")
 	}
 	return list, nil
+}
+
+// parseOutcome reads a JSON object whose fields are known, each of them once. Only who speaks for all tenants names one.
+func parseOutcome(body []byte, anyTenant bool) (o outcome, err error) {
+	if err := json.Unmarshal(body, &o); err != nil {
+		return o, jsonfault.Describe(err, body)
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return o, errors.New("it must be a JSON object")
+	}
+	known := []string{"id", "conversion", "thumbs", "label"}
+	if anyTenant {
+		known = append(known, "tenant")
+	}
+	seen := make(map[string]bool)
+	for d.More() {
+		token, err := d.Token()
+		name, _ := token.(string)
+		switch {
+		case err != nil:
+			return o, jsonfault.Describe(err, body)
+		case name == "tenant" && !anyTenant:
+			return o, errors.New(`there is no field "tenant" here: the tenant is that of the caller's key`)
+		case !slices.Contains(known, name):
+			return o, fmt.Errorf("there is no field %.40q; known are %s", name, strings.Join(known, ", "))
+		case seen[name]:
+			return o, fmt.Errorf("%q is given twice; which one counts is not defined", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return o, jsonfault.Describe(err, body)
+		}
+	}
+	return o, nil
 }
 
 // worth of what is told, from 0 to 1.

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"strings"
 	"testing"
 
 	"weir/router/rollout"
@@ -11,8 +12,22 @@ func TestReadOutcomes(t *testing.T) {
 	if fault != nil || len(list) != 3 || list[0].Value != 1 || list[1].Value != 0 || list[2].Value != 0.25 || list[2].Tenant != "acme" {
 		t.Errorf("%+v %v", list, fault)
 	}
-	if list, fault = ReadOutcomes([]byte(`{"id": "x", "tenant": "other", "label": false}`), "acme"); fault != nil || list[0].Tenant != "acme" {
-		t.Errorf("a tenant tells of another's answer: %+v %v", list, fault)
+	if list, fault = ReadOutcomes([]byte(`{"id": "x", "tenant": "other", "label": false}`), ""); fault != nil || list[0].Tenant != "other" {
+		t.Errorf("for all tenants: %+v %v", list, fault)
+	}
+	for wrong, want := range map[string]string{
+		`{"id": "x", "tenant": "other", "label": false}`: `no field "tenant" here`,
+		`{"id": "x", "stars": 5}`:                        `no field "stars"; known are id, conversion, thumbs, label`,
+		`{"id": "x", "ID": "y", "label": 1}`:             `no field "ID"`,
+		`{"id": "x", "label": 0, "label": 1}`:            `"label" is given twice`,
+		`[]`:                                             "it is a JSON array; it must be an object",
+		`{"id": 5, "label": 1}`:                          "id is a JSON number; it must be a string",
+		`{"id": "x", "label": 1} {}`:                     "invalid character",
+		`null`:                                           "must be a JSON object",
+	} {
+		if list, fault := ReadOutcomes([]byte(wrong), "acme"); fault == nil || !strings.Contains(fault.Message, want) {
+			t.Errorf("%s: %+v %v; want %q", wrong, list, fault, want)
+		}
 	}
 	for _, wrong := range []string{``, `{}`, `[]`, `{"id": "x"}`, `{"thumbs": "up"}`, `{"id": "x", "thumbs": "sideways"}`, `{"id": "x", "label": 2}`,
 		`{"id": "x", "label": true} {}`, `{"id": "x", "stars": 5}`} {

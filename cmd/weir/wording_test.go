@@ -19,7 +19,7 @@ func TestErrorsNameNoGoTypes(t *testing.T) {
 	bodies := []string{``, `[]`, `7`, `{`, `{"model":NaN}`, `nul`, `{"a":1}{"b":2}`}
 	for _, field := range []string{
 		"model", "messages", "tools", "stop", "temperature", "logit_bias", "response_format", "metadata", "prompt", "input", "texts", "instances", "inputs", "parameters", "outputs",
-		"tenant", "scope", "expires", "limits", "models", "name", "weight", "claims", "grace", "candidate", "steps", "gates", "input_file_id", "output_expires_after", "completion_window",
+		"tenant", "scope", "expires", "limits", "models", "name", "weight", "claims", "grace", "candidate", "steps", "gates", "input_file_id", "output_expires_after", "completion_window", "id", "thumbs", "label",
 	} {
 		for _, value := range []string{`7`, `-1.5`, `"x"`, `{"a":{"b":1}}`, `[1,"a",{}]`, `true`, `1e999`, `[{"name":"input","shape":["a"],"datatype":7,"data":{}}]`} {
 			bodies = append(bodies, fmt.Sprintf(`{%q:%s}`, field, value))
@@ -31,9 +31,9 @@ func TestErrorsNameNoGoTypes(t *testing.T) {
 	}{
 		{s.api, []string{
 			chatPath, "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/v2/embed", "/v1/rerank", "/v1/moderations", "/tokenize", "/v1/batches",
-			"/v1/models/weir-iris:predict", "/v2/models/weir-iris/infer", "/v2/repository/index",
+			"/v1/models/weir-iris:predict", "/v2/models/weir-iris/infer", "/v2/repository/index", "/v1/outcomes",
 		}},
-		{s.metrics, []string{"/admin/tenants", "/admin/keys", "/admin/keys/0000000000/rotate", "/v1/deployments", "/admin/models"}},
+		{s.metrics, []string{"/admin/tenants", "/admin/keys", "/admin/keys/0000000000/rotate", "/v1/deployments", "/v1/outcomes", "/admin/models"}},
 	} {
 		for _, path := range base.paths {
 			for _, body := range bodies {
