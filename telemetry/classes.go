@@ -83,9 +83,9 @@ func (m *Model) ObserveUse(class string, u Use) {
 	if m == nil {
 		return
 	}
-	m.classes.tokens.WithLabelValues(class).Add(float64(u.Tokens))
-	m.classes.compute.WithLabelValues(class).Add(u.ComputeSeconds)
-	m.classes.cost.WithLabelValues(class).Add(u.Cost)
+	m.classes.tokens.WithLabelValues(class).Add(float64(max(u.Tokens, 0))) // a counter panics at less
+	m.classes.compute.WithLabelValues(class).Add(max(u.ComputeSeconds, 0))
+	m.classes.cost.WithLabelValues(class).Add(max(u.Cost, 0))
 }
 
 // ObserveQueueWait records how long an admitted request waited. class is one of

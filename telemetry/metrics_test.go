@@ -110,6 +110,9 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	if err := m.AddUsage(func() uint64 { return 11 }); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.AddQuota(func() Quota { return Quota{Up: true, Failures: 8, Local: 9, Lost: 10} }); err != nil {
 		t.Fatal(err)
 	}

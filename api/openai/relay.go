@@ -394,6 +394,14 @@ func (p *passage) end() {
 		return
 	}
 	p.closed = true
+	defer p.server.running.Leave()
+	for _, part := range []func(){p.letGo, p.estimate, p.charge, p.tell} {
+		p.server.guarded("stream", part)
+	}
+}
+
+// letGo ends what works for the request.
+func (p *passage) letGo() {
 	p.cancel(nil)
 	for _, t := range p.timers {
 		t.Stop()
@@ -402,11 +410,17 @@ func (p *passage) end() {
 		_ = p.answer.Events.Close() // all that was wanted of it was read
 	}
 	p.result.Finished = time.Now()
-	p.estimate()
+}
+
+func (p *passage) charge() {
 	if p.result.Charged() {
 		p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
 	}
 	p.settle()
+}
+
+// tell tells those who watch requests that this one is over.
+func (p *passage) tell() {
 	if len(p.result.Reasons) == 0 && !p.result.FirstToken.IsZero() {
 		reason := inference.FinishCancelled
 		if p.result.Status >= statusInternal {
@@ -424,5 +438,4 @@ func (p *passage) end() {
 	if p.copied != nil && p.ended() {
 		p.copied(p.texts.said(), &p.result)
 	}
-	p.server.running.Leave()
 }

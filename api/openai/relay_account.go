@@ -100,7 +100,7 @@ func (p *passage) estimate() {
 	r, a := &p.result, &p.account
 	delivered := !r.FirstToken.IsZero() || p.answer != nil && p.answer.Events == nil && r.Status == statusOK
 	if a.told || !delivered {
-		if a.told && r.Stream && r.Status == statusOK && len(r.Reasons) > 0 {
+		if a.told && r.Stream && r.Status == statusOK && len(r.Reasons) > 0 && r.OutputTokens <= a.size { // more were not in the events
 			p.server.estimates.LearnEvents(r.Model, a.pieces, r.OutputTokens)
 		}
 		return

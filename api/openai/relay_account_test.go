@@ -31,6 +31,22 @@ func (u *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.asked.Store(&asked)
 	options, _ := asked["stream_options"].(map[string]any)
 	usage := fmt.Sprintf(`{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d}`, u.words, u.words+7)
+	switch u.kind {
+	case "huge":
+		usage = `{"prompt_tokens":1000000000000000000,"completion_tokens":1000000000000000000,"total_tokens":2000000000000000000}`
+	case "huger":
+		usage = `{"prompt_tokens":1e30,"completion_tokens":5}`
+	case "negative":
+		usage = `{"prompt_tokens":-11,"completion_tokens":-5,"total_tokens":-16}`
+	case "total":
+		usage = `{"prompt_tokens":7,"total_tokens":15}`
+	case "no output":
+		usage = `{"prompt_tokens":7}`
+	case "cached":
+		usage = `{"prompt_tokens":7,"completion_tokens":8,"prompt_tokens_details":{"cached_tokens":50},"completion_tokens_details":null}`
+	case "floats":
+		usage = `{"prompt_tokens":7.0,"completion_tokens":8.0}`
+	}
 	if u.kind == "refuses" && options != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `{"detail":"extra fields not permitted: stream_options"}`)
@@ -105,6 +121,15 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 		{kind: "finish twice", fields: `"stream":true`, prompt: 7, output: 8},
 		{kind: "none", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "refuses", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "huge", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "huger", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "negative", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "no output", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "total", fields: `"stream":true`, prompt: 7, output: 8},
+		{kind: "cached", fields: `"stream":true`, prompt: 7, output: 8},
+		{kind: "floats", fields: `"stream":true`, prompt: 7, output: 8},
+		{kind: "huge", fields: `"stream":false`, prompt: -1, output: 10, estimated: true, shown: true},
+		{kind: "negative", fields: `"stream":false`, prompt: -1, output: 10, estimated: true, shown: true},
 		{kind: "", fields: `"stream":false`, prompt: 7, output: 8, shown: true},
 		{kind: "none", fields: `"stream":false`, prompt: -1, output: 10, estimated: true, shown: true}, // a token for four bytes
 	} {
@@ -121,6 +146,9 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 			f := <-finished
 			if status != http.StatusOK || strings.Contains(text, "usage") != tc.shown || strings.Contains(text, "\n\n\n") || !strings.Contains(text, " word") {
 				t.Errorf("%d %s", status, text)
+			}
+			if f.CachedTokens > f.PromptTokens || f.PromptTokens > 1000 {
+				t.Errorf("%d prompt tokens, %d of them cached", f.PromptTokens, f.CachedTokens)
 			}
 			if tc.prompt >= 0 && f.PromptTokens != tc.prompt || f.PromptTokens == 0 || f.OutputTokens != tc.output || f.Estimated != tc.estimated {
 				t.Errorf("%d and %d tokens, estimated %v; want %+v", f.PromptTokens, f.OutputTokens, f.Estimated, tc)
@@ -179,5 +207,27 @@ func TestUsageOfStreamsThatAreCut(t *testing.T) {
 		_ = conn.Close()
 		r.close()
 		server.Close()
+	}
+}
+
+// A bug in who watches requests is told, and the request ends: nothing that it held stays held.
+func TestEndOfAStreamSurvivesAPanic(t *testing.T) {
+	server := httptest.NewServer(&counting{words: 8})
+	defer server.Close()
+	c := DefaultConfig()
+	caught := make(chan string, 1)
+	c.Hooks.OnRequestFinish = func(edge.RequestFinish) { panic("a bug") }
+	c.Hooks.OnPanic = func(where string, value any, _ []byte) { caught <- fmt.Sprint(where, ": ", value) }
+	r := relayRig(t, c, server.URL)
+	defer r.close()
+	status, text := r.post(routeChat, `{"model":"front","messages":[],"stream":true}`)
+	if status != http.StatusOK || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("%d %s", status, text)
+	}
+	if got := <-caught; got != "stream: a bug" {
+		t.Errorf("told %q", got)
+	}
+	if err := r.openai.Drain(t.Context()); err != nil {
+		t.Errorf("a request is held: %v", err)
 	}
 }

@@ -53,23 +53,23 @@ type relayedAnswer struct {
 
 // relayedUsage counts tokens in the words of each API.
 type relayedUsage struct {
-	Prompt  int `json:"prompt_tokens"`
-	Output  int `json:"completion_tokens"`
-	Total   int `json:"total_tokens"`
+	Prompt  told  `json:"prompt_tokens"`
+	Output  *told `json:"completion_tokens"`
+	Total   told  `json:"total_tokens"`
 	Details struct {
-		Cached int `json:"cached_tokens"`
+		Cached told `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 	OutputDetails struct {
-		Reasoning int `json:"reasoning_tokens"`
+		Reasoning told `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 
-	Input        int `json:"input_tokens"`
+	Input        told `json:"input_tokens"`
 	InputDetails struct {
-		Cached int `json:"cached_tokens"`
+		Cached told `json:"cached_tokens"`
 	} `json:"input_tokens_details"`
-	OutputTokens int `json:"output_tokens"`
-	CacheRead    int `json:"cache_read_input_tokens"` // of Messages, whose input_tokens leave them out, and those that follow
-	CacheWritten int `json:"cache_creation_input_tokens"`
+	OutputTokens told `json:"output_tokens"`
+	CacheRead    told `json:"cache_read_input_tokens"` // of Messages, whose input_tokens leave them out, and those that follow
+	CacheWritten told `json:"cache_creation_input_tokens"`
 }
 
 // read takes usage and finish reasons out of an answer or a chunk, and reports whether it is the end of
@@ -94,12 +94,7 @@ func (p *passage) read(text []byte) (ends bool) {
 // readChat reads a chat completion or a completion, whole or a chunk of one.
 func (p *passage) readChat(a *relayedAnswer) {
 	if u := a.Usage; u != nil {
-		p.account.told = true
-		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Prompt, u.Output, u.Details.Cached
-		p.reasoned = u.OutputDetails.Reasoning
-		if u.Prompt+u.Output == 0 { // rerankers count one number
-			p.result.PromptTokens = u.Total
-		}
+		p.take(u.ofChat())
 	}
 	for _, c := range a.Choices {
 		if c.Reason != "" {
@@ -123,8 +118,7 @@ func finishOf(word string) inference.FinishReason {
 // readResponse reads a response object. It reports whether the response is over.
 func (p *passage) readResponse(a *relayedAnswer) bool {
 	if u := a.Usage; u != nil {
-		p.account.told = true
-		p.result.PromptTokens, p.result.OutputTokens, p.result.CachedTokens = u.Input, u.OutputTokens, u.InputDetails.Cached
+		p.take(counted{u.Input, u.InputDetails.Cached, u.OutputTokens, u.OutputDetails.Reasoning})
 	}
 	switch a.Status {
 	case "completed":
@@ -151,10 +145,14 @@ func (p *passage) readMessage(a *relayedAnswer) {
 			continue
 		}
 		u := part.Usage
-		if prompt := u.Input + u.CacheRead + u.CacheWritten; prompt > 0 {
-			p.result.PromptTokens, p.result.CachedTokens = prompt, u.CacheRead
+		if min(u.Input, u.CacheRead, u.CacheWritten, u.OutputTokens) < 0 {
+			p.account.told = false
+			continue
 		}
-		p.result.OutputTokens = max(p.result.OutputTokens, u.OutputTokens)
+		if prompt := int(u.Input + u.CacheRead + u.CacheWritten); prompt > 0 {
+			p.result.PromptTokens, p.result.CachedTokens = prompt, int(u.CacheRead)
+		}
+		p.result.OutputTokens = max(p.result.OutputTokens, int(u.OutputTokens))
 		p.account.told = part.Type != "message" || stop != "" // the first one counts what is yet to come
 	}
 	if stop != "" {

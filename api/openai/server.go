@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -195,6 +196,18 @@ func (s *Server) Panicked(value any, stack []byte) {
 	if h := s.config.Hooks.OnPanic; h != nil {
 		h("handler", value, stack)
 	}
+}
+
+// guarded runs one part of what ends a request. A bug in it is told, and the other parts run all the same.
+func (s *Server) guarded(boundary string, part func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			if h := s.config.Hooks.OnPanic; h != nil {
+				h(boundary, v, debug.Stack())
+			}
+		}
+	}()
+	part()
 }
 
 // call is one request on its way through a handler.

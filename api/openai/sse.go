@@ -106,7 +106,7 @@ func (r *eventStream) Close() error {
 	}
 	r.closed = true
 	r.timer.Stop()
-	r.g.end()
+	r.g.server.guarded("stream", r.g.end)
 	r.leave()
 	return nil
 }

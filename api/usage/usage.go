@@ -5,6 +5,7 @@ package usage
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -62,14 +63,24 @@ func (s *Sums) Count(r *Record) {
 	s.Add(Sums{Requests: one, Input: r.Input, Cached: r.Cached, Output: r.Output, Compute: Seconds(r.Compute), Cost: r.Cost})
 }
 
-// Add adds what others used.
+// Add adds what others used. Sums that no number of 64 bits holds stay at the largest.
 func (s *Sums) Add(o Sums) {
-	s.Requests += o.Requests
-	s.Input += o.Input
-	s.Cached += o.Cached
-	s.Output += o.Output
-	s.Compute += o.Compute
-	s.Cost += o.Cost
+	s.Requests = sum(s.Requests, o.Requests)
+	s.Input = sum(s.Input, o.Input)
+	s.Cached = sum(s.Cached, o.Cached)
+	s.Output = sum(s.Output, o.Output)
+	s.Compute = sum(s.Compute, o.Compute)
+	s.Cost = sum(s.Cost, o.Cost)
+}
+
+func sum[N ~int64](a, b N) N {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
 }
 
 // Day is a date in UTC, counted in days since 1 January 1970.

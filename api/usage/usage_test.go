@@ -97,3 +97,11 @@ func TestCSV(t *testing.T) {
 		}
 	}
 }
+
+func TestSumsSaturate(t *testing.T) {
+	sums := Sums{Requests: 1, Input: math.MaxInt64 - 1, Cost: math.MinInt64, Output: math.MaxInt64, Compute: -3}
+	sums.Add(Sums{Requests: 1, Input: 1 << 60, Cost: -1, Output: math.MinInt64, Compute: 4})
+	if want := (Sums{Requests: 2, Input: math.MaxInt64, Cost: math.MinInt64, Output: -1, Compute: 1}); sums != want {
+		t.Errorf("%+v, want %+v", sums, want)
+	}
+}

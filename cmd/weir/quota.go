@@ -172,10 +172,10 @@ func (s *server) newPrices(c configs.Config) (commit func(), err error) {
 func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
 	finish := h.OnRequestFinish
 	h.OnRequestFinish = func(f edge.RequestFinish) {
-		finish(f)
-		if r, ok := used(&f); ok {
+		if r, ok := used(&f); ok { // first: what was used is owed, whatever befalls those who watch
 			ledger.Record(r)
 		}
+		finish(f)
 	}
 	work := h.OnWork
 	h.OnWork = func(w edge.Work) {

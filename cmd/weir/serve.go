@@ -258,6 +258,11 @@ func (s *server) build(b telemetry.Build) error {
 	if err := s.metrics.AddRoutes(s.fleets.series); err != nil {
 		return err
 	}
+	if s.store != nil {
+		if err := s.metrics.AddUsage(func() uint64 { return s.store.UsageStats().Dropped }); err != nil {
+			return err
+		}
+	}
 	if err = s.newCallers(); err != nil {
 		return err
 	}

@@ -11,6 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"weir/api/usage"
 )
 
@@ -26,7 +30,7 @@ type usageKey struct {
 
 // ledger adds records up in memory and writes the sums in batches. A batch is written
 // once even if the connection breaks at its commit: its number is written with it,
-// and it is tried again as it is until the store has that number.
+// and it is tried again as it is until the store has that number. Rows that the database refuses are dropped.
 type ledger struct {
 	mu      sync.Mutex // held for the time of an addition
 	pending map[usageKey]usage.Sums
@@ -42,7 +46,7 @@ type ledger struct {
 // UsageStats says how the ledger fares.
 type UsageStats struct {
 	Recorded uint64 // requests taken
-	Dropped  uint64 // requests that were not kept: too many sums waited, or the store was closed
+	Dropped  uint64 // requests that were not kept: too many sums waited, the store was closed, or the database refused them
 	Waiting  int    // sums that the database does not have yet
 	Failures uint64 // batches that could not be written at once; they are tried again
 }
@@ -130,9 +134,14 @@ func (l *ledger) take() {
 	l.stats.Waiting = len(l.batch)
 }
 
+// writeBatch writes the batch. What the database refuses of it is dropped, so that the rest, and what comes later, is written.
 func (s *Store) writeBatch(ctx context.Context) error {
 	l := &s.ledger
 	err := s.transact(ctx, func(tx *sql.Tx) error { return s.addUsage(ctx, tx, l.number, l.batch) })
+	for refused, ok := errors.AsType[*refusedRow](err); ok; refused, ok = errors.AsType[*refusedRow](err) {
+		s.options.Failed(l.drop(refused))
+		err = s.transact(ctx, func(tx *sql.Tx) error { return s.addUsage(ctx, tx, l.number, l.batch) })
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
@@ -142,6 +151,44 @@ func (s *Store) writeBatch(ctx context.Context) error {
 	l.batch = nil
 	l.stats.Waiting = 0
 	return nil
+}
+
+// refusedRow is a row whose values the database does not take. Its transaction is undone.
+type refusedRow struct {
+	row usage.Row // of a day, or of an hour and a key
+	err error
+}
+
+func (e *refusedRow) Error() string { return e.err.Error() }
+func (e *refusedRow) Unwrap() error { return e.err }
+
+// drop takes a row out of the batch, or those that a day's sum is of. The error says what is lost.
+func (l *ledger) drop(refused *refusedRow) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, lost := &refused.row, int64(0)
+	l.batch = slices.DeleteFunc(l.batch, func(b usage.Row) bool {
+		whole := r.Hour == 0 || r.Hour == b.Hour && r.Key == b.Key
+		found := whole && r.Day == b.Day && r.Tenant == b.Tenant && r.Model == b.Model
+		if found {
+			lost += b.Requests
+		}
+		return found
+	})
+	l.stats.Dropped += uint64(max(lost, 0))
+	l.stats.Waiting = len(l.batch)
+	return fmt.Errorf("the usage of %d requests of tenant %q and model %q on %v is lost, since the database refuses it: %+v: %w",
+		lost, r.Tenant, r.Model, r.Day, r.Sums, refused.err)
+}
+
+// refusesValues reports whether an error is about the values of a statement, whose connection and table are well.
+func refusesValues(err error) bool {
+	if failed, ok := errors.AsType[*sqlite.Error](err); ok {
+		code := failed.Code() & 0xff
+		return code == sqlite3.SQLITE_CONSTRAINT || code == sqlite3.SQLITE_MISMATCH || code == sqlite3.SQLITE_TOOBIG
+	}
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(failed.Code, "22") || strings.HasPrefix(failed.Code, "23")) // data exceptions, and constraints
 }
 
 // addUsage adds a batch to the tables, unless they have it.
@@ -206,7 +253,9 @@ func addSums(ctx context.Context, tx *sql.Tx, table, key string, rows []usage.Ro
 	defer add.Close()
 	for i := range rows {
 		r := &rows[i]
-		if _, err := add.ExecContext(ctx, append(keyOf(r), r.Requests, r.Input, r.Cached, r.Output, int64(r.Compute), int64(r.Cost))...); err != nil {
+		if _, err := add.ExecContext(ctx, append(keyOf(r), r.Requests, r.Input, r.Cached, r.Output, int64(r.Compute), int64(r.Cost))...); refusesValues(err) {
+			return &refusedRow{*r, err}
+		} else if err != nil {
 			return err
 		}
 	}

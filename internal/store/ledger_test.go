@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,6 +221,42 @@ func TestLedgerByHourAndKey(t *testing.T) {
 		}
 		if left := sum(usage.Query{Keys: true}, 0); left.Requests != 0 || before != sum(usage.Query{}, 1) {
 			t.Errorf("after %v there are %+v", usage.KeptHours, left)
+		}
+	})
+}
+
+// Sums that the database has no room for are lost alone, and are told: what others used is stored, and what comes later.
+func TestRowsThatTheDatabaseRefuses(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		var told []error
+		s := openStore(t, url, Options{FlushEvery: time.Hour, Failed: func(err error) { told = append(told, err) }})
+		record := func(tenant, key string, input int64) {
+			s.Record(usage.Record{Ended: ledgerDay, Tenant: tenant, Model: "m", Key: key, Input: input})
+		}
+		record("huge", "k", math.MaxInt64)
+		record("other", "k", 1)
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			record("huge", "k", 5)
+			record("huge", "l", 5)
+			record("other", "k", 1)
+			record("zulu", "k", 1)
+			if err := s.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := map[string]usage.Sums{}
+		for _, r := range wholeReport(t, s).Rows {
+			got[r.Tenant] = r.Sums
+		}
+		want := map[string]usage.Sums{"huge": {Requests: 1, Input: math.MaxInt64}, "other": {Requests: 3, Input: 3}, "zulu": {Requests: 2, Input: 2}}
+		if !maps.Equal(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if stats := s.UsageStats(); stats.Dropped != 4 || stats.Waiting != 0 || len(told) != 2 || !strings.Contains(told[0].Error(), `2 requests of tenant "huge"`) {
+			t.Errorf("%+v, told %v", stats, told)
 		}
 	})
 }

@@ -1,0 +1,60 @@
+package openai
+
+import (
+	"math"
+	"strconv"
+)
+
+// told is a number of tokens in a server's usage; notTold is what cannot be one.
+type told int
+
+const notTold told = -1
+
+// maxToldTokens bounds what a request can have of one kind of tokens: no context and no batch of inputs comes near.
+const maxToldTokens = 1 << 28
+
+// UnmarshalJSON never fails: what else the answer says counts whatever stands here.
+func (n *told) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	*n = notTold
+	if f, err := strconv.ParseFloat(string(raw), 64); err == nil && f >= 0 && f <= maxToldTokens && f == math.Trunc(f) {
+		*n = told(f)
+	}
+	return nil
+}
+
+// counted is what a server says that an answer used.
+type counted struct{ prompt, cached, output, reasoning told }
+
+// ofChat is the usage of a chat or a completion, and of what has no output: embeddings and rankings. A server that leaves the
+// output out tells it by the total.
+func (u *relayedUsage) ofChat() counted {
+	c := counted{prompt: u.Prompt, cached: u.Details.Cached, reasoning: u.OutputDetails.Reasoning}
+	switch {
+	case u.Output != nil:
+		c.output = *u.Output
+	case u.Prompt >= 0 && u.Total >= u.Prompt:
+		c.output = u.Total - u.Prompt
+	default:
+		c.output = notTold
+	}
+	if u.Prompt == 0 && (u.Output == nil || *u.Output == 0) { // rerankers count one number
+		c.prompt, c.output = u.Total, 0
+	}
+	return c
+}
+
+// take counts what was told, unless a request cannot have used that: then its text counts.
+func (p *passage) take(c counted) {
+	r := &p.result
+	if c.prompt >= 0 {
+		r.PromptTokens, r.CachedTokens = int(c.prompt), int(min(max(c.cached, 0), c.prompt))
+	}
+	if p.account.told = c.prompt >= 0 && c.output >= 0; !p.account.told {
+		return
+	}
+	r.OutputTokens = int(c.output)
+	p.reasoned = int(min(max(c.reasoning, 0), c.output))
+}
