@@ -93,9 +93,9 @@ func (c *candidateCheck) body(path, question string, tokens int) []byte {
 
 // ask has a version answer. What a busy server says is no answer for a while.
 func (c *candidateCheck) ask(path, version, question string, tokens int) (openai.Shadowed, error) {
-	q := &copied{share: 1, Copy: &openai.Copy{
+	q := &openai.Copy{
 		Ask: openai.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
-	}}
+	}
 	v := c.r.versionsOf(c.plan.Model)
 	if v == nil {
 		return openai.Shadowed{}, errNotThere
@@ -107,7 +107,7 @@ func (c *candidateCheck) ask(path, version, question string, tokens int) (openai
 	defer release()
 	for {
 		alone := c.r.s.engaged() == 0
-		got, err := c.r.s.edge.Shadow(c.ctx, entry, q.Copy)
+		got, err := c.r.s.edge.Shadow(c.ctx, entry, q)
 		if !alone {
 			got.Compute = 0 // beside others a token costs less
 		}

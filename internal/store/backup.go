@@ -62,7 +62,7 @@ type Backed struct {
 
 // Backup writes all of the store but the data keys, as it is at one moment, while servers go on writing.
 func (s *Store) Backup(ctx context.Context, to io.Writer) (Backed, error) {
-	return s.database.backup(ctx, to, backupStore)
+	return s.backup(ctx, to, backupStore)
 }
 
 // BackupKeys writes the data keys, which are encrypted with the master key. Made after Backup it has all
