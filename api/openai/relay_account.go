@@ -119,12 +119,12 @@ func (p *passage) estimate() {
 
 // newAccount is the account of a request. It holds nothing of the client's connection, which may end first.
 func (c *call) newAccount(r *relayed, sent *router.Call) account {
-	s, model, size := c.server, r.model.ID, len(c.ctx.PostBody())
+	s, model := c.server, r.model.ID
 	a := account{asked: r.wantsUsage, prompt: func() int {
 		if sent.Tokens != nil {
 			return len(sent.Tokens)
 		}
-		return int(s.guessInput(model, sent.Prompt, size))
+		return s.promptTokens(model, sent.Prompt)
 	}}
 	if !r.service.writes {
 		return a
@@ -178,12 +178,10 @@ func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 	const at = len("data:")
 	var cut chunk.Span
 	if !p.account.asked {
-		switch {
-		case c.HasUsage() && c.Choices <= 0:
-			return dst, false
-		case c.HasNullUsage():
-			cut = c.UsageField
+		if !c.Usage.IsEmpty() && c.Error.IsEmpty() && (c.Choices == 0 || c.Choices < 0 && c.HasUsage()) {
+			return dst, false // it says nothing else
 		}
+		cut = c.UsageField
 	}
 	name, from := c.Model, 0
 	data := line[at:]

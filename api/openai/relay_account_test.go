@@ -24,6 +24,17 @@ type counting struct {
 	asked atomic.Pointer[map[string]any]
 }
 
+// optionRefusals are how servers that do not know stream_options say so.
+var optionRefusals = map[string]struct {
+	status int
+	text   string
+}{
+	"refuses":         {http.StatusBadRequest, `{"detail":"extra fields not permitted: stream_options"}`},
+	"refuses plainly": {http.StatusBadRequest, "bad request: extra inputs are not permitted"},
+	"refuses as 422":  {http.StatusUnprocessableEntity, `{"detail":[{"msg":"extra fields not permitted"}]}`},
+	"fails":           {http.StatusInternalServerError, `{"error":{"message":"unexpected keyword argument 'stream_options'"}}`},
+}
+
 func (u *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var asked map[string]any
@@ -47,9 +58,9 @@ func (u *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "floats":
 		usage = `{"prompt_tokens":7.0,"completion_tokens":8.0}`
 	}
-	if u.kind == "refuses" && options != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"detail":"extra fields not permitted: stream_options"}`)
+	if refusal, ok := optionRefusals[u.kind]; ok && options != nil {
+		w.WriteHeader(refusal.status)
+		_, _ = io.WriteString(w, refusal.text)
 		return
 	}
 	if asked["stream"] != true {
@@ -66,6 +77,9 @@ func (u *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if options["include_usage"] == true && u.kind == "null usage" {
 		null = `,"usage":null`
+	}
+	if u.kind == "every" {
+		null = `,"usage": ` + usage
 	}
 	flush := w.(http.Flusher).Flush //nolint:forcetypeassert // it always is one
 	for i := range u.words {
@@ -88,14 +102,17 @@ func (u *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	fmt.Fprintf(w, `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason"%s"stop"}]}`+"\n\n", colon)
+	fmt.Fprintf(w, `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason"%s"stop"}]%s}`+"\n\n", colon, null)
 	if u.kind == "two choices" {
 		_, _ = io.WriteString(w, `data: {"id":"c","choices":[{"index":1,"delta":{},"finish_reason":"length"}]}`+"\n\n")
 	}
 	if u.kind == "finish twice" {
 		_, _ = io.WriteString(w, `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n")
 	}
-	if options["include_usage"] == true && u.kind != "none" {
+	if u.kind == "null at the end" {
+		usage = "null"
+	}
+	if options["include_usage"] == true && u.kind != "none" && u.kind != "every" {
 		fmt.Fprintf(w, `data: {"id":"c","choices":[],"usage"%s%s}`+"\n\n", colon, usage)
 	}
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
@@ -121,6 +138,12 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 		{kind: "finish twice", fields: `"stream":true`, prompt: 7, output: 8},
 		{kind: "none", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "refuses", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "refuses plainly", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "refuses as 422", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "fails", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
+		{kind: "every", fields: `"stream":true`, prompt: 7, output: 8},
+		{kind: "every", fields: `"stream":true,"stream_options":{"include_usage":true}`, prompt: 7, output: 8, shown: true},
+		{kind: "null at the end", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "huge", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "huger", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "negative", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
@@ -144,7 +167,7 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 			defer r.close()
 			status, text := r.post(routeChat, `{"model":"front","messages":[{"role":"user","content":"Hello"}],`+tc.fields+`}`)
 			f := <-finished
-			if status != http.StatusOK || strings.Contains(text, "usage") != tc.shown || strings.Contains(text, "\n\n\n") || !strings.Contains(text, " word") {
+			if status != http.StatusOK || strings.Contains(text, "usage") != tc.shown || strings.Contains(text, "\n\n\n") || !tc.shown && strings.Contains(text, `"choices":[]`) || !strings.Contains(text, " word") {
 				t.Errorf("%d %s", status, text)
 			}
 			if f.CachedTokens > f.PromptTokens || f.PromptTokens > 1000 {
@@ -229,5 +252,35 @@ func TestEndOfAStreamSurvivesAPanic(t *testing.T) {
 	}
 	if err := r.openai.Drain(t.Context()); err != nil {
 		t.Errorf("a request is held: %v", err)
+	}
+}
+
+// Usage of Responses, Messages and embeddings that no request can have is not told, whatever else the answer says.
+func TestUsageThatCannotBe(t *testing.T) {
+	for _, tc := range []struct {
+		form                   form
+		text                   string
+		prompt, cached, output int
+		told                   bool
+	}{
+		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5}}`, 9, 4, 5, true},
+		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":44},"output_tokens":5}}`, 9, 9, 5, true},
+		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"output_tokens":-5}}`, 9, 0, 0, false},
+		{responseForm, `{"status":"completed","usage":{"input_tokens":1e18,"output_tokens":1e18}}`, 0, 0, 0, false},
+		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"cache_read_input_tokens":4,"output_tokens":5}}`, 13, 4, 5, true},
+		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"cache_read_input_tokens":-4,"output_tokens":5}}`, 0, 0, 0, false},
+		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1000000000000000000}}`, 0, 0, 0, false},
+		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":99999999999999999999}}`, 0, 0, 0, false},
+		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":"9","completion_tokens":5}}`, 0, 0, 0, false},
+		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":null,"total_tokens":12}}`, 9, 0, 3, true},
+		{chatForm, `{"object":"list","choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`, 9, 0, 0, true}, // of embeddings
+		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"total_tokens":9}}`, 9, 0, 0, true},                                   // of rerankers
+		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":-9,"total_tokens":-9}}`, 0, 0, 0, false},
+	} {
+		p := &passage{form: tc.form}
+		p.read([]byte(tc.text))
+		if r := &p.result; r.PromptTokens != tc.prompt || r.CachedTokens != tc.cached || r.OutputTokens != tc.output || p.account.told != tc.told || len(r.Reasons) != 1 {
+			t.Errorf("%s: %d tokens, %d cached, %d of output, told %v, reasons %v", tc.text, r.PromptTokens, r.CachedTokens, r.OutputTokens, p.account.told, r.Reasons)
+		}
 	}
 }

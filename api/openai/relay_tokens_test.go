@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
+	"weir/api/edge"
 	"weir/router"
 )
 
@@ -62,5 +64,36 @@ func TestTokensOfRelayedPrompts(t *testing.T) {
 		if got := u.calls[before].Tokens; got != nil {
 			t.Errorf("%s %s: %v", c.path, c.fields, got)
 		}
+	}
+}
+
+// What is estimated of a prompt are its texts: neither the JSON around them, nor pictures, nor what the model does not read.
+func TestPromptsAreEstimatedByTheirTexts(t *testing.T) {
+	picture := strings.Repeat("A", 300_000)
+	for _, c := range []struct {
+		fields string
+		tokens int
+	}{
+		{`"messages":[{"role":"user","content":"Hello there"}]`, 2},
+		{`"user":"` + picture + `","messages":[{"role":"user","content":"Hello there"}]`, 2},
+		{`"messages":[{"role":"user","content":[{"type":"text","text":"Hello there"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + picture + `"}}]}]`, 2},
+		{`"messages":[{"role":"user","content":"Hi"}]`, 1},
+		{`"messages":[{"role":"user","content":"\u00e9\u00e9\u00e9\u00e9"}]`, 2},
+		{`"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f"}}]`, 11},
+	} {
+		finished := make(chan edge.RequestFinish, 1)
+		config := DefaultConfig()
+		config.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
+		r := newRig(t, config, &fakeBackend{})
+		if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: &toldUpstream{}}); err != nil {
+			t.Fatal(err)
+		}
+		if status, text := r.post(routeChat, `{"model":"front",`+c.fields+`}`); status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		if f := <-finished; f.PromptTokens != c.tokens || !f.Estimated {
+			t.Errorf("%.80s: %d tokens, want %d", c.fields, f.PromptTokens, c.tokens)
+		}
+		r.close()
 	}
 }

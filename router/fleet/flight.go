@@ -156,10 +156,9 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 		}
 	}
 	sent := fl.options(r)
-	answer, err := fl.exchange(ctx, a, body)
-	if err == nil && answer.Events == nil && !bytes.Equal(sent, fl.call.StreamOptions.Asked) && refusesOptions(answer) {
-		r.plain.Store(true)
-		answer, err = fl.exchange(ctx, a, body)
+	answer, err := fl.exchange(ctx, a, body, sent)
+	if !bytes.Equal(sent, fl.call.StreamOptions.Asked) && err == nil {
+		answer, err = fl.withoutOptions(ctx, a, body, answer)
 	}
 	if answer != nil && answer.Events != nil {
 		fl.last = NoFault
@@ -171,14 +170,15 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 	return fl.refused(a, answer, err)
 }
 
-// exchange sends the request once. Without an answer the error is one of the connection, and otherwise what is wrong with it.
-func (fl *flight) exchange(ctx context.Context, a *attempt, body []byte) (*router.Answer, error) {
+// exchange sends the request once, with these stream_options. Without an answer the error is one of the connection, and otherwise
+// what is wrong with it.
+func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte) (*router.Answer, error) {
 	r := a.replica
 	var d direct
 	if fl.call.Stream && fl.resume == nil && r.target.Base.Scheme == "http" {
 		ctx = d.traced(ctx)
 	}
-	res, err := fl.send(ctx, r, body)
+	res, err := fl.send(ctx, r, body, options)
 	if err != nil {
 		if notSent(err) {
 			err = &faultError{fault: Unreachable, err: err}
@@ -252,11 +252,11 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 }
 
 // send posts the request in the form that its kind has at a replica.
-func (fl *flight) send(ctx context.Context, r *replica, body []byte) (*http.Response, error) {
+func (fl *flight) send(ctx context.Context, r *replica, body, options []byte) (*http.Response, error) {
 	if fl.call.Infer != nil {
 		return r.wire.infer(ctx, r.model, fl.call, fl.introduction(r))
 	}
-	return r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, fl.options(r), body))
+	return r.wire.send(ctx, fl.call.Path, &fl.call.Head, fl.introduction(r), withModel(r.model, options, body))
 }
 
 // options are the stream_options that a replica gets.
@@ -267,10 +267,27 @@ func (fl *flight) options(r *replica) []byte {
 	return fl.call.StreamOptions.Sent
 }
 
-// refusesOptions reports whether a replica refuses to be asked for the usage of a stream.
-func refusesOptions(a *router.Answer) bool {
-	return (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) &&
-		(bytes.Contains(a.Whole, []byte("stream_options")) || bytes.Contains(a.Whole, []byte("include_usage")))
+// withoutOptions asks a replica once more, without the stream_options that its client has not sent, where these may be why it
+// refuses the request: it says so, or it has never taken them. The replica gets them no
+// more where it said so, or takes the request without.
+func (fl *flight) withoutOptions(ctx context.Context, a *attempt, body []byte, first *router.Answer) (*router.Answer, error) {
+	r := a.replica
+	if first.Events != nil {
+		if !r.options.Load() {
+			r.options.Store(true)
+		}
+		return first, nil
+	}
+	named := bytes.Contains(first.Whole, []byte("stream_options")) || bytes.Contains(first.Whole, []byte("include_usage"))
+	refused := first.Status == http.StatusBadRequest || first.Status == http.StatusUnprocessableEntity
+	if !refused && (first.Status != http.StatusInternalServerError || !named) || !named && r.options.Load() {
+		return first, nil
+	}
+	answer, err := fl.exchange(ctx, a, body, fl.call.StreamOptions.Asked)
+	if named || err == nil && answer.Status == http.StatusOK {
+		r.plain.Store(true)
+	}
+	return answer, err
 }
 
 // introduction tells another weir who calls.

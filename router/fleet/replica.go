@@ -45,7 +45,8 @@ type replica struct {
 	rests   atomic.Int64 // until then, in nanoseconds since 1970, it asked for no requests
 	running atomic.Int64 // attempts, streams to their end
 	heard   atomic.Int64 // pieces of answers that it sent
-	plain   atomic.Bool  // it refuses stream_options that its requests' clients did not send
+	options atomic.Bool  // it has taken stream_options that its requests' clients did not send
+	plain   atomic.Bool  // it refuses them
 	counts  replicaCounts
 
 	mu      sync.Mutex
