@@ -225,7 +225,13 @@ func DeploymentJSON(name string, data []byte) ([]byte, error) {
 // Deployed is the record of a version that a deployment has made, with its own resources.
 func Deployed(model, path, label string, resources map[string]string) ServedModel {
 	m := NewServedModel(model, path)
-	m.Version, m.Load = label, LoadNever
+	return m.Derived(label, resources)
+}
+
+// Derived is a version of the same file with the same settings, but for resources.
+func (m ServedModel) Derived(label string, resources map[string]string) ServedModel {
+	m.Version, m.Load, m.Aliases = label, LoadNever, nil
+	m.Settings = slices.Clone(m.Settings)
 	for _, key := range slices.Sorted(maps.Keys(resources)) {
 		value := resources[key]
 		if key == weightKey {
@@ -234,6 +240,7 @@ func Deployed(model, path, label string, resources map[string]string) ServedMode
 		}
 		i := slices.IndexFunc(modelKeys, func(k string) bool { return strings.HasSuffix(k, "."+key) })
 		if i >= 0 { // another weir may know more settings
+			m.Settings = slices.DeleteFunc(m.Settings, func(s ModelSetting) bool { return s.Key == modelKeys[i] })
 			m.Settings = append(m.Settings, ModelSetting{modelKeys[i], value})
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"weir/configs"
 	"weir/router/deployment"
@@ -16,10 +18,15 @@ import (
 // Make implements deployment.Host: a version is one that the configuration has, the model in the binary, one of the models
 // folder, or what is pulled into it.
 func (d *deployments) Make(ctx context.Context, model string, r deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
-	if v := d.versions(model); v != nil && d.isConfigured(v, model, r.Version) {
-		return "", nil
+	if record, ok := d.s.languages.configuredVersion(model, r.Version); ok {
+		return "", d.derive(record, &r)
+	}
+	if err := d.checkResources(model, r.Resources); err != nil {
+		return "", err
 	}
 	switch {
+	case d.s.fleets.has(model, r.Version):
+		return "", nil
 	case d.isRouted(model):
 		return "", fmt.Errorf("this server has no replicas of %s@%s; list them under models with the version %q", model, r.Version, r.Version)
 	case d.isClassic(model):
@@ -37,12 +44,31 @@ func (d *deployments) Make(ctx context.Context, model string, r deployment.Revis
 	return string(held.Digest), d.plan(record, string(held.Digest))
 }
 
-// isConfigured reports whether the configuration has a version under its label.
-func (d *deployments) isConfigured(v rolled, model, label string) bool {
-	if v == rolled(d.s.languages) {
-		return d.s.languages.configures(model, label)
+// derive makes a version of the file of one that the configuration has, with the resources of the deployment. Without any it
+// is the configuration's.
+func (d *deployments) derive(record configs.ServedModel, r *deployment.Revision) error {
+	switch {
+	case len(r.Resources) == 0 && r.Label == r.Version:
+		return nil
+	case r.Label == r.Version: // kept by a weir that gave it no label of its own
+		return fmt.Errorf("the label %q is that of the configuration's version, which has resources of its own; DELETE the deployment and make it anew", r.Label)
 	}
-	return d.s.fleets.has(model, label)
+	return d.plan(record.Derived(r.Label, r.Resources), "")
+}
+
+// checkResources refuses resources of a model that this server does not compute with settings of its own.
+func (d *deployments) checkResources(model string, resources map[string]string) error {
+	if len(resources) == 0 {
+		return nil
+	}
+	keys := strings.Join(slices.Sorted(maps.Keys(resources)), ", ")
+	switch {
+	case d.isRouted(model) && d.s.fleets.hasVersions(model):
+		return fmt.Errorf("resources (%s) of %q cannot be applied: other servers compute it, and this one routes; leave resources out, and deploy them to its replicas", keys, model)
+	case d.isClassic(model):
+		return fmt.Errorf("resources (%s) of %q cannot be applied: it is a classical model, which has none; leave resources out", keys, model)
+	}
+	return nil
 }
 
 // plan remembers a version, if it can be served.

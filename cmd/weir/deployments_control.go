@@ -46,6 +46,9 @@ func (d *deployments) Apply(ctx context.Context, by string, body []byte, m admin
 	if err := d.s.config.CheckDeployed(configs.Deployed(spec.Model, configs.BuiltinPath, spec.Version, spec.Resources)); err != nil {
 		return view, false, wrongDeployment(err)
 	}
+	if err := d.checkResources(spec.Model, spec.Resources); err != nil {
+		return view, false, api.Refuse("invalid_value", err.Error())
+	}
 	change := func(old *deployment.Record) (deployment.Record, error) {
 		if err := matches(old, spec.Model, m); err != nil {
 			return deployment.Record{}, err

@@ -144,7 +144,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 	start := func(i int) *process { return startProcess(t, 1024, "--store", url, "--models-dir", folders[i]) }
 	servers := []*process{start(0), start(1), start(2)}
 
-	servers[0].applied(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "8MiB", "maxSequences": 4}, "warm": 1}`)
+	first := servers[0].applied(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "8MiB", "maxSequences": 4}, "warm": 1}`).Label
 	servers[1].untilDeployed("chat", readyOn(servers...))
 	pulled := fmt.Sprintf(`{"modelId": "chat", "version": "%s/model.gguf", "resources": {"kvCacheBytes": "8MiB"}, "warm": 1}`, hub.URL)
 	servers[1].applied(pulled)
@@ -152,7 +152,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 		pulling := slices.DeleteFunc(slices.Clone(v.Instances), func(o deployment.Observation) bool { return o.State != deployment.Pulling || o.DoneBytes == 0 })
 		return len(pulling) == 3
 	})
-	if v.State != deployment.Progressing || len(v.Why) != 3 || !strings.Contains(v.Why[0], "pulling") || !strings.Contains(v.Why[0], "%") || v.Answers != "builtin" {
+	if v.State != deployment.Progressing || len(v.Why) != 3 || !strings.Contains(v.Why[0], "pulling") || !strings.Contains(v.Why[0], "%") || v.Answers != first {
 		t.Errorf("amid the pull: %+v", v)
 	}
 	servers[0].kill()
@@ -163,7 +163,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 	hub.release()
 	servers[0], servers[1] = start(0), start(1)
 	v = servers[0].untilDeployed("chat", readyOn(servers...))
-	if !strings.HasPrefix(v.Digest, "sha256:") || v.Generation != 2 || len(v.History) != 1 || v.History[0].Label != "builtin" {
+	if !strings.HasPrefix(v.Digest, "sha256:") || v.Generation != 2 || len(v.History) != 1 || v.History[0].Label != first {
 		t.Errorf("%+v", v)
 	}
 	for i, p := range servers {
@@ -177,7 +177,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 	servers[2].untilDeployed("chat", readyOn(servers...))
 
 	servers[0].untilDeployed("chat", func(v *admin.DeploymentView) bool {
-		v.Instances = slices.DeleteFunc(v.Instances, func(o deployment.Observation) bool { return !slices.Equal(o.Warm, []string{"builtin"}) })
+		v.Instances = slices.DeleteFunc(v.Instances, func(o deployment.Observation) bool { return !slices.Equal(o.Warm, []string{first}) })
 		return readyOn(servers...)(v)
 	})
 	begun := time.Now()
@@ -190,7 +190,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 	}
 	for _, p := range servers {
 		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			if _, there := p.models()["chat@builtin"]; !there {
+			if _, there := p.models()["chat@"+first]; !there {
 				break
 			} else if time.Now().After(end) {
 				t.Fatalf("after its end: %+v", p.models())
@@ -259,6 +259,7 @@ func TestDeploymentsAreChanged(t *testing.T) {
 		{`{"modelId": "chat", "version": "builtin"}`, []string{`If-Match: "2"`}, http.StatusConflict, "is at generation 1"},
 		{`{"modelId": "chat", "version": "builtin"}`, []string{"If-Match: x"}, http.StatusBadRequest, "If-Match"},
 		{`{"modelId": "chat", "version": "builtin", "resources": {"gpu": 1}}`, nil, http.StatusBadRequest, "deployment.resources.gpu"},
+		{`{"modelId": "weir-iris", "version": "1", "resources": {"maxSequences": 8}}`, nil, http.StatusBadRequest, "resources (max_num_seqs)"},
 		{`{"model": "chat", "candidate": "2"}`, nil, http.StatusConflict, "a deployment decides"},
 		{`{"modelId": "nobody", "version": "v9"}`, nil, http.StatusCreated, `"nobody"`},
 	} {
@@ -282,6 +283,62 @@ func TestDeploymentsAreChanged(t *testing.T) {
 		if status, text := p.change(http.MethodDelete, path, ""); status != want {
 			t.Errorf("DELETE %s: %d %s", path, status, text)
 		}
+	}
+}
+
+// A version that the configuration has is served with the resources of a deployment, again and again, and as the configuration
+// has it without any.
+func TestResourcesOfAConfiguredVersion(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "weir.yml")
+	const text = "models:\n  - {name: chat, version: \"1\", path: builtin, kv_cache_memory_bytes: 4MiB}\n  - {name: chat, version: \"2\", path: builtin, load: never, kv_cache_memory_bytes: 4MiB}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, 1024, "--config", config, "--store", "sqlite:"+t.TempDir()+"/weir.db")
+	length := func() int {
+		_, text := p.get(p.api + "/v1/models")
+		var list struct {
+			Data []struct {
+				ID     string `json:"id"`
+				Length int    `json:"max_model_len"`
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list.Data, func(m struct {
+			ID     string `json:"id"`
+			Length int    `json:"max_model_len"`
+		}) bool {
+			return m.ID == "chat"
+		})
+		if i < 0 {
+			t.Fatal(text)
+		}
+		return list.Data[i].Length
+	}
+	usual := length()
+	bytes := make(map[string]int64)
+	for _, c := range []struct {
+		version, resources string
+		length             int
+	}{
+		{"2", `{"kvCacheBytes": "2MiB"}`, usual},
+		{"2", `{"kvCacheBytes": "6MiB", "maxModelLen": 128}`, 128},
+		{"1", `null`, usual},
+		{"1", `{"maxModelLen": 128}`, 128},
+		{"2", `null`, usual},
+		{"2", `{"kvCacheBytes": "2MiB"}`, usual},
+	} {
+		v := p.applied(fmt.Sprintf(`{"modelId": "chat", "version": %q, "resources": %s}`, c.version, c.resources))
+		p.untilDeployed("chat", readyOn(p))
+		m := p.models()["chat@"+v.Label]
+		if bytes[c.version+c.resources] = m.Bytes; !m.Answers || length() != c.length || (v.Label == c.version) != (c.resources == "null") {
+			t.Errorf("%+v: %+v, length %d", c, m, length())
+		}
+	}
+	if least, most := bytes[`2{"kvCacheBytes": "2MiB"}`], bytes[`2{"kvCacheBytes": "6MiB", "maxModelLen": 128}`]; most-least < 3<<20 {
+		t.Errorf("with 2 and 6 MiB it takes %d and %d bytes", least, most)
 	}
 }
 
@@ -328,6 +385,10 @@ func TestARouterFollowsDeployments(t *testing.T) {
 		t.Fatal(err)
 	}
 	routers := []*process{startProcess(t, 1024, "--config", config, "--store", url), startProcess(t, 1024, "--config", config, "--store", url)}
+	if status, text := routers[0].change(http.MethodPost, "", `{"modelId": "chat", "version": "2", "resources": {"kvCacheBytes": "8MiB"}}`); status != http.StatusBadRequest ||
+		!strings.Contains(text, "kv_cache_memory_bytes") {
+		t.Errorf("resources of a routed model: %d %s", status, text)
+	}
 	routers[0].applied(`{"modelId": "chat", "version": "2"}`)
 	v := routers[1].untilDeployed("chat", readyOn(routers...))
 	if v.State != deployment.Ready || len(v.Instances) != 3 {

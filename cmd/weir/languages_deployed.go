@@ -82,9 +82,13 @@ func (l *languages) computes() bool {
 	return len(l.configured) > 0
 }
 
-// configures reports whether the configuration has a version of a name under a label.
-func (l *languages) configures(name, label string) bool {
+// configuredVersion is the record of a version that the configuration has of a name under a label.
+func (l *languages) configuredVersion(name, label string) (configs.ServedModel, bool) {
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	return slices.ContainsFunc(l.configured, func(p *planned) bool { return p.record.Name == name && p.label == label })
+	i := slices.IndexFunc(l.configured, func(p *planned) bool { return p.record.Name == name && p.label == label })
+	if i < 0 {
+		return configs.ServedModel{}, false
+	}
+	return l.configured[i].record, true
 }

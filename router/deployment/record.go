@@ -117,7 +117,7 @@ func (r *Record) revision(wanted Revision) Revision {
 			return known[i]
 		}
 	}
-	wanted.Generation, wanted.Label = r.Generation, LabelOf(wanted.Version)
+	wanted.Generation, wanted.Label = r.Generation, LabelOf(wanted.Version, wanted.Resources)
 	if slices.ContainsFunc(known, func(k Revision) bool { return k.Label == wanted.Label }) {
 		wanted.Label = fmt.Sprintf("%s-g%d", wanted.Label, wanted.Generation)
 	}
@@ -211,7 +211,7 @@ func (r *Record) Kept() []Revision {
 			add(known[i])
 			continue
 		}
-		add(Revision{Version: version, Label: LabelOf(version), Resources: r.Wanted.Resources})
+		add(Revision{Version: version, Label: LabelOf(version, r.Wanted.Resources), Resources: r.Wanted.Resources})
 	}
 	return list
 }

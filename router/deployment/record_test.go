@@ -39,7 +39,7 @@ func TestTheSameSpecChangesNothing(t *testing.T) {
 		return Spec{Model: "chat", Version: "v1", Resources: map[string]string{"scheduler.max_num_seqs": "4"}, Policy: plan(), Warm: Warm{Versions: []string{"v0"}}}
 	}
 	first := Apply(nil, spec(), "a", "one", now)
-	if first.Generation != 1 || first.Rollout != RolloutPrefix+"a" || first.Wanted.Label != "v1" || first.By != "one" {
+	if first.Generation != 1 || first.Rollout != RolloutPrefix+"a" || first.Wanted.Label != LabelOf("v1", spec().Resources) || first.By != "one" {
 		t.Fatalf("%+v", first)
 	}
 	if again := Apply(&first, spec(), "b", "two", now.Add(time.Hour)); again.Generation != 1 || again.Rollout != first.Rollout || again.By != "one" {
@@ -75,19 +75,48 @@ func TestRevisions(t *testing.T) {
 		t.Errorf("back to the first: %+v", back.Wanted)
 	}
 	more := Apply(&r, Spec{Model: "chat", Version: "v2", Resources: map[string]string{"scheduler.max_num_seqs": "8"}}, "x", "test", now)
-	if more.Wanted.Label != "v2-g3" {
+	if more.Wanted.Label != "v2-410916fb" {
 		t.Errorf("with other resources: %+v", more.Wanted)
 	}
-	pinned, changed := more.Pin("v2-g3", "sha256:1")
-	if again, twice := pinned.Pin("v2-g3", "sha256:2"); !changed || twice || again.Wanted.Digest != "sha256:1" || more.Wanted.Digest != "" {
+	pinned, changed := more.Pin(more.Wanted.Label, "sha256:1")
+	if again, twice := pinned.Pin(more.Wanted.Label, "sha256:2"); !changed || twice || again.Wanted.Digest != "sha256:1" || more.Wanted.Digest != "" {
 		t.Errorf("pinned twice: %+v", again)
 	}
 	for version, want := range map[string]string{
 		"v1": "v1", "hf.co/o/r:Q4_K_M": "hf.co/o/r:Q4_K_M", "sha256:0123456789abcdef": "sha256:0123456789ab", "chat@sha256:0123456789abcdef": "sha256:0123456789ab",
 	} {
-		if got := LabelOf(version); got != want {
+		if got := LabelOf(version, nil); got != want {
 			t.Errorf("%s has the label %s", version, got)
 		}
+	}
+}
+
+// The configuration may have a version under its label: with resources it is another one from the first time on, the same
+// resources are the same version, and without any it is the configuration's again.
+func TestRevisionsWithResources(t *testing.T) {
+	spec := func(version, bytes string) Spec {
+		s := Spec{Model: "chat", Version: version}
+		if bytes != "" {
+			s.Resources = map[string]string{"kv_cache_memory_bytes": bytes}
+		}
+		return s
+	}
+	var r *Record
+	labels := make(map[string]string)
+	for _, s := range []Spec{spec("2", "16MiB"), spec("2", "32MiB"), spec("1", ""), spec("2", ""), spec("1", "16MiB"), spec("2", "16MiB"), spec("1", "")} {
+		next := Apply(r, s, "id", "test", now)
+		next, _ = next.Settle(next.Generation)
+		words := s.Version + s.Resources["kv_cache_memory_bytes"]
+		if before, ok := labels[next.Wanted.Label]; ok && before != words {
+			t.Errorf("%s has the label of %s, %s", words, before, next.Wanted.Label)
+		}
+		if labels[next.Wanted.Label] = words; (next.Wanted.Label == s.Version) != (s.Resources == nil) {
+			t.Errorf("%s has the label %s", words, next.Wanted.Label)
+		}
+		r = &next
+	}
+	if len(labels) != 5 {
+		t.Errorf("%v", labels)
 	}
 }
 

@@ -1,6 +1,9 @@
 package deployment
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,13 +15,24 @@ const maxVersionBytes = 512
 // shownDigits is how much of a digest names a version.
 const shownDigits = 12
 
-// LabelOf is the name of a version within its model: what was asked for, where a digest has its first digits.
-func LabelOf(version string) string {
+// resourceDigits is how much of the digest of resources tells a version with them from the same without.
+const resourceDigits = 8
+
+// LabelOf is the name of a version within its model: what was asked for, where a digest has its first digits. A version with
+// resources of its own is another one than that which the configuration may have under the same label, and has a piece of
+// their digest behind it.
+func LabelOf(version string, resources map[string]string) string {
+	label := version
 	if i := strings.Index(version, "sha256:"); i >= 0 {
 		digest := version[i:]
-		return digest[:min(len(digest), len("sha256:")+shownDigits)]
+		label = digest[:min(len(digest), len("sha256:")+shownDigits)]
 	}
-	return version
+	if len(resources) == 0 {
+		return label
+	}
+	text, _ := json.Marshal(resources) // strings by sorted keys
+	sum := sha256.Sum256(text)
+	return label + "-" + hex.EncodeToString(sum[:])[:resourceDigits]
 }
 
 // CheckVersion refuses what names no version.
