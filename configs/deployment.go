@@ -66,6 +66,9 @@ func deploymentFields(s *deployment.Spec) []field {
 			return err
 		}},
 		{key: "rollout_policy", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			if s.Unchecked = n.Kind == yaml.ScalarNode && n.Value == deployment.UncheckedPolicy; s.Unchecked {
+				return nil
+			}
 			var err error
 			s.Policy, err = d.rolloutPolicy(n, path)
 			return err
@@ -138,7 +141,7 @@ func (d *fileDecoder) rolloutPolicy(n *yaml.Node, path string) (*rollout.Plan, e
 			return nil, err
 		}
 	default:
-		return nil, d.errorf(n, "%s is %.40q; it must be immediate, canary, or an object with steps, gates, sticky, compare", path, n.Value)
+		return nil, d.errorf(n, "%s is %.40q; it must be immediate, unchecked, canary, or an object with steps, gates, sticky, compare", path, n.Value)
 	}
 	plan.ID, plan.Model, plan.Stable, plan.Candidate = "id", "model", "stable", "candidate" // of the check alone
 	plan, err := plan.WithDefaults()

@@ -45,6 +45,7 @@ func TestParseDeploymentForms(t *testing.T) {
 	for body, check := range map[string]func(s *deployment.Spec) bool{
 		`{"model":"a","version":"2"}`:                                 func(s *deployment.Spec) bool { return s.Policy == nil && s.Resources == nil },
 		`{"modelId":"a","version":"2","rolloutPolicy":"immediate"}`:   func(s *deployment.Spec) bool { return s.Policy == nil },
+		`{"modelId":"a","version":"2","rolloutPolicy":"unchecked"}`:   func(s *deployment.Spec) bool { return s.Policy == nil && s.Unchecked },
 		`{"modelId":"a","version":"2","rolloutPolicy":"canary"}`:      func(s *deployment.Spec) bool { return len(s.Policy.Steps) == len(rollout.DefaultSteps()) },
 		`{"modelId":"a","version":"2","warm":["1","chat:v0"]}`:        func(s *deployment.Spec) bool { return len(s.Warm.Versions) == 2 },
 		`{"model_id":"a","version":"2","resources":null,"warm":null}`: func(s *deployment.Spec) bool { return s.Warm.Previous == 0 },
@@ -64,7 +65,7 @@ func TestParseDeploymentForms(t *testing.T) {
 		`{"modelId":"a","version":"2","resources":{"maxSequences":-1}}`:                 "max_num_seqs",
 		`{"modelId":"a","version":"2","resources":{"maxSequences":1,"max_num_seqs":2}}`: "appears twice",
 		`{"modelId":"a","version":"2","resources":3}`:                                   "must be a mapping",
-		`{"modelId":"a","version":"2","rolloutPolicy":"bluegreen"}`:                     "immediate, canary",
+		`{"modelId":"a","version":"2","rolloutPolicy":"bluegreen"}`:                     "immediate, unchecked, canary",
 		`{"modelId":"a","version":"2","rolloutPolicy":{"percent":5}}`:                   "percent",
 		`{"modelId":"a","version":"2","rolloutPolicy":{"candidate":"5"}}`:               "rollout_policy.candidate",
 		`{"modelId":"a","version":"2","rolloutPolicy":{"steps":[{"percent":500}]}}`:     "percent is 500",
@@ -106,6 +107,9 @@ func FuzzParseDeployment(f *testing.F) {
 				delete(policy, own)
 			}
 			again["rolloutPolicy"] = policy
+		}
+		if s.Unchecked {
+			again["rolloutPolicy"] = deployment.UncheckedPolicy
 		}
 		text, err := json.Marshal(again)
 		if err != nil {

@@ -70,6 +70,8 @@ func ViewOf(r *deployment.Record, seen []deployment.Observation) DeploymentView 
 	}
 	if r.Policy != nil {
 		v.RolloutPolicy = r.Policy
+	} else if r.Unchecked {
+		v.RolloutPolicy = deployment.UncheckedPolicy
 	}
 	if len(r.Warm.Versions) > 0 {
 		v.Warm = r.Warm.Versions

@@ -38,7 +38,7 @@ func newDeploy() *cobra.Command {
 	var generation int64
 	var wait bool
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file in YAML or JSON: modelId, version, resources, rolloutPolicy, warm")
-	cmd.Flags().StringVar(&policy, "rollout", "", "how the version takes over: immediate or canary (default immediate)")
+	cmd.Flags().StringVar(&policy, "rollout", "", "how the version takes over: immediate, unchecked (immediate, without the check of its answers) or canary (default immediate)")
 	cmd.Flags().StringArrayVar(&resources, "resource", nil, "KEY=VALUE of the model alone, such as kvCacheBytes=2GiB or maxSequences=8; again for more")
 	cmd.Flags().StringArrayVar(&warm, "warm", nil, "how many versions before stay in memory, or a version that does; again for more versions")
 	cmd.Flags().Int64Var(&generation, "if-generation", 0, "change the deployment only if it is at this generation")

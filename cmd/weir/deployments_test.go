@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/api/admin"
+	"weir/configs"
 	"weir/internal/defaultmodel"
 	"weir/router/deployment"
 )
@@ -406,6 +408,29 @@ func TestARouterFollowsDeployments(t *testing.T) {
 			t.Fatal(text)
 		}
 	}
+}
+
+// A fleet that answers nothing does not take over at once, and the deployment says why; without the check it does.
+func TestARouterChecksBeforeItMoves(t *testing.T) {
+	bad, fine := new(atomic.Bool), new(atomic.Bool)
+	bad.Store(true)
+	stable, wrong := answering(t, fine, 0), answering(t, bad, http.StatusBadRequest)
+	s := start(t, func(c *configs.Config) {
+		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
+		c.Models = []configs.ServedModel{chatVersion("1", &started{api: stable.URL}, "m"), chatVersion("2", &started{api: wrong.URL}, "m")}
+		c.Models[1].Load = configs.LoadNever
+	})
+	s.answersWith("1")
+	s.applied(`{"modelId": "chat", "version": "2"}`)
+	s.untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		return v.State == deployment.Degraded && len(v.Why) == 1 && strings.Contains(v.Why[0], "none of 3 requests") && strings.Contains(v.Why[0], `"rolloutPolicy": "unchecked"`) && v.Instances[0].Answers == "1"
+	})
+	if v := s.applied(`{"modelId": "chat", "version": "2", "rolloutPolicy": "unchecked"}`); v.RolloutPolicy != "unchecked" || v.Generation != 2 {
+		t.Errorf("%+v", v)
+	}
+	s.untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		return v.State == deployment.Ready && v.Instances[0].Answers == "2"
+	})
 }
 
 // A rollout runs on all servers: the one that gets the requests takes the others with it, a killed one goes on where they are,

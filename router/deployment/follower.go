@@ -27,6 +27,8 @@ type Host interface {
 	Answers(model string) (label string, ok bool)
 	// Give loads a version, unless it is there, and lets it answer. A rollout of the model is over.
 	Give(ctx context.Context, model, label string) error
+	// Check says why a version may not answer at once in place of the stable one; nil: it may.
+	Check(ctx context.Context, model, stable, candidate string) error
 	// Keep holds a version in memory until it is released.
 	Keep(ctx context.Context, model, label string) (release func(), err error)
 	// Roll starts a rollout, or goes on with the one of the plan's id, takes it to where the other servers have it, nil for

@@ -198,6 +198,13 @@ func (m *machine) load(model, label string) {
 	}
 }
 
+func (m *machine) Check(_ context.Context, _, _, candidate string) error {
+	if candidate == "wrong" {
+		return errors.New("it answers nothing")
+	}
+	return nil
+}
+
 func (m *machine) Keep(_ context.Context, model, label string) (func(), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -338,6 +345,30 @@ func TestFollow(t *testing.T) {
 				t.Errorf("after its end server %d answers with %q, keeps %v and says %v", i, got, m.kept, c.store.seen)
 			}
 		}
+	})
+}
+
+// A version that answers nothing does not take over at once, unless it is to without a check; one that answered before does.
+func TestCheckBeforeTakingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2)
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		pass(10 * time.Second)
+		c.apply(Spec{Model: "chat", Version: "wrong"})
+		pass(10 * time.Second)
+		for i, f := range c.running {
+			if o, _ := f.Observed("chat"); o.Answers != "v1" || o.State == Serving {
+				t.Errorf("server %d: %+v", i, o)
+			}
+		}
+		c.apply(Spec{Model: "chat", Version: "wrong", Unchecked: true})
+		pass(10 * time.Second)
+		c.all("chat", "wrong")
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		pass(10 * time.Second)
+		c.apply(Spec{Model: "chat", Version: "wrong"})
+		pass(10 * time.Second)
+		c.all("chat", "wrong")
 	})
 }
 

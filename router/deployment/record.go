@@ -41,6 +41,7 @@ type Spec struct {
 	Version   string
 	Resources map[string]string
 	Policy    *rollout.Plan // how the version takes over; nil: as soon as it is in memory. Model, versions and ID are not said
+	Unchecked bool          // without a Policy it takes over without the check of its answers
 	Warm      Warm
 }
 
@@ -51,6 +52,8 @@ type Record struct {
 	Policy *rollout.Plan `json:"policy,omitempty"`
 	Warm   Warm          `json:"warm"`
 
+	// Unchecked lets Wanted take over at once without the check of its answers.
+	Unchecked bool `json:"unchecked,omitempty"`
 	// Rollout is the id of the rollout that brings Wanted in; empty: it takes over at once.
 	Rollout string `json:"rollout,omitempty"`
 	// Progress is where that rollout stands on all servers; nil: it begins.
@@ -83,6 +86,9 @@ var (
 	ErrAtMost  = fmt.Errorf("there are %d deployments, as many as a store keeps; delete one", MaxRecords)
 )
 
+// UncheckedPolicy is the word for a version that takes over at once, without the check of its answers.
+const UncheckedPolicy = "unchecked"
+
 // RolloutPrefix begins the ids of rollouts that belong to deployments.
 const RolloutPrefix = "deploy-"
 
@@ -93,12 +99,12 @@ func Apply(old *Record, s Spec, id, by string, now time.Time) Record {
 		old = &Record{Model: s.Model, Created: now}
 	}
 	wanted := Revision{Version: s.Version, Resources: s.Resources}
-	if old.Generation > 0 && old.Wanted.same(&wanted) && samePolicy(old.Policy, s.Policy) && sameWarm(&old.Warm, &s.Warm) {
+	if old.Generation > 0 && old.Wanted.same(&wanted) && old.samePolicy(&s) && sameWarm(&old.Warm, &s.Warm) {
 		return *old
 	}
 	next := *old
-	next.Generation, next.Changed, next.By, next.Policy, next.Warm = old.Generation+1, now, by, s.Policy, s.Warm
-	if old.Generation > 0 && old.Wanted.same(&wanted) && samePolicy(old.Policy, s.Policy) {
+	next.Generation, next.Changed, next.By, next.Policy, next.Unchecked, next.Warm = old.Generation+1, now, by, s.Policy, s.Unchecked, s.Warm
+	if old.Generation > 0 && old.Wanted.same(&wanted) && old.samePolicy(&s) {
 		return next // its version is on its way, or there; only what stays warm changes
 	}
 	next.Wanted = next.revision(wanted)
@@ -139,6 +145,11 @@ func (r *Record) known() []Revision {
 
 // IsSettled reports whether the wanted version answers, or has, on some server.
 func (r *Record) IsSettled() bool { return r.Settled != nil && r.Settled.Label == r.Wanted.Label }
+
+// hasAnswered reports whether a version was the one that answers before, so that it takes over without a check.
+func (r *Record) hasAnswered(label string) bool {
+	return r.Settled != nil && r.Settled.Label == label || slices.ContainsFunc(r.History, func(h Revision) bool { return h.Label == label })
+}
 
 // Settle notes that a server answers with the wanted version of a generation. false: it is noted, or another one is wanted.
 func (r *Record) Settle(generation int64) (Record, bool) {
@@ -220,8 +231,8 @@ func sameWarm(a, b *Warm) bool {
 	return a.Previous == b.Previous && slices.Equal(a.Versions, b.Versions)
 }
 
-func samePolicy(a, b *rollout.Plan) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+func (r *Record) samePolicy(s *Spec) bool {
+	x, errX := json.Marshal(r.Policy)
+	y, errY := json.Marshal(s.Policy)
+	return errX == nil && errY == nil && bytes.Equal(x, y) && r.Unchecked == s.Unchecked
 }

@@ -339,6 +339,12 @@ func (t *task) stock(ctx context.Context, r *Record, wanted Revision, kept []Rev
 func (t *task) takeOver(ctx context.Context, r *Record, wanted *Revision) (State, string, error) {
 	answers, ok := t.f.host.Answers(t.model)
 	takenBack := r.Progress != nil && r.Progress.State.Over() && r.Progress.State != rollout.Promoted
+	if r.Rollout == "" && ok && answers != wanted.Label && !r.Unchecked && !r.hasAnswered(wanted.Label) {
+		t.observe(ctx, r, Observation{State: Loading, Why: "checking what version " + wanted.Label + " answers"})
+		if err := t.f.host.Check(ctx, t.model, answers, wanted.Label); err != nil {
+			return Failed, "", err
+		}
+	}
 	if r.Rollout == "" || r.IsSettled() || !ok || answers == wanted.Label && !takenBack {
 		return Serving, "", t.give(ctx, r, wanted.Label)
 	}
