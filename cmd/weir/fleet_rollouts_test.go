@@ -57,7 +57,7 @@ func TestRolloutsBetweenFleets(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 
-	status, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "unchecked": true, "gates": {"distance": 0.3, "ttft_ratio": -1, "itl_ratio": -1},
+	status, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "unchecked": true, "gates": {"distance": 0.3, "ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "itl_ratio": -1},
 		"steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
@@ -70,7 +70,7 @@ func TestRolloutsBetweenFleets(t *testing.T) {
 	}
 
 	// Latencies of a small model on a busy machine tell nothing.
-	status, _, text = s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "distance": 0.2}, `+quickSteps+`}`)
+	status, _, text = s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "itl_ratio": -1, "distance": 0.2}, `+quickSteps+`}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -205,7 +205,7 @@ func TestDriftingModelIsRolledBack(t *testing.T) {
 		}
 		r.Body.Close()
 	}
-	status, _, text := s.deploy("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1},
+	status, _, text := s.deploy("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
 		"steps": [{"percent": 20, "min_requests": 1000000, "min_time": "10m"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
@@ -288,7 +288,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 		t.Errorf("a version that is not there: %d", status)
 	}
 	for _, candidate := range []string{"failing", "drifted"} {
-		status, _, text := s.deploy("", `{"model": "flowers", "candidate": "`+candidate+`", "sticky": "request", "unchecked": true, "gates": {"ttft_ratio": -1},
+		status, _, text := s.deploy("", `{"model": "flowers", "candidate": "`+candidate+`", "sticky": "request", "unchecked": true, "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
 			"steps": [{"percent": 20, "min_requests": 1000000, "min_time": "10m"}]}`)
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
@@ -300,7 +300,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 			t.Errorf("version %s answers after the rollback", version)
 		}
 	}
-	status, _, text := s.deploy("", `{"model": "flowers", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1},
+	status, _, text := s.deploy("", `{"model": "flowers", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
 		"steps": [{"percent": 50, "min_requests": 50, "min_time": "1s"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)

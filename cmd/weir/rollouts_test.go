@@ -114,7 +114,7 @@ func TestRolloutOfALanguageModel(t *testing.T) {
 		}
 	}
 	// Latencies of a small model on a busy machine tell nothing.
-	status, st, text := s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "distance": 0.2}, `+quickSteps+`}`)
+	status, st, text := s.deploy("", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "itl_ratio": -1, "distance": 0.2}, `+quickSteps+`}`)
 	if status != http.StatusOK || st.State != rollout.Running || st.Plan.Stable != "1" {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -201,7 +201,7 @@ func TestBadVersionsAreRolledBack(t *testing.T) {
 	))
 	for candidate, plan := range map[string]string{
 		"garbled":  `"copy_share": 0.2, "gates": {"distance": 0.3}, "steps": [{"shadow": 100, "min_requests": 20, "min_time": "1m"}, {"percent": 100, "min_requests": 1, "min_time": "1m"}]`,
-		"refusing": `"gates": {"ttft_ratio": -1, "itl_ratio": -1}, "steps": [{"percent": 50, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]`,
+		"refusing": `"gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "itl_ratio": -1}, "steps": [{"percent": 50, "min_requests": 100000, "min_time": "10m", "max_time": "20m"}]`,
 	} {
 		begun := time.Now()
 		status, _, text := s.deploy("", fmt.Sprintf(`{"model": "chat", "candidate": %q, "unchecked": true, %s}`, candidate, plan))
@@ -264,7 +264,7 @@ func TestRolloutOfAClassicalModel(t *testing.T) {
 	if got := predict(""); got != "1" {
 		t.Fatalf("version %s answers before the rollout", got)
 	}
-	status, _, text := s.deploy("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1},
+	status, _, text := s.deploy("", `{"model": "iris", "candidate": "2", "sticky": "request", "gates": {"ttft_ratio": -1, "p99_ratio": -1, "compute_ratio": -1},
 		"steps": [{"percent": 50, "min_requests": 50, "min_time": "1s"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
