@@ -184,7 +184,9 @@ func TestTheLedgerAgreesWithClients(t *testing.T) {
 		if _, err := k.take(t.Context(), router.api, key, "tell me"); err != nil { // one alone, so that a router has seen whole answers
 			t.Fatal(err)
 		}
+		mu.Lock() // the kinds before are still asked
 		want[k.model] = counted{1, prompts["tell me"], 0}
+		mu.Unlock()
 		for n := range each - 1 {
 			all.Go(func() {
 				turn <- true
