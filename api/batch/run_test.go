@@ -103,7 +103,7 @@ func TestInvalidInputsFailWithTheirLines(t *testing.T) {
 		"blank":                  {"\n \n\r\n", "empty_file::0"},
 		"no JSON":                {"not json\n{\n[]\n", "invalid_json_line::1 invalid_json_line::2 invalid_json_line::3"},
 		"torn":                   {lineOf("a")[:30], "invalid_json_line::1"},
-		"no JSON beside another": {lineOf("a") + "\n{\n" + lineOf("a"), "duplicate_custom_id:custom_id:3"},
+		"no JSON beside another": {lineOf("a") + "\n{\n" + lineOf("a"), "invalid_json_line::2 duplicate_custom_id:custom_id:3"},
 		"two of a name":          {lineOf("a") + "\n" + lineOf("b") + "\n\n" + lineOf("a"), "duplicate_custom_id:custom_id:4"},
 		"another endpoint":       {strings.Replace(lineOf("a"), "/v1/completions", "/v1/embeddings", 1), "invalid_url:url:1"},
 		"no url":                 {`{"custom_id":"a","method":"POST","body":{}}`, "invalid_url:url:1"},

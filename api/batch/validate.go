@@ -1,11 +1,13 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -69,8 +71,10 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 			v.errors = append(v.errors, *wrong)
 		}
 	}
-	if len(v.errors) == 0 && len(seen) == 0 {
-		v.errors = v.broken
+	if len(v.errors) > 0 || len(seen) == 0 { // the batch is not run, and all that is wrong is told at once
+		v.errors = append(v.errors, v.broken...)
+		slices.SortFunc(v.errors, func(a, b LineError) int { return cmp.Compare(a.Line, b.Line) })
+		v.errors = v.errors[:min(len(v.errors), maxLineErrors)]
 	}
 	if v.lines == 0 && len(v.errors) == 0 {
 		v.errors = []LineError{{Code: linesNone, Message: "the file has no requests"}}
