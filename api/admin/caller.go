@@ -42,8 +42,8 @@ func by(r *http.Request) string {
 	return cmp.Or(caller.By(r.RemoteAddr), "second listener, from "+r.RemoteAddr)
 }
 
-// caller checks the caller's scope, once anybody can have it: before, this listener
-// asks nobody, and is for this machine only. One that other machines reach asks for the configuration's keys, too.
+// caller checks the caller's scope. As long as no key has an admin scope, the listener asks for none, and only takes connections of
+// this machine; a listener that other machines reach asks for the configuration's keys, too.
 func (c Config) caller(r *http.Request) (caller tenant.Caller, fault *api.Error) {
 	want := scopeOf(r.URL.Path)
 	if want == 0 || c.Callers == nil || !c.Callers.Guarded() && !c.Exposed {

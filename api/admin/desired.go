@@ -28,7 +28,7 @@ type Deployer interface {
 	Undeploy(ctx context.Context, by, model string, m Match) error
 }
 
-// ErrDeployed says that nobody but a deployment changes which version of a model answers.
+// ErrDeployed says that a deployment decides which version of a model answers, so that no other call may change it.
 var ErrDeployed = errors.New("a deployment decides which version answers on all servers")
 
 // Match is the state that a change is for: a generation, or none where None is set; the zero value is any.

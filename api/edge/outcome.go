@@ -69,7 +69,7 @@ func ReadOutcomes(body []byte, tenant string) ([]rollout.Signal, *api.Error) {
 	return list, nil
 }
 
-// parseOutcome reads a JSON object whose fields are known, each of them once. Only who speaks for all tenants names one.
+// parseOutcome reads a JSON object whose fields are known, each of them once. Only callers of the second listener may name a tenant.
 func parseOutcome(body []byte, anyTenant bool) (o outcome, err error) {
 	if err := json.Unmarshal(body, &o); err != nil {
 		return o, jsonfault.Describe(err, body)

@@ -13,7 +13,7 @@ import (
 
 // Rendering and tokenising a prompt takes processor time beside the engine's steps, and much memory where it is long. So a
 // long prompt needs a turn, and while sequences run a short one does, too: few are given at once, fairly between tenants,
-// and they rest. Whoever hangs up while it waits for a turn costs no more than that.
+// and they rest. A client that hangs up while it waits for a turn is not tokenised.
 
 const (
 	freeBytes   = 16 << 10         // bodies up to this size need no turn while no sequence runs

@@ -55,8 +55,8 @@ func NewDirectory(tenants []Tenant) (*Directory, error) {
 	return d.complete(), nil
 }
 
-// complete makes the tenant "". On a server without a list, which asks nobody who they are, it may ask for every class: there is no
-// other to go before.
+// complete makes the tenant "" of callers without a key. On a server without tenants it may ask for every class, since no other
+// tenant is delayed by it.
 func (d *Directory) complete() *Directory {
 	d.nameless = d.rest
 	if d.nameless.Name = ""; d.empty {

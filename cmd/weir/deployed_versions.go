@@ -15,9 +15,9 @@ import (
 	"weir/router/registry/hub"
 )
 
-// Make implements deployment.Host: a version is one that the configuration has, the model in the binary, one of the models
+// Fetch implements deployment.Host: a version is one that the configuration has, the model in the binary, one of the models
 // folder, or what is pulled into it.
-func (d *deployments) Make(ctx context.Context, model string, r deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
+func (d *deployments) Fetch(ctx context.Context, model string, r deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
 	if record, ok := d.s.languages.configuredVersion(model, r.Version); ok {
 		return "", d.derive(record, &r)
 	}
@@ -159,7 +159,7 @@ func (d *deployments) find(ctx context.Context, reg *registry.Registry, model st
 		if err == nil {
 			return "", fmt.Errorf("digest refused: %s is %s here, and the deployment's is %s; deploy HOST/NAME:TAG, or bring the same files in", ref, v.Digest, r.Digest)
 		}
-		return "", fmt.Errorf("%w: %s is not in the models folder %s; deploy HOST/NAME:TAG or a name on a hub, or weir models import FILE %s", deployment.ErrNoPart, ref, reg.Dir(), ref)
+		return "", fmt.Errorf("%w: %s is not in the models folder %s; deploy HOST/NAME:TAG or a name on a hub, or weir models import FILE %s", deployment.ErrNoVersion, ref, reg.Dir(), ref)
 	}
 	return d.pull(ctx, reg, text, r, tell)
 }

@@ -134,8 +134,8 @@ func (d *deployments) isRouted(model string) bool {
 	return ok
 }
 
-// HasPart implements deployment.Host.
-func (d *deployments) HasPart(model string) (bool, string) {
+// Serves implements deployment.Host.
+func (d *deployments) Serves(model string) (bool, string) {
 	switch {
 	case d.isRouted(model):
 		if !d.s.fleets.hasVersions(model) {
@@ -148,8 +148,8 @@ func (d *deployments) HasPart(model string) (bool, string) {
 	return false, "this server computes no language models and routes none of this name"
 }
 
-// Stock implements deployment.Host.
-func (d *deployments) Stock(ctx context.Context, model string, list []deployment.Revision) error {
+// SetVersions implements deployment.Host.
+func (d *deployments) SetVersions(ctx context.Context, model string, list []deployment.Revision) error {
 	d.mu.Lock()
 	unchanged := slices.EqualFunc(d.stocked[model], list, func(a, b deployment.Revision) bool { return a.Label == b.Label && a.Digest == b.Digest })
 	var records []configs.ServedModel
@@ -238,8 +238,8 @@ func (d *deployments) Answers(model string) (string, bool) {
 	return label, err == nil
 }
 
-// Give implements deployment.Host.
-func (d *deployments) Give(_ context.Context, model, label string) error {
+// Activate implements deployment.Host.
+func (d *deployments) Activate(_ context.Context, model, label string) error {
 	d.endRollouts(model, "")
 	if v := d.versions(model); v != nil {
 		return v.give(model, label, deploymentActor)
@@ -269,16 +269,16 @@ func (d *deployments) Check(ctx context.Context, model, stable, candidate string
 	return nil
 }
 
-// Keep implements deployment.Host.
-func (d *deployments) Keep(ctx context.Context, model, label string) (func(), error) {
+// KeepLoaded implements deployment.Host.
+func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func(), error) {
 	if v := d.versions(model); v != nil {
 		return v.keep(ctx, model, label)
 	}
 	return func() {}, nil
 }
 
-// Roll implements deployment.Host.
-func (d *deployments) Roll(ctx context.Context, p rollout.Plan, at *deployment.Progress) (rollout.State, string, error) {
+// Rollout implements deployment.Host.
+func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress) (rollout.State, string, error) {
 	d.endRollouts(p.Model, p.ID)
 	st, err := d.s.rollouts.status(p.ID)
 	if errors.Is(err, rollout.ErrNone) {
@@ -297,7 +297,7 @@ func (d *deployments) Roll(ctx context.Context, p rollout.Plan, at *deployment.P
 		}
 	}
 	if answers, _ := d.Answers(p.Model); at != nil && at.State.Over() && at.State != rollout.Promoted && answers == p.Candidate && st.Plan.Stable != p.Candidate {
-		if err := d.Give(ctx, p.Model, st.Plan.Stable); err != nil { // it was promoted here before another server took it back
+		if err := d.Activate(ctx, p.Model, st.Plan.Stable); err != nil { // it was promoted here before another server took it back
 			return "", "", err
 		}
 	}

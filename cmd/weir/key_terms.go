@@ -105,8 +105,8 @@ func newKeysChange() *cobra.Command {
 	return cmd
 }
 
-// modelNotes are what whoever gives a key a list of models should know: names in it that no model has, and such as its tenant may not use.
-// known are the names of models; nil where nobody tells.
+// modelNotes warn an operator of names in a key's list of models: those that no model has, and those that its tenant may not use.
+// known are the names of models; nil where they are not known.
 func modelNotes(key *tenant.Key, of *tenant.Tenant, known []string) (notes []string) {
 	change := fmt.Sprintf("weir keys change %s --model NAME gives the key another list", key.ID)
 	var unknown, denied []string

@@ -1,4 +1,4 @@
-// Package jsonfault says what is wrong with JSON to whoever wrote it: fields, values and places instead of the Go types that it was read into.
+// Package jsonfault tells a client what is wrong with its JSON: fields, values and places instead of the Go types that it was read into.
 package jsonfault
 
 import (

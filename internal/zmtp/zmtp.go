@@ -83,7 +83,7 @@ func Dial(ctx context.Context, endpoint string, c Config) (*Conn, error) {
 		return nil, err
 	}
 	made := newConn(conn, c)
-	made.stop = context.AfterFunc(ctx, func() { _ = conn.Close() }) // whoever reads hears of it
+	made.stop = context.AfterFunc(ctx, func() { _ = conn.Close() }) // a read that waits ends with an error
 	if err := made.greet(); err != nil {
 		made.Close()
 		return nil, fmt.Errorf("%s: %w", endpoint, err)

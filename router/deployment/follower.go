@@ -11,33 +11,33 @@ import (
 	"weir/router/rollout"
 )
 
-// Host is a server that follows deployments: what it has of a model and what becomes of it. All methods may be called at
+// Host is a server that follows deployments: it fetches, loads and activates versions of its models. All methods may be called at
 // the same time.
 type Host interface {
-	// HasPart reports whether the server computes the model, or may, or routes it; why says more where it does not.
-	HasPart(model string) (has bool, why string)
-	// Make brings the files of a revision here and compares them with their digests; the digest is what the revision is, empty
+	// Serves reports whether the server computes the model, or may, or routes it; why says more where it does not.
+	Serves(model string) (has bool, why string)
+	// Fetch brings the files of a revision here and compares them with their digests; the digest is what the revision is, empty
 	// where no file is needed. tell hears how far it is.
-	Make(ctx context.Context, model string, r Revision, tell func(s State, done, total int64)) (digest string, err error)
-	// Stock makes revisions, whose files are here, versions of the model beside those of the configuration, in place of those
-	// that were stocked before: the first one answers where the configuration has none and nothing else was given. Requests of
-	// versions that are left out end in peace, and they must be made anew to come back.
-	Stock(ctx context.Context, model string, list []Revision) error
+	Fetch(ctx context.Context, model string, r Revision, tell func(s State, done, total int64)) (digest string, err error)
+	// SetVersions makes fetched revisions versions of the model, beside those of the configuration and in place of the list
+	// before: the first one answers where the configuration has none and none was activated. Running requests of versions that
+	// are left out end normally; such a version must be fetched again.
+	SetVersions(ctx context.Context, model string, list []Revision) error
 	// Answers is the label of the version that requests get, if there is the model.
 	Answers(model string) (label string, ok bool)
-	// Give loads a version, unless it is there, and lets it answer. A rollout of the model is over.
-	Give(ctx context.Context, model, label string) error
+	// Activate loads a version, unless it is there, and lets it answer. A rollout of the model is over.
+	Activate(ctx context.Context, model, label string) error
 	// Check says why a version may not answer at once in place of the stable one; nil: it may.
 	Check(ctx context.Context, model, stable, candidate string) error
-	// Keep holds a version in memory until it is released.
-	Keep(ctx context.Context, model, label string) (release func(), err error)
-	// Roll starts a rollout, or goes on with the one of the plan's id, takes it to where the other servers have it, nil for
+	// KeepLoaded holds a version in memory until it is released.
+	KeepLoaded(ctx context.Context, model, label string) (release func(), err error)
+	// Rollout starts a rollout, or goes on with the one of the plan's id, takes it to where the other servers have it, nil for
 	// nowhere yet, and says where it stands.
-	Roll(ctx context.Context, p rollout.Plan, at *Progress) (s rollout.State, where string, err error)
+	Rollout(ctx context.Context, p rollout.Plan, at *Progress) (s rollout.State, where string, err error)
 }
 
-// ErrNoPart says that a server has no part in a model whose version is a label or a tag that it does not know.
-var ErrNoPart = errors.New("this server has no such version, and nothing says where to pull it from")
+// ErrNoVersion says that the deployment names a label or a tag that this server does not know.
+var ErrNoVersion = errors.New("this server has no such version, and nothing says where to pull it from")
 
 // FollowEvery is how often a server looks whether a record has changed.
 const FollowEvery = 200 * time.Millisecond

@@ -120,9 +120,9 @@ func (m *machine) fail() error {
 	return nil
 }
 
-func (m *machine) HasPart(model string) (bool, string) { return model != "other", "no part" }
+func (m *machine) Serves(model string) (bool, string) { return model != "other", "no part" }
 
-func (m *machine) Make(ctx context.Context, model string, r Revision, tell func(State, int64, int64)) (string, error) {
+func (m *machine) Fetch(ctx context.Context, model string, r Revision, tell func(State, int64, int64)) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail(); err != nil {
@@ -151,7 +151,7 @@ func (m *machine) Make(ctx context.Context, model string, r Revision, tell func(
 	return digest, nil
 }
 
-func (m *machine) Stock(_ context.Context, model string, list []Revision) error {
+func (m *machine) SetVersions(_ context.Context, model string, list []Revision) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail(); err != nil && list != nil {
@@ -176,7 +176,7 @@ func (m *machine) Answers(model string) (string, bool) {
 	return m.answers[model], m.answers[model] != ""
 }
 
-func (m *machine) Give(_ context.Context, model, label string) error {
+func (m *machine) Activate(_ context.Context, model, label string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail(); err != nil {
@@ -205,7 +205,7 @@ func (m *machine) Check(_ context.Context, _, _, candidate string) error {
 	return nil
 }
 
-func (m *machine) Keep(_ context.Context, model, label string) (func(), error) {
+func (m *machine) KeepLoaded(_ context.Context, model, label string) (func(), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if label == "huge" {
@@ -220,7 +220,7 @@ func (m *machine) Keep(_ context.Context, model, label string) (func(), error) {
 	}, nil
 }
 
-func (m *machine) Roll(_ context.Context, p rollout.Plan, _ *Progress) (rollout.State, string, error) {
+func (m *machine) Rollout(_ context.Context, p rollout.Plan, _ *Progress) (rollout.State, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.load(p.Model, p.Candidate)

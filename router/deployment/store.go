@@ -9,9 +9,9 @@ type Store interface {
 	DeploymentRevision(ctx context.Context) (int64, error)
 	// Deployments are all records, in the order of their models.
 	Deployments(ctx context.Context) ([]Record, error)
-	// ChangeDeployment lets f say what becomes of a model's record, nil for none, alone among all that change records. f
-	// returns nil to delete it. An error of f changes nothing and comes back. What f may be called with is current: of several
-	// changes at once each sees the one before.
+	// ChangeDeployment replaces a model's record by what f returns, in one transaction; changes of one record run one after
+	// the other. old is nil where there is no record, and f returns nil to delete it. An error of f is returned, and changes
+	// nothing.
 	ChangeDeployment(ctx context.Context, model string, f func(old *Record) (*Record, error)) error
 	// Observe notes what this server sees, in the place of what it saw of the same model. It stands as long as the server's
 	// lease.

@@ -115,7 +115,7 @@ func (t *task) wait(ctx context.Context, d time.Duration) {
 // clear takes away what the deployment has brought.
 func (t *task) clear(ctx context.Context) {
 	t.release(nil)
-	if err := t.f.host.Stock(ctx, t.model, nil); err != nil && ctx.Err() == nil {
+	if err := t.f.host.SetVersions(ctx, t.model, nil); err != nil && ctx.Err() == nil {
 		t.f.options.Failed(fmt.Errorf("take the deployment of %q away: %w", t.model, err))
 	}
 	clear(t.made)
@@ -134,7 +134,7 @@ func (t *task) observe(ctx context.Context, r *Record, o Observation) {
 
 // converge does what is left to do. Where all is as it is wanted, it does nothing.
 func (t *task) converge(ctx context.Context, r *Record) error {
-	if has, why := t.f.host.HasPart(t.model); !has {
+	if has, why := t.f.host.Serves(t.model); !has {
 		t.observe(ctx, r, Observation{State: Elsewhere, Why: why})
 		return nil
 	}
@@ -142,14 +142,14 @@ func (t *task) converge(ctx context.Context, r *Record) error {
 		return err
 	}
 	wanted, err := t.bring(ctx, r, r.Wanted)
-	if _, answers := t.f.host.Answers(t.model); errors.Is(err, ErrNoPart) && !answers {
+	if _, answers := t.f.host.Answers(t.model); errors.Is(err, ErrNoVersion) && !answers {
 		t.observe(ctx, r, Observation{State: Elsewhere, Why: err.Error()})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.stock(ctx, r, wanted, t.known(r.Kept())); err != nil {
+	if err := t.setVersions(ctx, r, wanted, t.known(r.Kept())); err != nil {
 		return err
 	}
 	state, where, err := t.takeOver(ctx, r, &wanted)
@@ -218,7 +218,7 @@ func (t *task) bringBase(ctx context.Context, r *Record) error {
 		t.base = &base
 		return nil
 	}
-	if err := t.f.host.Stock(ctx, t.model, []Revision{base}); err != nil {
+	if err := t.f.host.SetVersions(ctx, t.model, []Revision{base}); err != nil {
 		return err
 	}
 	t.base = &base
@@ -235,7 +235,7 @@ func (t *task) bring(ctx context.Context, r *Record, v Revision) (Revision, erro
 		return v, nil
 	}
 	tell, told := t.telling(ctx, r, &v)
-	digest, err := t.f.host.Make(ctx, t.model, v, tell)
+	digest, err := t.f.host.Fetch(ctx, t.model, v, tell)
 	told()
 	if err != nil {
 		return v, err
@@ -309,8 +309,8 @@ func (t *task) bringKept(ctx context.Context, r *Record) (kept []Revision, cold 
 	return kept, cold
 }
 
-// stock gives the host the versions, the one that answers until the wanted one does first.
-func (t *task) stock(ctx context.Context, r *Record, wanted Revision, kept []Revision) error {
+// setVersions gives the host the versions, the one that answers until the wanted one does first.
+func (t *task) setVersions(ctx context.Context, r *Record, wanted Revision, kept []Revision) error {
 	var list []Revision
 	if answers, _ := t.f.host.Answers(t.model); t.base != nil && answers != wanted.Label && t.base.Label != wanted.Label {
 		list = append(list, *t.base)
@@ -321,7 +321,7 @@ func (t *task) stock(ctx context.Context, r *Record, wanted Revision, kept []Rev
 			list = append(list, kept[i])
 		}
 	}
-	if err := t.f.host.Stock(ctx, t.model, list); err != nil {
+	if err := t.f.host.SetVersions(ctx, t.model, list); err != nil {
 		return err
 	}
 	if r.IsSettled() && list[0].Label == wanted.Label {
@@ -373,7 +373,7 @@ func (t *task) roll(ctx context.Context, r *Record, p rollout.Plan) (rollout.Sta
 	if o, ok := t.f.Observed(t.model); !ok || o.State != RollingOut && o.State != RolledBack {
 		t.observe(ctx, r, Observation{State: Loading, Why: "version " + p.Candidate})
 	}
-	return t.f.host.Roll(ctx, p, r.Progress)
+	return t.f.host.Rollout(ctx, p, r.Progress)
 }
 
 // give lets a version answer, which may have to be loaded before.
@@ -388,7 +388,7 @@ func (t *task) give(ctx context.Context, r *Record, label string) error {
 	}
 	defer t.f.leave()
 	t.observe(ctx, r, Observation{State: Loading, Why: "version " + label})
-	return t.f.host.Give(ctx, t.model, label)
+	return t.f.host.Activate(ctx, t.model, label)
 }
 
 // place waits for a place among the versions that are being loaded.
@@ -407,7 +407,7 @@ func (f *Follower) leave() { <-f.loads }
 func (t *task) keepWarm(ctx context.Context, r *Record, wanted Revision) error {
 	kept, cold := t.bringKept(ctx, r)
 	t.release(kept)
-	if err := t.stock(ctx, r, wanted, kept); err != nil {
+	if err := t.setVersions(ctx, r, wanted, kept); err != nil {
 		return errors.Join(cold, err)
 	}
 	for i := range kept {
@@ -418,7 +418,7 @@ func (t *task) keepWarm(ctx context.Context, r *Record, wanted Revision) error {
 		if !t.f.place(ctx) {
 			return context.Cause(ctx)
 		}
-		release, err := t.f.host.Keep(ctx, t.model, label)
+		release, err := t.f.host.KeepLoaded(ctx, t.model, label)
 		t.f.leave()
 		if err != nil {
 			cold = errors.Join(cold, fmt.Errorf("the version %s is not warm: %w", label, err))

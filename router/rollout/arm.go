@@ -26,7 +26,7 @@ type Outcome struct {
 	Cost      float64
 }
 
-// harms reports whether whoever asked got nothing.
+// harms reports whether the caller got no answer.
 func (o *Outcome) harms() bool { return o.Failed || o.Empty || o.Denied || o.Throttled }
 
 // Arm is one of the two versions.

