@@ -36,7 +36,7 @@ func newBenchPredict() *cobra.Command {
 			"milliseconds. Rows rotate, so that no answer comes out of a cache.",
 		Example: "  weir bench predict http://127.0.0.1:8000\n" +
 			"  weir bench predict http://127.0.0.1:8000 --grpc-address 127.0.0.1:8001 --protocols v1,v2,binary,grpc --within 5",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -29,7 +29,7 @@ func newBenchSim() *cobra.Command {
 			"fitted to a model of 1.2 billion parameters on two cores, and print the latencies. No model is needed, and\n" +
 			"the same seed gives the same table. Scenarios:\n\n" + scenarios.String(),
 		Example: "  weir bench sim served\n  weir bench sim long --itl-target-ms 100",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -146,9 +146,9 @@ func newDeployments() *cobra.Command {
 	}
 	var asJSON bool
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the deployments", Args: cobra.NoArgs}
-	get := &cobra.Command{Use: "get MODEL", Short: "Show a deployment, and each server's part", Args: cobra.ExactArgs(1)}
+	get := &cobra.Command{Use: "get MODEL", Short: "Show a deployment, and each server's part", Args: exactly(1)}
 	get.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	remove := &cobra.Command{Use: "delete MODEL", Aliases: []string{"rm"}, Short: "Give a model back to the servers' configurations", Args: cobra.ExactArgs(1)}
+	remove := &cobra.Command{Use: "delete MODEL", Aliases: []string{"rm"}, Short: "Give a model back to the servers' configurations", Args: exactly(1)}
 	cmd.AddCommand(operating(list, func(ctx context.Context, o *operator, _ []string) error {
 		var all struct{ Deployments []admin.DeploymentView }
 		if err := o.call(ctx, http.MethodGet, "/v1/deployments", nil, &all); err != nil {

@@ -43,7 +43,7 @@ func newEval() *cobra.Command {
 			"table of training data.",
 		Example: "  weir eval log/credit --labels labels.csv --slice country --html report.html\n" +
 			"  weir eval train.csv --score score --profile credit.profile.json",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.run(args[0], cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()

@@ -68,7 +68,7 @@ func newFeaturesPut() *cobra.Command {
 		Use:     "put FILE",
 		Short:   "Write a .csv or .parquet table of one view's features",
 		Example: "  weir features put users.csv --project shop --entity user --view profile --key user_id",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := time.Now()
 			if eventTime != "" {
@@ -152,7 +152,7 @@ func newFeaturesGet() *cobra.Command {
 		Use:     "get ID...",
 		Short:   "Show what the store has of one entity; an id of several keys is several words",
 		Example: "  weir features get 7 --project shop --entity user",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    atLeast(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := t.open()
 			if err != nil {
@@ -186,7 +186,7 @@ func newFeaturesCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check MANIFEST",
 		Short: "Read a manifest, list its features and print its schema hash",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := readManifest(args[0])
 			if err != nil {

@@ -35,7 +35,7 @@ func newGolden() *cobra.Command {
 			".json file, a V2 request or other golden rows; or they are made up of the thresholds of the trees.",
 		Example: "  weir golden churn.json --rows train.csv > churn.golden.json\n" +
 			"  weir golden churn.json > churn.golden.json",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.errs = cmd.ErrOrStderr()
 			return r.run(args[0], cmd.OutOrStdout())

@@ -98,7 +98,7 @@ func TestGoldenRefusals(t *testing.T) {
 		{[]string{model, "--count", "0"}, "--count is 0"},
 		{[]string{model, "--tolerance", "1"}, "tolerance is 1"},
 		{[]string{file("no.json", "{}")}, "no.json: it is no GGUF file and no classical model"},
-		{[]string{file("cut.onnx", "version https://git-lfs")}, "cut.onnx: it is no ONNX model, as its name says: "},
+		{[]string{file("cut.onnx", "version https://git-lfs")}, "cut.onnx: its name ends with .onnx, but it is no ONNX model: "},
 		{[]string{file("broken.json", `{"learner": 7}`)}, "broken.json: read model: "},
 		{[]string{file("x.gguf", "GGUF")}, "for classical models"},
 	} {

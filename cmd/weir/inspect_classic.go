@@ -71,7 +71,7 @@ func notClassic(path string, err error) error {
 	case !errors.Is(err, classic.ErrFormat): // it is a model, and broken or not supported
 		return err
 	case strings.HasSuffix(path, ".onnx"):
-		return fmt.Errorf("it is no ONNX model, as its name says: %w; export it again, or fetch it where this is a pointer to the file (git lfs pull)", err)
+		return fmt.Errorf("its name ends with .onnx, but it is no ONNX model: %w; export it again, or fetch it where this is a pointer to the file (git lfs pull)", err)
 	}
 	return fmt.Errorf("it is no GGUF file and no classical model: %w", err)
 }

@@ -68,7 +68,7 @@ func newKeysChange() *cobra.Command {
 		Long: "Change the limits, models and end of a key. What is not named stays; NAME=none takes a limit away, --model all\n" +
 			"a list of models, --expires never an end. Servers see it within half a second.",
 		Example: "  weir keys change 0a1b2c3d4e --limit daily_cost=10 --limit requests_per_minute=none",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 	}
 	terms := addTermsFlags(cmd)
 	cmd.Flags().StringVar(&expires, "expires", "", "time from now after which the key ends, such as 90d, or never")

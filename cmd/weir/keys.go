@@ -66,7 +66,7 @@ func newKeysCreate() *cobra.Command {
 		Example: "  weir keys create acme\n  weir keys create acme --label batch --expires 90d\n" +
 			"  weir keys create ops --scope admin,metrics\n" +
 			"  weir keys create acme --label intern --limit daily_cost=5 --limit requests_per_minute=30 --model llama-3.2-1b",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 	}
 	cmd.Flags().StringVar(&label, "label", "default", "what the key is for; two keys of a tenant and label may live at once")
 	cmd.Flags().StringVar(&scope, "scope", "inference", "what the key allows: inference, admin, metrics, or several with commas")
@@ -210,7 +210,7 @@ func newKeysRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
 		Short: "Make the key that takes the place of another, which ends a while later",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 	}
 	cmd.Flags().StringVar(&grace, "grace", "24h", "time for which the old key stays good")
 	cmd.Flags().StringVar(&expires, "expires", "", "time after which the new key ends, such as 90d (default: never)")
@@ -232,7 +232,7 @@ func newKeysRevoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "End keys: servers refuse them within half a second",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  atLeast(1),
 	}
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
 		chain := k.chain()

@@ -102,3 +102,16 @@ func atMost(n int) cobra.PositionalArgs {
 		return &usageError{fmt.Errorf("%q is one argument too many", args[n]), "use: " + cmd.UseLine()}
 	}
 }
+
+// atLeast wants n arguments of a verb, or more.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= n {
+			return nil
+		}
+		return &usageError{fmt.Errorf("an argument of %s is missing", cmd.CommandPath()), "use: " + cmd.UseLine()}
+	}
+}
+
+// exactly wants n arguments of a verb.
+func exactly(n int) cobra.PositionalArgs { return cobra.MatchAll(atLeast(n), atMost(n)) }

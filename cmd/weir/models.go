@@ -198,7 +198,7 @@ func showDay(t time.Time) string {
 func newModelsShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NAME", Short: "Show what a version is: files, sampling, lineage, metrics, approval",
-		Example: "  weir models show chat:prod\n  weir models show chat@sha256:0f4a31c2 --json", Args: cobra.ExactArgs(1),
+		Example: "  weir models show chat:prod\n  weir models show chat@sha256:0f4a31c2 --json", Args: exactly(1),
 	}
 	onModels(cmd, func(_ context.Context, m *modelsVerb, args []string) error {
 		v, err := m.registry.Resolve(args[0])
@@ -261,7 +261,7 @@ func newModelsTag() *cobra.Command {
 		Use: "tag VERSION NAME:TAG", Short: "Point an alias at a version, in one step",
 		Long: "Point an alias at a version, in one step: servers that resolve it find the old version before and the new\n" +
 			"one after. The version that the alias leaves stays until weir models gc.",
-		Example: "  weir models tag chat:v2 chat:prod\n  weir models tag chat@sha256:0f4a31c2 chat:prod   # back", Args: cobra.ExactArgs(2),
+		Example: "  weir models tag chat:v2 chat:prod\n  weir models tag chat@sha256:0f4a31c2 chat:prod   # back", Args: exactly(2),
 	}
 	onModels(cmd, func(ctx context.Context, m *modelsVerb, args []string) error {
 		v, err := m.registry.Tag(ctx, args[0], args[1])
@@ -351,7 +351,7 @@ func newModelsRemove() *cobra.Command {
 		Long: "Remove aliases, and with its last alias a version and the files that no other version has. What a running\n" +
 			"server uses stays until the server ends and weir models gc runs. NAME@sha256:DIGEST removes a version\n" +
 			"without alias.",
-		Example: "  weir models rm chat:v1", Args: cobra.MinimumNArgs(1),
+		Example: "  weir models rm chat:v1", Args: atLeast(1),
 	}
 	onModels(cmd, func(ctx context.Context, m *modelsVerb, args []string) error {
 		var all registry.Removed

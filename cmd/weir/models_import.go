@@ -41,7 +41,7 @@ func newModelsImport() *cobra.Command {
 			"same digest on every machine. A killed import leaves nothing that can be seen.",
 		Example: "  weir models import llama-Q4_K_M.gguf chat:v1 --template chat.jinja --sampling sampling.json\n" +
 			"  weir models import churn.ubj churn:7 --golden churn.golden.json --features churn.features.yml --metric auc=0.91 --approved-by board",
-		Args: cobra.ExactArgs(2),
+		Args: exactly(2),
 	}
 	f := addImportFlags(cmd)
 	onModels(cmd, func(ctx context.Context, m *modelsVerb, args []string) error {

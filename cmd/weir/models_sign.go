@@ -17,7 +17,7 @@ func newModelsSign() *cobra.Command {
 		Short: "Vouch for a version with an Ed25519 key",
 		Long: "Read all files of a version, compare their digests, and sign the version's digest with a private Ed25519 key\n" +
 			"(PEM, as openssl genpkey -algorithm ed25519 makes it). weir models verify --key checks it with the public key.",
-		Example: "  weir models sign chat:v1 --key team.pem", Args: cobra.ExactArgs(1),
+		Example: "  weir models sign chat:v1 --key team.pem", Args: exactly(1),
 	}
 	keyFile := cmd.Flags().String("key", "", "file: private Ed25519 key in PEM")
 	onModels(cmd, func(ctx context.Context, m *modelsVerb, args []string) error {

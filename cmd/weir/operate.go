@@ -118,7 +118,7 @@ func newRolloutStart() *cobra.Command {
 		Short: "Start a rollout of a version, by its label",
 		Example: "  weir rollout start chat 2026-11\n  weir rollout start chat 2026-11 --plan canary.json\n" +
 			"  weir rollout start churn 4 --sticky tenant",
-		Args: cobra.ExactArgs(2),
+		Args: exactly(2),
 	}
 	cmd.Flags().StringVar(&file, "plan", "", "JSON file with steps and gates, as POST /v1/deployments takes them")
 	cmd.Flags().StringVar((*string)(&plan.Sticky), "sticky", "", "what always gets the same version: conversation, tenant or request (default conversation)")
@@ -143,7 +143,7 @@ func newRolloutStart() *cobra.Command {
 }
 
 func newRolloutDecision(verb, short string) *cobra.Command {
-	cmd := &cobra.Command{Use: verb + " MODEL", Short: short, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: verb + " MODEL", Short: short, Args: exactly(1)}
 	return operating(cmd, func(ctx context.Context, o *operator, args []string) error {
 		var st rollout.Status
 		if err := o.call(ctx, http.MethodPost, "/v1/deployments/"+verb, map[string]string{"model": args[0]}, &st); err != nil {

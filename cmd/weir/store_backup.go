@@ -31,7 +31,7 @@ func newStoreBackup() *cobra.Command {
 			"keep those elsewhere. Keep FILE.keys apart from FILE, and no longer than a forgotten tenant may stay readable.\n" +
 			"Uploaded files (weir.db.files), models and what is in Redis are not in it. A broken audit log is not backed up.",
 		Example: "  weir store backup /backup/weir-$(date +%F).zst",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 	}
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
 		path := args[0]
@@ -83,7 +83,7 @@ func newStoreRestore() *cobra.Command {
 			"that tenants who were forgotten since stay forgotten. Pepper and master key must be those of the store that was backed up.",
 		Example: "  weir store restore /backup/weir-2026-05-01.zst --store sqlite:/var/lib/weir/weir.db\n" +
 			"  weir store restore weir.zst --keys weir.zst.keys --store postgres://weir@db/weir",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "drop what the store has, all of it")
 	cmd.Flags().StringVar(&keys, "keys", "", "the backup of the data keys; default FILE.keys, if it is there")

@@ -150,7 +150,7 @@ func newTenantsForget() *cobra.Command {
 			"/admin/tenants/TENANT/forget on the second listener deletes both.\n\n" +
 			"Nothing brings them back. On a terminal the tenant's name has to be typed again; scripts say --yes.",
 		Example: "  weir tenants forget acme\n  weir tenants forget acme --yes",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 	}
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
 	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, args []string) error {
@@ -204,7 +204,7 @@ func newTenantsPrompts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prompts TENANT",
 		Short: "Print the prompts and answers that are kept of a tenant, as lines of JSON",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 	}
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
 		if _, err := addEntry(ctx, s, commandLine(), actionTenantRead, args[0], nil); err != nil {
