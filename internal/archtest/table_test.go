@@ -36,7 +36,7 @@ var table = []folder{
 		"internal/inference", "internal/jsonfault", "internal/socket", "internal/tensor", "internal/turn", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
-	{path: "api/batch", own: []string{"api", "internal/jsonfault"}, third: []string{fasthttp}},
+	{path: "api/batch", own: []string{"api", "internal/jsonfault", "internal/turn"}, third: []string{fasthttp}},
 	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
