@@ -79,6 +79,12 @@ type TransferAsk struct {
 	Hashes   []Hash
 }
 
+// TransferSink takes the blocks of an answer.
+type TransferSink interface {
+	Room() []byte           // for the next block
+	Take(ids []int32) error // the block is there; ids are its tokens
+}
+
 // TransferFault says why blocks did not come from another replica. Reason is the label of metrics.
 type TransferFault struct {
 	Reason string

@@ -30,13 +30,7 @@ type KVSource interface {
 	// Estimate is how long so many bytes are expected to take from a replica; false: nothing is to be asked of it now.
 	Estimate(from inference.KVTransfer, bytes int64) (time.Duration, bool)
 	// Fetch asks for blocks and gives those that come to the sink, in their order. The error is a *kvcache.TransferFault.
-	Fetch(ctx context.Context, from inference.KVTransfer, ask *kvcache.TransferAsk, to KVSink) error
-}
-
-// KVSink takes blocks.
-type KVSink interface {
-	Room() []byte           // for the next block
-	Take(ids []int32) error // the block is there; ids are its tokens
+	Fetch(ctx context.Context, from inference.KVTransfer, ask *kvcache.TransferAsk, to kvcache.TransferSink) error
 }
 
 // TransferStats counts what came from other replicas, and went there.

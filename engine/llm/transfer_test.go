@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,15 +19,13 @@ type peer struct {
 	estimate time.Duration
 	change   func(b *KVBlock)                       // on the way; nil: nothing
 	before   func(ctx context.Context, i int) error // block i is given; nil: nothing
-	asked    atomic.Int64
 }
 
 func (p *peer) Estimate(inference.KVTransfer, int64) (time.Duration, bool) {
 	return p.estimate, p.estimate >= 0
 }
 
-func (p *peer) Fetch(ctx context.Context, _ inference.KVTransfer, ask *kvcache.TransferAsk, to KVSink) error {
-	p.asked.Add(1)
+func (p *peer) Fetch(ctx context.Context, _ inference.KVTransfer, ask *kvcache.TransferAsk, to kvcache.TransferSink) error {
 	if why := p.KVIdentity().Differs(ask.Identity); why != "" {
 		return &kvcache.TransferFault{Reason: kvcache.TransferMismatch, Err: errors.New(why)}
 	}
