@@ -365,6 +365,7 @@ const modelsSample = `
 #         api_key: a-key
 #         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics
 #         zone: a
+#         region: eu # tenants with a residency go to replicas of theirs only
 #         apis: [responses, messages] # of other kinds than weir: what they serve beside chat completions
 #       - url: http://10.0.0.8:8000/v1
 #         kind: vllm

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"weir/api/tenant"
 	"weir/router/fleet"
 )
 
@@ -77,6 +78,7 @@ func replicaFields(s *fleet.Source, keyFile *string) []field {
 		{key: "api_key_file", binding: bindText(keyFile, "a path", anyText)},
 		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
 		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
+		{key: "region", binding: bindText(&s.Region, tenant.NameForm, tenant.IsName)},
 		{key: "apis", binding: bindWords(&s.APIs, fleet.APIs())},
 		{key: "kv_events", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			return d.record(n, path, eventFields(&s.Events))

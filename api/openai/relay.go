@@ -47,6 +47,7 @@ type passage struct {
 const (
 	upstreamUnavailable = "upstream_unavailable"
 	noReplica           = "no_replica"
+	noReplicaInRegion   = "no_replica_in_region"
 )
 
 var (
@@ -193,7 +194,7 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
-		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
+		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
 	r.askUsage(sent)
@@ -359,6 +360,9 @@ func (p *passage) broken(err error) *api.Error {
 	case fault != nil:
 	case errors.Is(cause, inference.ErrDeadline):
 		fault = edge.Fault(cause)
+	case errors.Is(err, router.ErrResidency):
+		fault = displaced()
+		p.result.Cause = err
 	case errors.Is(err, router.ErrNoReplica):
 		fault = api.Refuse(noReplica, "none of the servers behind this model takes requests now; retry")
 		p.result.Cause = err
@@ -368,6 +372,11 @@ func (p *passage) broken(err error) *api.Error {
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
+}
+
+// displaced refuses a request that only servers outside its tenant's residency could take.
+func displaced() *api.Error {
+	return api.Refuse(noReplicaInRegion, "none of the servers behind this model that are in a region of the tenant's residency takes requests now; retry")
 }
 
 // upstreamFault tells a caller what a server did: by its kind, since what else the error says may be a secret of the

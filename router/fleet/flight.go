@@ -92,17 +92,17 @@ func (fl *flight) pick() (*attempt, error) {
 	f := fl.fleet
 	members := f.members.Load()
 	fl.avoid(members, time.Now())
-	panics := f.panics()
+	panics := fl.panics()
 	for {
 		now := time.Now()
 		lease, err := f.balancer.Pick(now, &fl.request)
 		if err != nil {
 			f.counts.none.Add(1)
-			return nil, fmt.Errorf("model %s: %w: %d are known: %w", f.config.Model, router.ErrNoReplica, len(members.list), err)
+			return nil, fl.unplaced(members, fmt.Errorf("model %s: %w: %d are known: %w", f.config.Model, router.ErrNoReplica, len(members.list), err))
 		}
 		fl.request.Avoid = append(fl.request.Avoid, lease.Replica)
 		r := members.numbered[lease.Replica]
-		if r == nil { // it came or left meanwhile
+		if r == nil || !fl.resides(r) { // it came or left meanwhile
 			lease.Done(now, balance.Outcome{Failed: true})
 			continue
 		}
@@ -136,7 +136,7 @@ func (fl *flight) candidates(m *members) []router.Candidate {
 		}
 		list = append(list, one)
 	}
-	return list
+	return append(list, fl.excluded(m)...)
 }
 
 // ask sends the request to a replica and waits until its answer has begun.
@@ -341,7 +341,7 @@ func (fl *flight) breaks(a *attempt, err error) error {
 // nobody has seen yet.
 func (fl *flight) again() bool {
 	now := time.Now()
-	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl.tried) {
+	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl) {
 		return false
 	}
 	counts := &fl.fleet.counts
@@ -393,5 +393,5 @@ var errNothingLeft = fmt.Errorf("the answer had all its tokens and no end: %w", 
 // suits reports whether a replica was not asked yet and can do what the request needs now.
 func (fl *flight) suits(r *replica) bool {
 	goesOn := fl.resume != nil && fl.resume.again > 0
-	return !slices.Contains(fl.tried, r) && (!goesOn || !fl.resume.chat || kinds[r.target.Kind].continues)
+	return fl.resides(r) && !slices.Contains(fl.tried, r) && (!goesOn || !fl.resume.chat || kinds[r.target.Kind].continues)
 }
