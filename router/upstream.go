@@ -115,6 +115,7 @@ type Head struct {
 	RequestID   string
 	Traceparent string // W3C Trace Context; empty: not sent
 	Tracestate  string // likewise
+	Beta        string // the field anthropic-beta of a request of Messages, for Anthropic's own API; "" is none
 
 	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
 	// for each attempt; nil: nobody is told.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/api"
@@ -196,10 +197,25 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
 		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
 	}
+	if r.path == messageEndpoint.upstream {
+		sent.Head.Beta = c.betas()
+	}
 	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
 	r.askUsage(sent)
 	sent.Body, sent.Prompt = r.sent.withoutModel()
 	return sent
+}
+
+// maxBetaBytes bounds the names of beta features that go to Anthropic's own API.
+const maxBetaBytes = 1 << 10
+
+// betas are the beta features that a client of Messages asks for, as far as they are names.
+func (c *call) betas() string {
+	names := strings.ReplaceAll(c.header("Anthropic-Beta"), " ", "")
+	if len(names) > maxBetaBytes || strings.ContainsFunc(names, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return names
 }
 
 // ask sends the request and waits until its answer has begun.

@@ -48,6 +48,7 @@ var table = []folder{
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "internal/zmtp", "kvcache", "router"}, third: []string{breaker}},
 	{path: "router/chunk"},
+	{path: "router/provider", third: []string{amazon, amazonEvents}},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/deployment", own: []string{"router/rollout"}},
 	{path: "router/rollout", third: []string{jsonschema}},
@@ -136,6 +137,8 @@ const (
 	jsonschema      = "github.com/santhosh-tekuri/jsonschema/v6"
 	breaker         = "github.com/sony/gobreaker/v2"
 	msgpack         = "github.com/tinylib/msgp"
+	amazon          = "github.com/aws/aws-sdk-go-v2"
+	amazonEvents    = "github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	oras            = "oras.land/oras-go/v2"
 	ociSpec         = "github.com/opencontainers/image-spec"
 	ociDigest       = "github.com/opencontainers/go-digest"

@@ -121,7 +121,7 @@ func (s *Source) Check() error {
 	if s.File != "" {
 		return nil
 	}
-	_, err := parseBase(s.URL + s.DNS)
+	_, err := parseBase(s.Kind, s.URL+s.DNS)
 	return err
 }
 
@@ -177,7 +177,7 @@ func New(c Config) (*Fleet, error) {
 	f.found = make([][]Target, len(c.Sources))
 	for i, s := range c.Sources {
 		if s.URL != "" {
-			base, err := parseBase(s.URL)
+			base, err := parseBase(s.Kind, s.URL)
 			if err != nil {
 				return nil, err
 			}
@@ -315,6 +315,7 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: now,
 		waiting: make(map[*attempt]struct{})}
 	r.wire = newWire(t.Base, t.Address, string(t.APIKey), f.config.AnswerTimeout)
+	r.wire.provider = kinds[t.Kind].provider
 	f.closeBreaker(r)
 	var err error
 	r.number, err = f.balancer.Add(now, balance.Member{Distance: f.config.distance(t.Zone)})

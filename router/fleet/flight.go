@@ -174,6 +174,9 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 // what is wrong with it.
 func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte) (*router.Answer, error) {
 	r := a.replica
+	if api := r.target.Kind.providerOf(fl.call.Path); api != nil {
+		return fl.translate(ctx, a, api, body)
+	}
 	var d direct
 	if fl.call.Stream && fl.resume == nil && r.target.Base.Scheme == "http" {
 		ctx = d.traced(ctx)
@@ -196,13 +199,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	}
 	if streamed {
 		d.of(res)
-		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}}
-		if err = s.open(); err == nil {
-			answer.Events = s
-			return answer, nil
-		}
-		_ = res.Body.Close() // it has failed, and nothing follows an error
-		return answer, err
+		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
 	if answer.Whole, err = readAnswer(res.Body); err != nil {
@@ -211,6 +208,17 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	if faultOf(answer.Status) == NoFault {
 		err = fl.check(answer)
 	}
+	return answer, err
+}
+
+// opened waits until a stream has content.
+func (fl *flight) opened(answer *router.Answer, s *stream) (*router.Answer, error) {
+	err := s.open()
+	if err == nil {
+		answer.Events = s
+		return answer, nil
+	}
+	_ = s.body.Close() // it has failed, and nothing follows an error
 	return answer, err
 }
 
@@ -226,6 +234,12 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 		fault := NoAnswer
 		if e, ok := errors.AsType[*faultError](err); ok {
 			fault = e.fault
+		}
+		if fault == Unsupported { // the replica has seen nothing of it
+			fl.last = fault
+			a.replica.counts.add(fault)
+			a.end(fmt.Errorf("%w: %w", err, errNotJudged))
+			return answer, nil
 		}
 		return nil, fl.fail(a, fault, err)
 	}
@@ -261,7 +275,7 @@ func (fl *flight) send(ctx context.Context, r *replica, body, options []byte) (*
 
 // options are the stream_options that a replica gets.
 func (fl *flight) options(r *replica) []byte {
-	if r.plain.Load() {
+	if r.plain.Load() || kinds[r.target.Kind].provider != nil {
 		return fl.call.StreamOptions.Asked
 	}
 	return fl.call.StreamOptions.Sent
