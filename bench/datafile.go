@@ -149,11 +149,23 @@ func (w *Workload) timedTrace() ([]Request, error) {
 var errEnough = errors.New("enough lines")
 
 func (w *Workload) readTimedTrace(from io.Reader) ([]Request, error) {
+	list, at, err := w.drawTimedTrace(from)
+	if err != nil {
+		return nil, err
+	}
+	return w.write(list, w.traceBlock(), at), nil
+}
+
+// traceBlock is how many tokens a block of a timed trace has.
+func (w *Workload) traceBlock() int {
 	const blockTokens = 512
-	block := max(16, int(blockTokens*w.Trace.Shrink))
-	var list []drawn
-	var at []float64
-	err := eachLine(from, func(line []byte) error {
+	return max(16, int(blockTokens*w.Trace.Shrink))
+}
+
+// drawTimedTrace reads what the requests of a timed trace are, and when they come.
+func (w *Workload) drawTimedTrace(from io.Reader) (list []drawn, at []float64, err error) {
+	block := w.traceBlock()
+	err = eachLine(from, func(line []byte) error {
 		var l struct {
 			Timestamp    float64 `json:"timestamp"`
 			InputLength  int     `json:"input_length"`
@@ -184,12 +196,12 @@ func (w *Workload) readTimedTrace(from io.Reader) ([]Request, error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(list) == 0 {
-		return nil, errors.New("no requests in it")
+		return nil, nil, errors.New("no requests in it")
 	}
-	return w.write(list, block, at), nil
+	return list, at, nil
 }
 
 // eachLine calls use with each line that is not blank.

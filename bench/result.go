@@ -292,3 +292,9 @@ func Deviation(values []float64) float64 {
 	}
 	return math.Sqrt(sum / float64(len(values)))
 }
+
+// Member reads a member of a file that was read which is not of this struct, such as vLLM's; false if it is not there or of another kind.
+func (r *Result) Member(name string, into any) bool {
+	raw, ok := r.extra[name]
+	return ok && json.Unmarshal(raw, into) == nil
+}

@@ -223,6 +223,7 @@ type sim struct {
 	live   int
 	free   []time.Duration // when the clients of a closed loop send their next requests, soonest first
 	steps  int
+	prior  cost.Prior    // of the machine: divides a step's time among its requests
 	shared float64       // how many times as long steps take, because others compute on the same processors; 0 is 1
 	told   []*SimOutcome // whose end the next plan must tell of
 	broken error         // the first broken invariant that a step showed
@@ -283,7 +284,7 @@ func newServer(o SimOptions, blocks int) (*sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sim{o: o, pool: pool, noise: rand.New(rand.NewPCG(o.Seed, uint64(streamArrival)<<48|2))}
+	s := &sim{o: o, pool: pool, prior: o.Machine.Prior(), noise: rand.New(rand.NewPCG(o.Seed, uint64(streamArrival)<<48|2))}
 	if s.sched, err = scheduler.New(o.Scheduler, pool); err != nil {
 		return nil, err
 	}

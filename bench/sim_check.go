@@ -56,10 +56,10 @@ func (s *sim) shedWasTold() {
 // attribute divides a step's time among the requests that it computes rows of, and
 // takes the plan into the digest.
 func (s *sim) attribute(took time.Duration) {
-	m, total := &s.o.Machine, 0.0
+	p, total := s.prior, 0.0
 	work := func(c *scheduler.Chunk) float64 {
-		return float64(m.Row)*float64(c.Count) + float64(m.Output)*float64(c.LogitRows) +
-			float64(m.Position)/1024*float64(cost.Attended(c.Start, c.Count)) + float64(m.Step)/float64(len(s.plan.Chunks))
+		return p.Row*float64(c.Count) + p.Output*float64(c.LogitRows) +
+			p.Position*float64(cost.Attended(c.Start, c.Count)) + p.Step/float64(len(s.plan.Chunks))
 	}
 	h := s.done.Digest
 	for i := range s.plan.Chunks {
