@@ -22,9 +22,9 @@ test: ## every test; those that need PostgreSQL, Redis or promtool run where the
 test-short: ## the tests without the slow ones
 	@.ci/services with $(GO) test -short ./...
 
-test-race: ## the tests without the slow ones under the race detector (needs a C compiler)
+test-race: ## the tests without the slow ones, of all packages that start goroutines, under the race detector (needs a C compiler)
 	@case ",$$WEIR_CI_WITHOUT," in *,race,*) echo 'without the race detector, as WEIR_CI_WITHOUT says';; \
-	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race -short -timeout 12m ./...;; esac
+	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race -short -timeout 12m $$(GO=$(GO) .ci/racing);; esac
 
 test-purego: ## the engine without assembly
 	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/...

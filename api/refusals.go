@@ -79,6 +79,7 @@ var Refusals = map[string]Refusal{
 	"store_unavailable":     {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"identity_unavailable":  {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"tenant_not_configured": {http.StatusForbidden, TypeInvalidRequest, 0},
+	"region_not_allowed":    {http.StatusForbidden, TypeInvalidRequest, 0},
 
 	// the caller's share, and the time that the caller has
 	"client_too_slow":       {http.StatusRequestTimeout, TypeInvalidRequest, 0},
@@ -115,6 +116,7 @@ var Refusals = map[string]Refusal{
 	"server_shutting_down":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"too_many_connections":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"no_replica":              {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+	"no_replica_in_region":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"upstream_unavailable":    {http.StatusBadGateway, TypeUnavailable, time.Second},
 	"usage_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 }

@@ -72,6 +72,7 @@ type Server struct {
 	AdminAddress    string        // of the second listener; "off" for none
 	GRPCAddress     string        // of the predict protocol over gRPC; "off" for none
 	PeerKeys        []string      // that weirs share which pass requests on to one another
+	Region          string        // where this server is; empty: in none
 	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
 	OpenMetrics     bool          // these to everybody who reaches the port
@@ -215,6 +216,9 @@ func settings(c *Config) []Setting {
 			Usage: "key of at least 32 bytes that this weir shares with the routers and replicas that it believes whose request it is, " +
 				"best from the environment or the file; repeat to replace one: the first signs, all are taken",
 			binding: bindList(&c.Server.PeerKeys, "a key of at least 32 bytes")},
+		{Key: "server.region", Flag: "region",
+			Usage:   "region of this server: tenants whose residency names others are refused",
+			binding: bindText(&c.Server.Region, tenant.NameForm+", or nothing", func(s string) bool { return s == "" || tenant.IsName(s) })},
 		{Key: "server.insecure", Flag: "insecure", Usage: "allow listeners that other machines reach and that ask for no key",
 			binding: bindBool(&c.Server.Insecure)},
 		{Key: "server.allowed_hosts", Flag: "allowed-hosts",
@@ -469,6 +473,9 @@ func (c Config) Validate() error {
 	directory, err := tenant.NewDirectory(c.Tenants)
 	if err != nil {
 		return fmt.Errorf("check tenants: %w", err)
+	}
+	if err := c.validateResidency(); err != nil {
+		return err
 	}
 	if directory.HasCertificates() && c.Server.TLS.ClientCA == "" {
 		return errors.New("check tenants: tenants have certificates, and no client can show one; " +

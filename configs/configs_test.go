@@ -98,7 +98,7 @@ func checkEntries(t *testing.T, s *Sources, data string) {
 // every key of its records.
 func TestSampleOfLists(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("server: {tls_certificate: a, tls_key: b, tls_client_ca: c}\n") // which tenants' certificates need
+	b.WriteString("server: {tls_certificate: a, tls_key: b, tls_client_ca: c, region: eu}\n") // which tenants' certificates and residency need
 	for line := range strings.Lines(sample + brownoutSample + classicSample + modelsSample + policiesSample) {
 		if text := strings.TrimPrefix(line, "# "); strings.HasPrefix(text, " ") || strings.HasSuffix(strings.TrimSpace(text), ":") {
 			b.WriteString(text)

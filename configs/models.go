@@ -360,11 +360,12 @@ const modelsSample = `
 #     tokenizer: large.gguf
 #     replicas: # each with one of url, dns and file
 #       - url: http://10.0.0.7:8000/v1
-#         kind: weir # vllm, sglang, llama-server, or openai for anything else with this API
+#         kind: weir # vllm, sglang, llama-server, or openai for anything else with this API; anthropic, gemini and bedrock have their own
 #         model: their-name # default: the name here
-#         api_key: a-key
+#         api_key: a-key # or api_key_file: a path, or api_key_env: the name of an environment variable
 #         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics
 #         zone: a
+#         region: eu # tenants with a residency go to replicas of theirs only
 #         apis: [responses, messages] # of other kinds than weir: what they serve beside chat completions
 #       - url: http://10.0.0.8:8000/v1
 #         kind: vllm

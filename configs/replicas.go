@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"weir/api/tenant"
 	"weir/router/fleet"
 )
 
@@ -17,11 +18,16 @@ import (
 func (d *fileDecoder) replicas(n *yaml.Node, path string, into *[]fleet.Source) error {
 	list := []fleet.Source{}
 	err := d.records(n, path, func(n *yaml.Node, path string) error {
-		s, keyFile := fleet.Source{Kind: fleet.Weir}, ""
-		err := d.record(n, path, replicaFields(&s, &keyFile))
+		s, keyFile, keyEnv := fleet.Source{Kind: fleet.Weir}, "", ""
+		err := d.record(n, path, replicaFields(&s, &keyFile, &keyEnv))
 		if err == nil && keyFile != "" {
 			if wrong := readKey(&s, keyFile); wrong != nil {
 				err = d.errorf(n, "%s.api_key_file: %v", path, wrong)
+			}
+		}
+		if err == nil && keyEnv != "" {
+			if wrong := keyOfEnvironment(&s, keyEnv); wrong != nil {
+				err = d.errorf(n, "%s.api_key_env: %v", path, wrong)
 			}
 		}
 		if err == nil {
@@ -63,8 +69,19 @@ func readKey(s *fleet.Source, path string) error {
 	return nil
 }
 
+// keyOfEnvironment takes a replica's key from a variable of the environment.
+func keyOfEnvironment(s *fleet.Source, name string) error {
+	if s.APIKey != "" {
+		return errors.New("there is an api_key or an api_key_file too; set one of them")
+	}
+	if s.APIKey = fleet.Key(strings.TrimSpace(os.Getenv(name))); s.APIKey == "" {
+		return fmt.Errorf("the environment variable %s is empty; it must hold the key", name)
+	}
+	return nil
+}
+
 // replicaFields binds the keys of an entry of replicas.
-func replicaFields(s *fleet.Source, keyFile *string) []field {
+func replicaFields(s *fleet.Source, keyFile, keyEnv *string) []field {
 	key := bindText(&s.APIKey, "the replica's key", anyText)
 	key.show = func() string { return "(hidden)" }
 	return []field{
@@ -75,8 +92,10 @@ func replicaFields(s *fleet.Source, keyFile *string) []field {
 		{key: "model", binding: bindText(&s.Model, "the replica's name of the model", anyText)},
 		{key: "api_key", binding: key},
 		{key: "api_key_file", binding: bindText(keyFile, "a path", anyText)},
+		{key: "api_key_env", binding: bindText(keyEnv, "the name of an environment variable", anyText)},
 		{key: "admin_url", binding: bindText(&s.AdminURL, "a URL like http://10.0.0.7:9090", anyText)},
 		{key: "zone", binding: bindText(&s.Zone, "a word", anyText)},
+		{key: "region", binding: bindText(&s.Region, tenant.NameForm, tenant.IsName)},
 		{key: "apis", binding: bindWords(&s.APIs, fleet.APIs())},
 		{key: "kv_events", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			return d.record(n, path, eventFields(&s.Events))

@@ -89,7 +89,7 @@ func parseObject(name string, spec []byte) (*yaml.Node, error) {
 func TenantSpec(t *tenant.Tenant) map[string]any {
 	usual := tenant.New("")
 	spec := specOf(tenantFields(t), tenantFields(&usual))
-	for key, list := range map[string][]string{"models": t.Models, "certificates": t.Certificates} {
+	for key, list := range map[string][]string{"models": t.Models, "certificates": t.Certificates, "residency": t.Residency} {
 		if len(list) > 0 {
 			spec[key] = list
 		}

@@ -13,7 +13,7 @@ import (
 func TestTenantsAsJSON(t *testing.T) {
 	const spec = `{"name":"acme","weight":4,"class":"default","highest_class":"interactive","models":["a,b","c"],
 		"limits":{"requests_per_minute":600,"daily_cost":"12.50","monthly_cost":250,"enforcement":"strict"},
-		"model_limits":[{"model":"c","max_streams":3}],"first_token_timeout":"10s","cache_group":"g","log_prompts":true,
+		"model_limits":[{"model":"c","max_streams":3}],"first_token_timeout":"10s","cache_group":"g","log_prompts":true,"residency":["eu","eu-north"],
 		"certificates":["cn:x"],"claims":[{"issuer":"login","claim":"groups","value":"A\u00e9\ud83d\ude00"}]}`
 	one, err := ParseTenant("the body", []byte(spec))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestTenantsAsJSON(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"name":"a","wieght":1}`: "unknown key tenant.wieght", `{"name":"a","weight":"many"}`: "tenant.weight", `{"name":"a","name":"b"}`: "name",
-		`[]`: "the body", ``: "no JSON", `{"name":"a b"}`: "tenant.name", `{"weight":2}`: "name is", `{"name":"a","class":"interactive","highest_class":"batch"}`: "above highest_class",
+		`[]`: "the body", ``: "no JSON", `{"name":"a b"}`: "tenant.name", `{"weight":2}`: "name is", `{"name":"a","residency":["e u"]}`: "residency has the region", `{"name":"a","class":"interactive","highest_class":"batch"}`: "above highest_class",
 	} {
 		if _, err := ParseTenant("the body", []byte(body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", body, err, want)

@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -76,6 +77,7 @@ func tenantFields(t *tenant.Tenant) []field {
 		{key: "cache_group", binding: bindText(&t.CacheGroup, tenant.NameForm, tenant.IsName)},
 		{key: "log_prompts", binding: bindBool(&t.LogPrompts)},
 		{key: "retention", binding: bindChoice(&t.Retention, []string{tenant.RetentionDefault, tenant.RetentionNone})},
+		{key: "residency", binding: bindList(&t.Residency, "the name of a region")},
 		{key: "certificates", binding: bindList(&t.Certificates, "a certificate's name as uri:…, dns:…, email:… or cn:…")},
 		{key: "claims", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			return d.records(n, path, func(n *yaml.Node, path string) error {
@@ -229,6 +231,7 @@ const sample = `
 #     cache_group: acme-family # tenants of one group share prefixes of prompts
 #     log_prompts: false # true: the store keeps prompts and answers, scrubbed
 #     retention: default # none: no texts of the tenant are kept: no responses, replayed or cached answers, files and batches
+#     residency: [eu] # regions (server.region, region of replicas) where the tenant's data stays; default everywhere
 #     certificates: ["uri:spiffe://acme.example/chat"] # of clients (tls_client_ca): uri:, dns:, email: or cn:
 #     claims: # tokens
 #       - {issuer: login, claim: groups, value: acme-users}
@@ -255,3 +258,14 @@ const sample = `
 #     output: "0.60"
 #     class_percent: {interactive: 150, batch: 50} # of these prices, by class of the request; default 100
 `
+
+// validateResidency refuses tenants whose data has to stay somewhere on a server that does not know where it is.
+func (c *Config) validateResidency() error {
+	for i := range c.Tenants {
+		if t := &c.Tenants[i]; len(t.Residency) > 0 && c.Server.Region == "" {
+			return fmt.Errorf("check tenants: the data of %q stays in %s, and this server is in no region, so every request of it would be refused; "+
+				"set server.region (--region), or take residency away", t.Name, strings.Join(t.Residency, ", "))
+		}
+	}
+	return nil
+}

@@ -90,7 +90,7 @@ func (d *driver) run() error {
 		{"new", d.begin}, {"new", d.begin}, {"grow", d.grow}, {"grow", d.grow}, {"grow", d.grow},
 		{"step", d.step}, {"step", d.step}, {"step", d.step}, {"truncate", d.truncate}, {"fork", d.fork},
 		{"release", d.release}, {"preempt", d.preempt}, {"slide", d.slide}, {"pin", d.pin}, {"unpin", d.unpin},
-		{"class", d.class}, {"match", d.match}, {"drain", d.drain}, {"drop", d.drop},
+		{"class", d.class}, {"match", d.match}, {"drain", d.drain}, {"drop", d.drop}, {"insert", d.insert},
 	}
 	for call := 0; len(d.input) > 0; call++ {
 		op := ops[d.below(len(ops))]
@@ -358,10 +358,7 @@ func (d *driver) grow() error {
 // Commit of each sequence. Some sequences reject drafts.
 func (d *driver) step() error {
 	n := d.config.BlockTokens
-	for _, c := range d.copies {
-		copy(d.arena[int(c.Dst)*n:int(c.Dst)*n+c.Rows], d.arena[int(c.Src)*n:])
-	}
-	d.copies = d.copies[:0]
+	d.runCopies()
 	for _, s := range d.seqs {
 		digests := digest(s.domain, s.ids)
 		for r := s.table.tokens; r < s.rows; r++ {
@@ -460,6 +457,52 @@ func digest(domain string, ids []int32) []uint64 {
 		rows[i] = h.Sum64()
 	}
 	return rows
+}
+
+// insert enters blocks that were computed elsewhere, between two steps.
+func (d *driver) insert() error {
+	p, n, domain := d.pool, d.config.BlockTokens, d.domainName()
+	ids := d.tokens((1 + d.below(maxSequence)) * n)
+	if s := d.pick(); s != nil && d.below(2) == 0 {
+		domain, ids = s.domain, slices.Concat(s.ids[:len(s.ids)/n*n], ids)
+	}
+	d.runCopies()
+	dom := p.Domain(domain)
+	cached := p.Cached(dom, nil, ids)
+	from := min(cached+d.below(2), len(ids)/n)
+	free, before, counts := p.FreeNow(), snapshot(p, &Table{}, nil), p.counts
+	digests := digest(domain, ids)
+	got := p.Insert(dom, nil, ids, from, func(i int, b BlockID) { copy(d.arena[int(b)*n:(int(b)+1)*n], digests[i*n:]) })
+	counts.Evictions, counts.Folded, counts.Collisions = p.counts.Evictions, p.counts.Folded, p.counts.Collisions
+	switch {
+	case from > cached && (got > 0 || !reflect.DeepEqual(before, snapshot(p, &Table{}, nil))):
+		return fmt.Errorf("K8: %d blocks were entered behind one that is not cached", got)
+	case from > cached:
+		d.seen["insert refused"]++
+		return nil
+	case got > free || p.counts != counts:
+		return fmt.Errorf("K12: %d blocks were entered of %d that were free, counts %+v, want %+v", got, free, p.counts, counts)
+	case d.config.HashBits == 0 && p.Cached(dom, nil, ids) < from+got && d.config.TenantBlocks == 0:
+		return fmt.Errorf("K8: %d blocks are cached after %d were entered behind %d", p.Cached(dom, nil, ids), got, from)
+	}
+	d.seen["insert"] += got
+	if d.naive != nil {
+		t := &naiveTable{domain: domain, class: Normal}
+		if _, ok := d.naive.grow(t, (from+got)*n, d.naive.match(domain, ids, from*n)); !ok {
+			return fmt.Errorf("K12: %d blocks were entered, for which there is no room", got)
+		}
+		d.naive.commit(t, ids, (from+got)*n)
+		d.naive.release(t)
+	}
+	return d.cachedRows()
+}
+
+func (d *driver) runCopies() {
+	n := d.config.BlockTokens
+	for _, c := range d.copies {
+		copy(d.arena[int(c.Dst)*n:int(c.Dst)*n+c.Rows], d.arena[int(c.Src)*n:])
+	}
+	d.copies = d.copies[:0]
 }
 
 func (d *driver) cut(s *sequence, rows int) error {

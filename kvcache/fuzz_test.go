@@ -60,7 +60,7 @@ func TestRandomProgramsKeepTheInvariants(t *testing.T) {
 	}
 	for _, what := range []string{
 		"hit", "partial hit", "old hit", "old hit refused", "refused", "copy", "rejected draft",
-		"slide", "pin", "evicted", "folded", "collision",
+		"slide", "pin", "evicted", "folded", "collision", "insert", "insert refused",
 	} {
 		if seen[what] == 0 {
 			t.Errorf("no program came to: %s", what)

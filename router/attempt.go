@@ -25,4 +25,6 @@ type Candidate struct {
 	Session     bool    // it is the session's home
 	Gated       bool    // it is loaded too far above the mean to be picked
 	Waits       bool    // all of its slots are taken
+
+	Excluded string // why the request must not go there; "": it may
 }

@@ -12,6 +12,9 @@ import (
 // ErrNoReplica says that an upstream has no server that could take a request now.
 var ErrNoReplica = errors.New("no replica takes requests")
 
+// ErrResidency says that servers are left, and none of them is where the caller's data stays. It stands beside ErrNoReplica.
+var ErrResidency = errors.New("no replica in the regions of the tenant's residency takes requests")
+
 // UpstreamFault is an error of a server's answer. Its kind is the label kind of weir_route_errors_total.
 type UpstreamFault interface {
 	error
@@ -62,13 +65,17 @@ type Call struct {
 	// servers that know no such field. Either is JSON, or nil where there is none. Body does not have them.
 	StreamOptions struct{ Sent, Asked []byte }
 
-	Prompt  []Part  // what the model reads, in its order, as far as it decides which server is best; nil: not known
-	Tokens  []int32 // of the prompt, as every server makes them of it; nil: not known
-	Salt    string  // cache_salt: servers whose caches tenants share keep the prompts of different ones apart
-	Domain  string  // tenants that share prefixes of prompts have the same
-	Output  int     // expected output tokens
-	Session string  // a hint: requests of one session profit from one server; "" is none
-	Resume  bool    // a stream that breaks goes on at another server
+	Prompt []Part  // what the model reads, in its order, as far as it decides which server is best; nil: not known
+	Tokens []int32 // of the prompt, as every server makes them of it; nil: not known
+	Salt   string  // cache_salt: servers whose caches tenants share keep the prompts of different ones apart
+	// Residency is the regions where the request may go: a server of another one, or of which none is known, gets nothing of
+	// it. None: everywhere.
+	Residency []string
+
+	Domain  string // tenants that share prefixes of prompts have the same
+	Output  int    // expected output tokens
+	Session string // a hint: requests of one session profit from one server; "" is none
+	Resume  bool   // a stream that breaks goes on at another server
 
 	// Tried hears of each server that was asked, once its part is over; nil: nobody wants to know. Calls
 	// do not overlap.
@@ -108,6 +115,7 @@ type Head struct {
 	RequestID   string
 	Traceparent string // W3C Trace Context; empty: not sent
 	Tracestate  string // likewise
+	Beta        string // the field anthropic-beta of a request of Messages, for Anthropic's own API; "" is none
 
 	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
 	// for each attempt; nil: nobody is told.

@@ -56,6 +56,11 @@ func (t *Tariff) token() float64 {
 	return t.prices.Row + t.prices.Output
 }
 
+// Prompt is how long the rows of a prompt from one to another are expected to take in a machine that does nothing else.
+func (t *Tariff) Prompt(from, to int) time.Duration {
+	return time.Duration(t.prices.Step + t.prices.Of(cost.Load{Rows: to - from, Prompt: cost.Attended(from, to-from)}))
+}
+
 // Item is a request as the door of the queue sees it.
 func (t *Tariff) Item(r *Request) admission.Item {
 	it := admission.Item{

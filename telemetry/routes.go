@@ -12,6 +12,8 @@ type Route struct {
 	Spills   int64            // attempts after a refusal
 	Resumed  int64            // streams that went on at another replica
 	None     int64            // picks that found no replica
+	// Displaced are those of None that found replicas only outside the regions of the tenant's residency.
+	Displaced int64
 }
 
 // RouteReplica is the state of one of its servers. Counts are since it was added.
@@ -36,7 +38,7 @@ const (
 type routes struct {
 	read func() []Route
 
-	picks, retries, none                          *prometheus.Desc
+	picks, retries, none, displaced               *prometheus.Desc
 	requests, errors, inFlight, ready, breakerNow *prometheus.Desc
 }
 
@@ -47,10 +49,12 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 		return prometheus.NewDesc(name, help, append(append([]string{}, labels...), more...), nil)
 	}
 	return registerAll(m.registry, []prometheus.Collector{&routes{
-		read:     read,
-		picks:    desc("weir_route_picks_total", "Replicas that were picked for a request, by reason.", model, "reason"),
-		retries:  desc("weir_route_retries_total", "Further attempts of requests: after a failure, after a refusal, or to go on with a stream.", model, "after"),
-		none:     desc("weir_route_no_replica_total", "Picks that found no replica.", model),
+		read:    read,
+		picks:   desc("weir_route_picks_total", "Replicas that were picked for a request, by reason.", model, "reason"),
+		retries: desc("weir_route_retries_total", "Further attempts of requests: after a failure, after a refusal, or to go on with a stream.", model, "after"),
+		none:    desc("weir_route_no_replica_total", "Picks that found no replica.", model),
+		displaced: desc("weir_route_no_replica_in_region_total",
+			"Picks that found replicas, and none in a region where the tenant's data stays.", model),
 		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
 		errors: desc("weir_route_errors_total", "Answers of replicas with a fault, by kind; docs/replicas.md has what follows each.",
 			replica, "kind"),
@@ -62,7 +66,7 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 
 // Describe implements prometheus.Collector.
 func (r *routes) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.requests, r.errors, r.inFlight, r.ready, r.breakerNow} {
+	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.requests, r.errors, r.inFlight, r.ready, r.breakerNow} {
 		to <- d
 	}
 }
@@ -84,6 +88,7 @@ func (r *routes) Collect(to chan<- prometheus.Metric) {
 		count(r.retries, route.Spills, "refusal")
 		count(r.retries, route.Resumed, "broken_stream")
 		count(r.none, route.None)
+		count(r.displaced, route.Displaced)
 		for _, p := range route.Replicas {
 			count(r.requests, p.Requests, p.Replica)
 			for kind, n := range p.Faults {

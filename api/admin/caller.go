@@ -65,6 +65,9 @@ func (c Config) caller(r *http.Request) (caller tenant.Caller, fault *api.Error)
 		if tenant.IsUnlisted(err) {
 			return caller, edge.UnlistedTenant()
 		}
+		if elsewhere, ok := errors.AsType[*tenant.ElsewhereError](err); ok {
+			return caller, edge.OtherRegion(elsewhere)
+		}
 		return caller, &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",
 			Message: "a valid API key is needed; send the header Authorization: Bearer KEY"}
 	case caller.Scope&want == 0:

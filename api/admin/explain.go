@@ -37,6 +37,7 @@ type candidateView struct {
 	Session     bool    `json:"session_home,omitempty"`
 	Gated       bool    `json:"gated,omitempty"`
 	Waits       bool    `json:"waits_for_slot,omitempty"`
+	Excluded    string  `json:"excluded,omitempty"` // why the request must not go there
 }
 
 // explain answers GET /admin/explain?request=ID.
@@ -57,7 +58,7 @@ func attemptOf(a *router.Attempt) attemptView {
 	for _, c := range a.Considered {
 		v.Considered = append(v.Considered, candidateView{
 			Replica: c.Replica, Picked: c.Replica == a.Replica, CachedKeys: c.Keys, NewTokens: c.Tokens, TokensAhead: c.Ahead, Load: c.Load, KVShare: c.KVShare,
-			Cost: c.CostSeconds, Session: c.Session, Gated: c.Gated, Waits: c.Waits,
+			Cost: c.CostSeconds, Session: c.Session, Gated: c.Gated, Waits: c.Waits, Excluded: c.Excluded,
 		})
 	}
 	return v

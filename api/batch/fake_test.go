@@ -187,10 +187,10 @@ func (m *memory) Unfinished(_ context.Context, _ int) (list []Batch, err error) 
 	return list, m.fails
 }
 
-func (m *memory) LeaseBatch(_ context.Context, place string) (Batch, bool, error) {
+func (m *memory) LeaseBatch(_ context.Context, place string, except []string) (Batch, bool, error) {
 	defer m.lock()()
 	for id, b := range m.batches {
-		if b.Place == place && !b.Status.Over() && m.owners[id] != m.owner {
+		if !slices.Contains(except, b.Tenant) && b.Place == place && !b.Status.Over() && m.owners[id] != m.owner {
 			m.owners[id] = m.owner
 			return b, true, m.fails
 		}

@@ -2,12 +2,14 @@ package batch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 // gate lets lines run where they cost other requests little: Concurrency of them while nothing else runs, and
-// BusyConcurrency while requests of higher classes run or wait, and for a moment after these.
+// BusyConcurrency while requests of higher classes run or wait, and for a moment after these. Tenants whose lines wait
+// take turns, whatever the number of their batches. One timer looks for all lines that wait.
 type gate struct {
 	limits *Limits
 	busy   func() int
@@ -15,65 +17,117 @@ type gate struct {
 	mu       sync.Mutex
 	running  int
 	lastBusy time.Time
-	changed  chan struct{} // closed and replaced when a line ends
+	waiting  []*waiter         // in the order of coming
+	entries  uint64            // lines so far
+	served   map[string]uint64 // the number of each tenant's last line
+	looking  bool              // a timer will look whether others still run
+}
+
+// waiter is a line at the gate.
+type waiter struct {
+	tenant string
+	enters chan struct{} // closed when it may run
+	in     bool
 }
 
 const (
 	// calm is how long nobody else must have asked before lines take the whole machine: clients in a
 	// conversation pause between requests.
 	calm = time.Second
-	// lookEvery is how often waiting lines look whether others still run.
+	// lookEvery is how often the gate looks whether others still run while lines wait.
 	lookEvery = 20 * time.Millisecond
 )
 
 func newGate(l *Limits, busy func() int) *gate {
-	return &gate{limits: l, busy: busy, changed: make(chan struct{})}
+	return &gate{limits: l, busy: busy, served: map[string]uint64{}}
 }
 
-// enter waits until one more line may run; false where ctx ends first.
-func (g *gate) enter(ctx context.Context) bool {
-	for {
-		if ctx.Err() != nil {
-			return false
-		}
-		changed, ok := g.try(time.Now())
-		if ok {
-			return true
-		}
-		timer := time.NewTimer(lookEvery)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+// enter waits until one more line of a tenant may run; false where ctx ends first.
+func (g *gate) enter(ctx context.Context, tenant string) bool {
+	if ctx.Err() != nil {
+		return false
 	}
-}
-
-func (g *gate) try(now time.Time) (changed <-chan struct{}, ok bool) {
-	busy := g.busy() > 0
+	w := &waiter{tenant: tenant, enters: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, w)
+	g.admit()
+	g.mu.Unlock()
+	select {
+	case <-w.enters:
+		return true
+	case <-ctx.Done():
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if busy {
-		g.lastBusy = now
+	if w.in { // meanwhile
+		g.running--
+		g.admit()
+		return false
 	}
-	most := g.limits.Concurrency
-	if busy || now.Sub(g.lastBusy) < calm {
-		most = min(most, g.limits.BusyConcurrency)
-	}
-	if g.running >= most {
-		return g.changed, false
-	}
-	g.running++
-	return nil, true
+	i := slices.Index(g.waiting, w)
+	g.waiting = slices.Delete(g.waiting, i, i+1)
+	return false
 }
 
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
-	close(g.changed)
-	g.changed = make(chan struct{})
+	g.admit()
+}
+
+// admit lets as many lines run as may, with mu held.
+func (g *gate) admit() {
+	if len(g.waiting) == 0 {
+		if g.running == 0 {
+			clear(g.served)
+		}
+		return
+	}
+	most := g.limits.Concurrency
+	if g.isBusy() {
+		most = min(most, g.limits.BusyConcurrency)
+	}
+	for g.running < most && len(g.waiting) > 0 {
+		next := 0
+		for i, w := range g.waiting {
+			if g.served[w.tenant] < g.served[g.waiting[next].tenant] {
+				next = i
+			}
+		}
+		w := g.waiting[next]
+		g.waiting = slices.Delete(g.waiting, next, next+1)
+		g.entries++
+		g.served[w.tenant] = g.entries
+		g.running++
+		w.in = true
+		close(w.enters)
+	}
+	if len(g.waiting) > 0 && g.running < g.limits.Concurrency && !g.looking {
+		g.looking = true
+		time.AfterFunc(lookEvery, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.looking = false
+			g.admit()
+		})
+	}
+}
+
+// isBusy reports whether others run or have just run, with mu held.
+func (g *gate) isBusy() bool {
+	now := time.Now()
+	if g.busy() > 0 {
+		g.lastBusy = now
+	}
+	return now.Sub(g.lastBusy) < calm
+}
+
+// othersRun is isBusy for work that is no line.
+func (g *gate) othersRun() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isBusy()
 }
 
 func (g *gate) count() int {

@@ -150,9 +150,9 @@ type Store interface {
 	// Unfinished are the unfinished batches of all tenants, the oldest first, at most so many.
 	Unfinished(ctx context.Context, most int) ([]Batch, error)
 
-	// LeaseBatch takes the oldest unfinished batch of a place that no living process has. Its lease ends with
-	// the process, or with ReleaseBatch.
-	LeaseBatch(ctx context.Context, place string) (b Batch, found bool, err error)
+	// LeaseBatch takes the oldest unfinished batch of a place that no living process has, but none of the tenants in
+	// except. Its lease ends with the process, or with ReleaseBatch.
+	LeaseBatch(ctx context.Context, place string, except []string) (b Batch, found bool, err error)
 	// SaveBatch writes a leased batch and returns when somebody asked to cancel it. ErrLost: the lease is over.
 	SaveBatch(ctx context.Context, b *Batch) (cancelling time.Time, err error)
 	// FinishBatch writes a batch that is over, adds its files and ends the lease, all or nothing.

@@ -315,7 +315,7 @@ const (
 
 // answer runs a line until it has an answer; false: it has none, since the run or the process ends.
 func (r *run) answer(ctx context.Context, l *line) (record, bool) {
-	for faults := 0; r.w.gate.enter(ctx); {
+	for faults := 0; r.w.gate.enter(ctx, r.batch.Tenant); {
 		rep := reply{wait: tenantWait}
 		caller, known := r.w.config.Callers.Returned(r.batch.Tenant, r.batch.Key, time.Now())
 		if known {

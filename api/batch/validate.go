@@ -8,18 +8,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
+
+	turns "weir/internal/turn"
 )
 
 // maxLineErrors is how many errors of a file are listed; the rest is not looked for.
 const maxLineErrors = 100
 
-// pauseLines is after how many lines validation looks whether others need the processor, and pauseTime how long
-// it rests then.
-const (
-	pauseLines = 64
-	pauseTime  = 10 * time.Millisecond
-)
+// restShare is how many times as long as it has worked validation rests while others run.
+const restShare = 3
 
 // validation is what a whole input file says.
 type validation struct {
@@ -36,14 +33,16 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 		return v, err
 	}
 	defer file.Close()
+	turn, err := w.turns.Take(ctx.Done(), b.Tenant)
+	if err != nil {
+		return v, ended(ctx, err)
+	}
+	defer turn.End()
 	in := newLineReader(file, w.config.Limits.LineBytes)
 	seen := make(map[[16]byte]int) // line numbers by a digest of the custom_id
 	for ; len(v.errors) < maxLineErrors; v.lines++ {
-		if v.lines%pauseLines == pauseLines-1 && w.config.Busy() > 0 {
-			time.Sleep(pauseTime)
-		}
-		if ctx.Err() != nil {
-			return v, context.Cause(ctx)
+		if err := turn.Yield(); err != nil {
+			return v, ended(ctx, err)
 		}
 		text, err := in.next()
 		if errors.Is(err, io.EOF) {
@@ -83,6 +82,17 @@ func (w *worker) validate(ctx context.Context, b *Batch) (v validation, err erro
 		v.model = model
 	}
 	return v, nil
+}
+
+// ended is why validation has no turn any more.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, turns.ErrClosed) { // ctx hears of it a moment later
+		return errStopping
+	}
+	return err
 }
 
 func (v *validation) check(text []byte, endpoint string, number int, seen map[[16]byte]int) *LineError {

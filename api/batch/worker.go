@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	turns "weir/internal/turn"
 )
 
 // worker takes batches from the store and runs them, each on goroutines of its own.
@@ -16,6 +18,7 @@ type worker struct {
 	store  Store
 	folder *folder
 	gate   *gate
+	turns  *turns.Queue // for validation: one batch's at a time, fairly between tenants
 	counts counts
 
 	ctx    context.Context //nolint:containedctx // of the whole worker: ends when no more lines shall begin
@@ -38,6 +41,7 @@ const (
 	sweepEvery = time.Minute
 	saveEvery  = time.Second // how often progress is written
 	maxRuns    = 64          // batches at a time
+	tenantRuns = 16          // of these, of one tenant: the others' have room beside them
 	failPause  = 30 * time.Second
 
 	// batchLife is how long a finished batch is listed.
@@ -48,6 +52,7 @@ func newWorker(c *Config, f *folder) *worker {
 	w := &worker{config: c, store: c.Store, folder: f, gate: newGate(&c.Limits, c.Busy), wake: make(chan struct{}, 1),
 		runs: map[string]*run{}, paused: map[string]time.Time{}}
 	w.ctx, w.end = context.WithCancel(context.Background())
+	w.turns = turns.NewQueue(turns.Config{Turns: 1, Busy: w.gate.othersRun, Rest: restShare, Closed: w.ctx.Done()})
 	return w
 }
 
@@ -111,9 +116,13 @@ func (w *worker) leaseAll() {
 
 // leaseMany takes all batches that nobody has.
 func (w *worker) leaseMany() {
-	for w.ctx.Err() == nil && w.room() {
+	for w.ctx.Err() == nil {
+		full, room := w.room()
+		if !room {
+			return
+		}
 		ctx, cancel := context.WithTimeout(w.ctx, storeTimeout)
-		b, found, err := w.store.LeaseBatch(ctx, w.folder.place)
+		b, found, err := w.store.LeaseBatch(ctx, w.folder.place, full)
 		cancel()
 		if err != nil {
 			if w.ctx.Err() == nil {
@@ -128,10 +137,17 @@ func (w *worker) leaseMany() {
 	}
 }
 
-func (w *worker) room() bool {
+// room reports whether one more batch may run, and which tenants have as many as they may.
+func (w *worker) room() (full []string, room bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.runs) < maxRuns
+	running := map[string]int{}
+	for _, r := range w.runs {
+		if running[r.batch.Tenant]++; running[r.batch.Tenant] == tenantRuns {
+			full = append(full, r.batch.Tenant)
+		}
+	}
+	return full, len(w.runs) < maxRuns
 }
 
 // begin runs a batch that is leased.

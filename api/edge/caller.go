@@ -35,6 +35,9 @@ func Identify(a *tenant.Authenticator, p tenant.Proof) (c tenant.Caller, fault *
 	case tenant.IsUnlisted(err):
 		return c, UnlistedTenant(), tenant.Reason(err)
 	}
+	if elsewhere, ok := errors.AsType[*tenant.ElsewhereError](err); ok {
+		return c, OtherRegion(elsewhere), tenant.Reason(err)
+	}
 	return c, invalidKey(), tenant.Reason(err)
 }
 
@@ -48,6 +51,12 @@ func UnlistedTenant() *api.Error {
 	return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "tenant_not_configured", NoRetry: true,
 		Message: "the key is good, and its tenant is not configured on this server: the operator adds it to the list tenants of the configuration, or an entry *, " +
 			"or makes it with POST /admin/tenants"}
+}
+
+// OtherRegion refuses a key that is good, and whose tenant's data must not come to this server.
+func OtherRegion(e *tenant.ElsewhereError) *api.Error {
+	return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "region_not_allowed", NoRetry: true,
+		Message: e.Error() + "; ask a server of the tenant's residency"}
 }
 
 func unverifiable() *api.Error {

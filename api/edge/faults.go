@@ -6,6 +6,7 @@ import (
 	"weir/api"
 	"weir/api/meter"
 	"weir/internal/inference"
+	"weir/router"
 	"weir/scheduler/quota"
 )
 
@@ -19,6 +20,7 @@ var faults = []struct {
 	sentinel error
 	code     string
 }{
+	{router.ErrResidency, "no_replica_in_region"},
 	{inference.ErrContextLength, "context_length_exceeded"},
 	{inference.ErrNeverFits, "request_never_fits"},
 	{inference.ErrInvalid, "invalid_value"},

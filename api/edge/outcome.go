@@ -128,5 +128,9 @@ func worth(value any) (float64, bool) {
 
 // OutcomeFault is an error of an OutcomeFunc as callers read it.
 func OutcomeFault(err error) *api.Error {
-	return api.Refuse("answer_not_found", err.Error()+"; outcomes count for the last answers of rollouts that are under way on this server")
+	if errors.Is(err, rollout.ErrBusyJournal) {
+		return api.Refuse("store_unavailable", err.Error()+"; tell it again in a moment")
+	}
+	return api.Refuse("answer_not_found", err.Error()+"; outcomes count for the last answers of rollouts that are under way: with a store on any server that is on it, "+
+		"but for answers of the last second before a server was killed, and without one on the server that gave the answer")
 }

@@ -16,7 +16,7 @@ import (
 // What such a model cannot answer is refused: a text that was not checked does not pass.
 
 // Predict gives each row's score by a classical model.
-type Predict func(ctx context.Context, model string, rows [][]float32) ([]float64, error)
+type Predict func(ctx context.Context, model string, rows [][]float32, residency []string) ([]float64, error)
 
 // classify has the classifiers of a policy read texts, in one call each, and adds what they find
 // to the reports, of which there is one for each text. With input set only rules about requests
@@ -145,7 +145,7 @@ func (c *call) predicted(model string, vectors [][]float32) ([]float64, *api.Err
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go c.server.watch(cancel, c.watch(), ctx.Done())
-	scores, err := c.server.config.Predict(ctx, model, vectors)
+	scores, err := c.server.config.Predict(ctx, model, vectors, c.caller.Tenant.Residency)
 	switch {
 	case err == nil && len(scores) == len(vectors):
 		return scores, nil

@@ -17,7 +17,7 @@ func TestClassifiersOfPolicies(t *testing.T) {
 	c := DefaultConfig()
 	var rows [][]float32
 	var broken error
-	c.Predict = func(_ context.Context, model string, vectors [][]float32) ([]float64, error) {
+	c.Predict = func(_ context.Context, model string, vectors [][]float32, _ []string) ([]float64, error) {
 		rows = vectors
 		if model != "trees" {
 			return nil, fmt.Errorf("no model %q", model)

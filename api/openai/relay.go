@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/api"
@@ -47,6 +48,7 @@ type passage struct {
 const (
 	upstreamUnavailable = "upstream_unavailable"
 	noReplica           = "no_replica"
+	noReplicaInRegion   = "no_replica_in_region"
 )
 
 var (
@@ -193,12 +195,27 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
-		Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
+		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
+	}
+	if r.path == messageEndpoint.upstream {
+		sent.Head.Beta = c.betas()
 	}
 	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
 	r.askUsage(sent)
 	sent.Body, sent.Prompt = r.sent.withoutModel()
 	return sent
+}
+
+// maxBetaBytes bounds the names of beta features that go to Anthropic's own API.
+const maxBetaBytes = 1 << 10
+
+// betas are the beta features that a client of Messages asks for, as far as they are names.
+func (c *call) betas() string {
+	names := strings.ReplaceAll(c.header("Anthropic-Beta"), " ", "")
+	if len(names) > maxBetaBytes || strings.ContainsFunc(names, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return names
 }
 
 // ask sends the request and waits until its answer has begun.
@@ -359,6 +376,9 @@ func (p *passage) broken(err error) *api.Error {
 	case fault != nil:
 	case errors.Is(cause, inference.ErrDeadline):
 		fault = edge.Fault(cause)
+	case errors.Is(err, router.ErrResidency):
+		fault = displaced()
+		p.result.Cause = err
 	case errors.Is(err, router.ErrNoReplica):
 		fault = api.Refuse(noReplica, "none of the servers behind this model takes requests now; retry")
 		p.result.Cause = err
@@ -368,6 +388,11 @@ func (p *passage) broken(err error) *api.Error {
 	}
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
+}
+
+// displaced refuses a request that only servers outside its tenant's residency could take.
+func displaced() *api.Error {
+	return api.Refuse(noReplicaInRegion, "none of the servers behind this model that are in a region of the tenant's residency takes requests now; retry")
 }
 
 // upstreamFault tells a caller what a server did: by its kind, since what else the error says may be a secret of the

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -162,6 +163,8 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 	go c.server.watch(cancel, c.watch(), ctx.Done())
 	a, err := m.Upstream.Send(ctx, c.relayCall(r, t))
 	switch {
+	case errors.Is(err, router.ErrResidency):
+		return displaced()
 	case err != nil:
 		if fault = c.server.interrupted(m.ID, context.Cause(ctx)); fault != nil {
 			return fault

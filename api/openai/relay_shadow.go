@@ -33,7 +33,7 @@ func (p *passage) judge() {
 
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
-func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *object) (Shadowed, error) {
+func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *object, residency []string) (Shadowed, error) {
 	sent, path := o, e.upstream
 	if e.reword != nil {
 		w, _, fault := e.reword(o)
@@ -50,9 +50,11 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *
 		return Shadowed{}, edge.ShuttingDown()
 	}
 	defer s.running.Leave()
+	caller := shadows
+	caller.Residency = residency
 	c := &router.Call{
-		Path: path, Stream: true, Domain: shadows.CacheDomain(),
-		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.Speaker(&shadows)},
+		Path: path, Stream: true, Domain: shadows.CacheDomain(), Residency: residency,
+		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.Speaker(&caller)},
 	}
 	c.Body, c.Prompt = sent.withoutModel()
 	began := time.Now()

@@ -413,7 +413,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 // fallsBack reports whether another model shall answer: the servers behind a model could not,
 // and nobody has seen anything of their answer.
 func (c *call) fallsBack(fault *api.Error) bool {
-	return fault != nil && (fault.Code == upstreamUnavailable || fault.Code == noReplica) && !c.server.running.IsDraining()
+	return fault != nil && (fault.Code == upstreamUnavailable || fault.Code == noReplica || fault.Code == noReplicaInRegion) && !c.server.running.IsDraining()
 }
 
 // fallback is a model that answers in another one's place, where the caller may use it.

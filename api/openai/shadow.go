@@ -22,6 +22,8 @@ type Copy struct {
 	Texts  []string // of the answer that the client got, by choice
 	Finish edge.RequestFinish
 
+	Residency []string // regions of the servers that may get the copy; none: all
+
 	Greedy bool // the copy asks for one answer of the likeliest tokens, whatever the request asked for
 }
 
@@ -52,7 +54,7 @@ func (c *call) copied() func(texts []string, f *edge.RequestFinish) {
 	if c.held == nil || c.held.Copy == nil || bytes.Contains(c.ctx.PostBody(), []byte(`"previous_response_id"`)) {
 		return nil
 	}
-	kept := &Copy{Ask: *c.held.ask, Body: bytes.Clone(c.ctx.PostBody())}
+	kept := &Copy{Ask: *c.held.ask, Body: bytes.Clone(c.ctx.PostBody()), Residency: c.caller.Tenant.Residency}
 	want := c.held.Copy
 	return func(texts []string, f *edge.RequestFinish) {
 		kept.Texts, kept.Finish = texts, *f
@@ -83,7 +85,7 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 	}
 	if m.Upstream != nil {
 		o.turn.end()
-		return s.shadowElsewhere(ctx, e, m, o)
+		return s.shadowElsewhere(ctx, e, m, o, c.Residency)
 	}
 	j, fault := e.read(s, o, m)
 	o.turn.end()

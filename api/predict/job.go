@@ -69,6 +69,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 	t := j.caller.Tenant
 	p := &j.p
 	p.ID, p.Arm, p.Tenant, p.Weight, p.Speaker = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.Speaker(t)
+	p.Residency = t.Residency
 	p.Trial = j.errand != nil && j.errand.Trial
 	rows := p.Inputs[0].Rows()
 	grant, fault := s.reserve(j, rows, remaining)

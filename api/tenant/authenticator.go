@@ -20,6 +20,7 @@ type Config struct {
 	LateKeys func(ctx context.Context) (Keys, Pepper, error)
 	Tokens   *Tokens // nil: none are taken
 	Peers    *Peers  // who may say in whose name they ask; nil: nobody
+	Region   string  // where this server is; "": in none, and tenants with a residency are refused
 
 	// Failed hears of a store that does not answer. It must not block.
 	Failed func(error)
@@ -32,6 +33,7 @@ type Authenticator struct {
 	late    func(ctx context.Context) (Keys, Pepper, error)
 	failed  func(error)
 	peers   *Peers // nil: nobody is believed
+	region  string // of this server
 	issued  atomic.Bool
 }
 
@@ -44,7 +46,7 @@ type sources struct {
 
 // NewAuthenticator asks the store whether it holds keys.
 func NewAuthenticator(ctx context.Context, c Config) (*Authenticator, error) {
-	a := &Authenticator{peers: c.Peers, late: c.LateKeys}
+	a := &Authenticator{peers: c.Peers, late: c.LateKeys, region: c.Region}
 	if c.Directory == nil {
 		c.Directory = (&Directory{rest: New(Rest), empty: true, open: true}).complete()
 	}
@@ -177,16 +179,22 @@ func (a *Authenticator) Guarded() bool { return a.sources.Load().tokens != nil |
 // *Denied or wraps ErrUnverifiable.
 //
 // A caller who is known and is a peer may ask in another tenant's name; what it says wrongly
-// is denied.
+// is denied. A caller whose tenant's data stays in other regions than this server's is denied with an *ElsewhereError; of a peer a
+// server without a region believes that the peer has looked at where it is.
 func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 	c, err := a.identify(p, now)
-	if err != nil || a.peers == nil || p.Caller == "" {
+	if err != nil {
 		return c, err
 	}
-	if c.Tenant, err = a.peers.Verify(p.Caller, p.Look, now); err != nil {
-		return Caller{}, err
+	if a.peers != nil && p.Caller != "" {
+		if c.Tenant, err = a.peers.Verify(p.Caller, p.Look, now); err != nil {
+			return Caller{}, err
+		}
+		c.Peer = true
 	}
-	c.Peer = true
+	if !c.Tenant.MayStayIn(a.region) && !(c.Peer && a.region == "") {
+		return Caller{}, &ElsewhereError{Residency: c.Tenant.Residency, Region: a.region}
+	}
 	return c, nil
 }
 
@@ -212,10 +220,11 @@ func (a *Authenticator) ByName(name string) (*Tenant, bool) {
 }
 
 // Returned is a caller of before, with the key that was shown then ("" for another proof), for work that goes on without
-// the caller: a key that has ended since still has its limits. false: the tenant does not exist any more, or the store of
-// keys does not answer now.
+// the caller: a key that has ended since still has its limits. false: the tenant does not exist any more, its data stays
+// elsewhere by now, or the store of keys does not answer now.
 func (a *Authenticator) Returned(name, keyID string, now time.Time) (Caller, bool) {
 	t, known := a.ByName(name)
+	known = known && t.MayStayIn(a.region)
 	c := Caller{Tenant: t, Scope: ScopeInference}
 	r := a.keyring.Load()
 	if !known || keyID == "" || r == nil {

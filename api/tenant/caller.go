@@ -98,6 +98,7 @@ const (
 	DeniedTenant  = "unknown_tenant"
 	DeniedToken   = "token"
 	DeniedPeer    = "peer"
+	DeniedRegion  = "region"
 )
 
 // DenialKind is the kind of a reason that Reason gave.
@@ -113,6 +114,8 @@ func DenialKind(reason string) string {
 		return DeniedExpired
 	case deniedTenant.Reason:
 		return DeniedTenant
+	case deniedRegion.Reason:
+		return DeniedRegion
 	case deniedPeer.Reason, deniedPeerTime.Reason, deniedReplay.Reason:
 		return DeniedPeer
 	}
@@ -121,6 +124,22 @@ func DenialKind(reason string) string {
 
 // IsUnlisted reports whether an error of Identify is about a caller whose proof is good, and whose tenant the server does not know.
 func IsUnlisted(err error) bool { return errors.Is(err, deniedTenant) }
+
+// ElsewhereError is a caller whose proof is good, and whose tenant's data stays in other regions than the server's.
+type ElsewhereError struct {
+	Residency []string
+	Region    string // "": the server has none
+}
+
+func (e *ElsewhereError) Error() string {
+	where := "is in no region"
+	if e.Region != "" {
+		where = "is in " + e.Region
+	}
+	return "the data of this key's tenant stays in " + strings.Join(e.Residency, ", ") + ", and this server " + where
+}
+
+func (e *ElsewhereError) Unwrap() error { return deniedRegion }
 
 // ErrUnverifiable says that it cannot be found out now whom a proof stands for, because the
 // store or an issuer does not answer.
@@ -133,4 +152,5 @@ var (
 	deniedRevoked = &Denied{"the key is revoked"}
 	deniedExpired = &Denied{"the key has expired"}
 	deniedTenant  = &Denied{"the tenant is not configured"}
+	deniedRegion  = &Denied{"the tenant's data stays in other regions"}
 )

@@ -67,6 +67,8 @@ type statement struct {
 	Highest string `json:"highest_class"`
 	Weight  int    `json:"weight"`
 	Group   string `json:"cache_group,omitempty"`
+
+	Residency []string `json:"residency,omitempty"`
 }
 
 // Sign says that a request is one of t's. "" where t cannot be stated.
@@ -76,6 +78,7 @@ func (p *Peers) Sign(t *Tenant, now time.Time) string {
 	payload, err := json.Marshal(statement{
 		ID: hex.EncodeToString(id[:]), Issued: now.Unix(), Expires: now.Add(peerLife).Unix(), Tenant: t.Name,
 		Class: t.Class.String(), Highest: t.HighestClass.String(), Weight: t.Weight, Group: t.CacheGroup,
+		Residency: t.Residency,
 	})
 	if err != nil {
 		return ""
@@ -149,9 +152,9 @@ func (s *statement) of() (*Tenant, error) {
 	highest, knownToo := ParseClass(s.Highest)
 	named := s.Tenant == "" || IsName(s.Tenant)
 	grouped := s.Group == "" || IsName(s.Group)
-	if !known || !knownToo || class < highest || !named || !grouped || s.ID == "" || s.Weight < 1 || s.Weight > MaxWeight {
+	if !known || !knownToo || class < highest || !named || !grouped || s.ID == "" || s.Weight < 1 || s.Weight > MaxWeight || validateResidency(s.Residency) != nil {
 		return nil, deniedPeer
 	}
-	t.Weight, t.Class, t.HighestClass, t.CacheGroup = s.Weight, class, highest, s.Group
+	t.Weight, t.Class, t.HighestClass, t.CacheGroup, t.Residency = s.Weight, class, highest, s.Group, s.Residency
 	return &t, nil
 }

@@ -1,8 +1,10 @@
 package tenant
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ func TestPeersBelieveOneAnother(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	acme := New("acme")
 	acme.Weight, acme.Class, acme.HighestClass, acme.CacheGroup = 7, inference.Batch, inference.Default, "family"
+	acme.Residency = []string{"eu", "us"}
 	acme.Limits.TokensPerMinute = 5
 	router, replica := mustPeers(t, peerKey), mustPeers(t, strings.Repeat("other", 8), peerKey)
 	said := router.Sign(&acme, now)
@@ -35,7 +38,7 @@ func TestPeersBelieveOneAnother(t *testing.T) {
 	}
 	got, err := replica.Verify(said, false, now.Add(20*time.Second))
 	if err != nil || got.Name != "acme" || got.Weight != 7 || got.Class != inference.Batch || got.HighestClass != inference.Default ||
-		got.CacheDomain() != acme.CacheDomain() || got.Limits.TokensPerMinute != 0 {
+		got.CacheDomain() != acme.CacheDomain() || !slices.Equal(got.Residency, acme.Residency) || got.Limits.TokensPerMinute != 0 {
 		t.Fatalf("%+v %v", got, err)
 	}
 	if _, err := replica.Verify(said, false, now); !errors.Is(err, deniedReplay) {
@@ -56,6 +59,7 @@ func TestPeersBelieveOneAnother(t *testing.T) {
 		"changed":          {strings.Split(said, ".")[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"tenant":"evil"}`)) + "." + strings.Split(said, ".")[2], 0, deniedPeer},
 		"very long":        {strings.Repeat("x", 1<<20), 0, deniedPeer},
 		"of no valid name": {router.Sign(&Tenant{Name: "a b", Weight: 1}, now), 0, deniedPeer},
+		"of no region":     {router.Sign(&Tenant{Name: "a", Weight: 1, Residency: []string{"a b"}}, now), 0, deniedPeer},
 		"of no weight":     {router.Sign(&Tenant{Name: "a"}, now), 0, deniedPeer},
 	} {
 		if _, err := replica.Verify(tc.text, false, now.Add(tc.at)); !errors.Is(err, tc.want) && (tc.want != nil || err != nil) {
@@ -113,4 +117,45 @@ func FuzzPeerStatement(f *testing.F) {
 			t.Errorf("%v and %v", got, err)
 		}
 	})
+}
+
+// A server refuses tenants whose data stays in other regions, its peers' tenants among them; without a region it believes its peers that
+// they have looked.
+func TestTenantsOfOtherRegionsAreRefused(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	acme, free := New("acme"), New("free")
+	acme.Residency = []string{"eu"}
+	directory, err := NewDirectory([]Tenant{acme, free})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := mustPeers(t, peerKey)
+	for region, want := range map[string]struct{ own, peers bool }{"eu": {true, true}, "us": {false, false}, "": {false, true}} {
+		const key = "sk-of-a-router"
+		a, err := NewAuthenticator(t.Context(), Config{Directory: directory, StaticKeys: []string{key}, Peers: mustPeers(t, peerKey), Region: region})
+		if err != nil {
+			t.Fatal(err)
+		}
+		static := New(staticName(sha256.Sum256([]byte(key))))
+		static.Residency = acme.Residency
+		own, err := NewDirectory([]Tenant{static})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Replace(own, []string{key}, nil)
+		_, err = a.Identify(Proof{Secret: key}, now)
+		if elsewhere, refused := errors.AsType[*ElsewhereError](err); refused == want.own || refused && (elsewhere.Region != region || DenialKind(Reason(err)) != DeniedRegion) {
+			t.Errorf("%q, its own tenant: %v", region, err)
+		}
+		if _, known := a.Returned(static.Name, "", now); known != want.own {
+			t.Errorf("%q: work goes on for its own tenant: %v", region, known)
+		}
+		a.Replace(directory, []string{key}, nil)
+		if _, err = a.Identify(Proof{Secret: key, Caller: router.Sign(&acme, now)}, now); (err == nil) != want.peers {
+			t.Errorf("%q, a peer's tenant: %v", region, err)
+		}
+		if _, err = a.Identify(Proof{Secret: key, Caller: router.Sign(&free, now)}, now); err != nil {
+			t.Errorf("%q, a tenant without a residency: %v", region, err)
+		}
+	}
 }

@@ -34,6 +34,9 @@ type Tenant struct {
 	LogPrompts bool   // prompts and answers are kept in the store, scrubbed
 	Retention  string // RetentionDefault, or RetentionNone; "" is the default
 
+	// Residency is the regions where the tenant's data stays: no server of another one gets a request of it. None: anywhere.
+	Residency []string
+
 	Certificates []string // subjects of client certificates that stand for the tenant; see CertificateNames
 	Claims       []Claim  // tokens that stand for the tenant
 }
@@ -46,6 +49,11 @@ const (
 
 // KeepsNothing reports whether no text of the tenant may be kept.
 func (t *Tenant) KeepsNothing() bool { return t.Retention == RetentionNone }
+
+// MayStayIn reports whether a server of a region may have data of the tenant; "" is a server of which no region is known.
+func (t *Tenant) MayStayIn(region string) bool {
+	return len(t.Residency) == 0 || region != "" && slices.Contains(t.Residency, region)
+}
 
 // Claim is a statement in the tokens of an issuer: the claim is Value, or a list
 // that has it.
@@ -71,6 +79,7 @@ const (
 	maxNameChars  = 64
 	maxModels     = 1024
 	maxIdentities = 1024 // certificates or claims of one tenant
+	maxRegions    = 32
 
 	// staticPrefix begins the names of the tenants of keys that a setting holds.
 	staticPrefix = "key-"
@@ -154,8 +163,20 @@ func (t *Tenant) Validate() error {
 	if t.CacheGroup != "" && !IsName(t.CacheGroup) {
 		wrong("cache_group is %.80q; it must be %s", t.CacheGroup, NameForm)
 	}
-	errs = append(errs, t.validateLimits(), t.validateIdentities())
+	errs = append(errs, validateResidency(t.Residency), t.validateLimits(), t.validateIdentities())
 	return errors.Join(errs...)
+}
+
+func validateResidency(regions []string) error {
+	if len(regions) > maxRegions {
+		return fmt.Errorf("residency has %d regions, limit %d; name fewer, or none for all", len(regions), maxRegions)
+	}
+	for _, r := range regions {
+		if !IsName(r) {
+			return fmt.Errorf("residency has the region %.80q; it must be %s", r, NameForm)
+		}
+	}
+	return nil
 }
 
 func (t *Tenant) validateLimits() error {

@@ -47,7 +47,7 @@ func (s *server) newCallers() error {
 	if err != nil {
 		return err
 	}
-	what := tenant.Config{Directory: directory, Failed: s.keysFailed()}
+	what := tenant.Config{Directory: directory, Region: s.config.Server.Region, Failed: s.keysFailed()}
 	if len(s.config.Server.PeerKeys) > 0 {
 		if what.Peers, err = tenant.NewPeers(s.config.Server.PeerKeys); err != nil {
 			return err

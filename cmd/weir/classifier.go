@@ -32,7 +32,7 @@ func checkClassifiers(p *planned, list []*planned) error {
 
 // predictVectors implements openai.Predict: the classical model reads vectors as the rows of its one input, and its
 // score is the last number of each row of its probabilities, or else of its last output of floats.
-func (s *server) predictVectors(ctx context.Context, model string, rows [][]float32) ([]float64, error) {
+func (s *server) predictVectors(ctx context.Context, model string, rows [][]float32, residency []string) ([]float64, error) {
 	p, err := s.predictors.enriched.Find(model, "")
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *server) predictVectors(ctx context.Context, model string, rows [][]floa
 	for _, row := range rows {
 		values = append(values, row...)
 	}
-	asked := &router.Prediction{ID: "policy", DoneBy: time.Now().Add(classifierTimeout),
+	asked := &router.Prediction{ID: "policy", Residency: residency, DoneBy: time.Now().Add(classifierTimeout),
 		Inputs: []tensor.Tensor{tensor.Of(about.Inputs[0].Name, tensor.Float32, []int64{int64(len(rows)), int64(len(rows[0]))}, values)}}
 	if err := p.Predict(ctx, asked); err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -70,9 +72,6 @@ func (s *server) newDeployments() *deployments {
 	})
 	return d
 }
-
-// instance is the server's name among those on the store.
-func (s *server) instance() string { return s.listener.Addr().String() }
 
 // start has the deployments of the store answer, and follows them until stop. The models of the configuration are loaded.
 func (d *deployments) start() {
@@ -355,4 +354,18 @@ func (d *deployments) moved(t *rollout.Transition) error {
 		return nil
 	}
 	return d.follower.Moved(context.Background(), t)
+}
+
+// instance is the server's name among those on the store. One that listens on all addresses is named after its host.
+func (s *server) instance() string {
+	at := s.listener.Addr().String()
+	host, port, err := net.SplitHostPort(at)
+	if err != nil || !net.ParseIP(host).IsUnspecified() {
+		return at
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return at
+	}
+	return net.JoinHostPort(name, port)
 }

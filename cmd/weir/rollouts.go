@@ -33,6 +33,7 @@ type rollouts struct {
 	ended   sync.WaitGroup
 	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
 	trouble quietly
+	journal *rollout.Journal // nil: there is no store
 
 	shadowed int          // copies that were begun; of the goroutine that computes them
 	rested   time.Time    // until then no copy is computed here beside users' requests
@@ -81,6 +82,9 @@ func (r *rollouts) start() {
 			}
 		}
 	})
+	if r.journal != nil {
+		r.ended.Go(func() { r.journal.Run(r.ctx, r.changed, r.journalFailed) })
+	}
 	r.ended.Go(func() {
 		for {
 			select {
@@ -121,6 +125,7 @@ func (r *rollouts) apply(list []rollout.Transition) {
 			zap.Int("step", t.Step), zap.Float64("percent", t.Percent), zap.String("by", t.By), zap.String("reason", t.Reason), zap.Int("harmed", t.Harmed))
 		if t.To.Over() && t.To != rollout.Replaced {
 			r.finish(t)
+			r.forgetAnswers(t.ID)
 		}
 		if err := r.keep(t); err != nil {
 			r.s.log.Error("a change of a rollout is not in the store", zap.String("id", t.ID), zap.Error(err))

@@ -110,14 +110,6 @@ func meanGap(f *edge.RequestFinish) time.Duration {
 	return 0
 }
 
-// tell takes in what came of an answer.
-func (r *rollouts) tell(s *rollout.Signal) error {
-	s.ID = answerID(s.ID)
-	list, err := r.control.Tell(time.Now(), s)
-	r.changed(list)
-	return err
-}
-
 // ownIDBytes is how long an id is that this server gives a request, as text.
 const ownIDBytes = 24
 

@@ -302,6 +302,7 @@ func (s *server) build(b telemetry.Build) error {
 	}
 	edge.Hooks = s.moderated.hooks(edge.Hooks)
 	edge.Predict, edge.Classical = s.predictVectors, func() []router.ModelState { return s.predictors.answering() }
+	s.rollouts.openJournal()
 	edge.Outcomes = s.rollouts.tell
 	edge.Hooks = s.others.counted(s.rollouts.rolled(edge.Hooks))
 	edge.Counter = tokenizer.NewCounter(c.Tiktoken.Dir)

@@ -37,6 +37,8 @@ type Engine struct {
 
 	blocks *blockLog // nil without Options.BlockEvents
 
+	transfers transfers
+
 	mu      sync.Mutex
 	inbox   []command
 	door    admission.Door   // of the waiting queue, see waiting.go
@@ -57,6 +59,7 @@ type Engine struct {
 
 // Stats is the state after the last step.
 type Stats struct {
+	Transfers TransferStats
 	Scheduler scheduler.Stats
 	Cache     kvcache.Stats
 	Steps     uint64
@@ -145,6 +148,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		e.end[id] = true
 	}
 	e.turns = constraintTurns(e.cpu.Threads(), e.stepping.Load)
+	e.transfers.init()
 	e.loop.init(e)
 	e.publish()
 	return nil
@@ -197,6 +201,7 @@ func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s, w := e.stats, e.door.Waiting()
+	s.Transfers = e.transfers.counts()
 	s.Scheduler.Waiting, s.Scheduler.WaitingChoices, s.Scheduler.WaitingTokens = w.Requests, w.Choices, w.Tokens
 	return s
 }
@@ -267,8 +272,11 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 		j := newJob(r, e.cache.Domain(r.CacheDomain), e.opts.EndTokens)
 		j.group, j.item, j.waits = group, items[i], true
 		j.hash(e.info.BlockTokens)
+		j.fetch = e.newFetch(j)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
-			e.post(command{job: j, choice: choice, at: time.Now()})
+			if c := (command{job: j, choice: choice, at: time.Now()}); j.fetch == nil || !j.fetch.hold(c) {
+				e.post(c)
+			}
 		})
 		work[i], streams[i] = command{job: j, submit: true}, j.stream
 	}
@@ -278,7 +286,11 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 		return nil, err
 	}
 	taken = true
-	e.inbox = append(e.inbox, work...)
+	for _, c := range work {
+		if !e.fetchFirst(c) {
+			e.inbox = append(e.inbox, c)
+		}
+	}
 	e.cpu.Ready()
 	return streams, nil
 }
@@ -383,6 +395,9 @@ func (e *Engine) Close(ctx context.Context) error {
 func (e *Engine) setClosing(abort bool) {
 	e.mu.Lock()
 	e.closing, e.abort = true, abort
+	if abort {
+		e.transfers.abort()
+	}
 	e.cpu.Ready()
 	e.mu.Unlock()
 }

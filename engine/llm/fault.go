@@ -28,6 +28,7 @@ const (
 	explaining
 	constraining
 	listing
+	transferring
 	numPhases
 )
 
@@ -36,6 +37,7 @@ func (p phase) String() string {
 		"taking in a request", "planning a step", "computing a step", "emitting tokens", "committing a step",
 		"reporting a step", "finishing a request", "checking the counts", "a hook",
 		"resetting the prefix cache", "explaining requests", "a request's constraint", "listing the prefix cache",
+		"transferring kv blocks",
 	}[p]
 }
 

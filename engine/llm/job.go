@@ -27,6 +27,7 @@ type command struct {
 type job struct {
 	req      *inference.Request
 	stream   *inference.Stream
+	fetch    *fetch // of blocks of the prompt, before the job enters the loop; nil: none
 	domain   kvcache.Domain
 	group    string            // of the call, where it has several requests
 	chain    []kvcache.Hash    // of the prompt's blocks; nil where none may come from the cache

@@ -128,7 +128,7 @@ func (l *loop) readInbox() (closing, abort bool) {
 	e := l.e
 	e.mu.Lock()
 	l.work, e.inbox = e.inbox, l.work[:0]
-	closing, abort = e.closing, e.abort
+	closing, abort = e.closing && e.transfers.fetching == 0, e.abort
 	e.mu.Unlock()
 	for i := range l.work {
 		l.execute(&l.work[i])

@@ -42,6 +42,9 @@ type Options struct {
 
 	BlockEvents bool // keep a log of the prefix cache's changes, for Engine.BlockEvents
 
+	KVSource KVSource // fetches KV blocks that requests say are elsewhere; nil: all are computed
+	Build    string   // of the program: blocks of another build are not taken, since its kernels may round otherwise
+
 	// EndTokens end a choice unless the request ignores them. They are the
 	// tokenizer's; the engine knows no text.
 	EndTokens []inference.TokenID
@@ -67,6 +70,10 @@ type Options struct {
 	// OnFault, if set, is called likewise with a bug that was caught: a panic in
 	// a step, with its stack, or a broken invariant found by the idle check.
 	OnFault func(string)
+
+	// OnFetchFailed, if set, is called with why KV blocks of a request did not come from another replica and are computed. It
+	// is called from a goroutine of the request.
+	OnFetchFailed func(r *inference.Request, err error)
 
 	// OnCancel, if set, is called likewise after a cancel freed its blocks, with
 	// the time since the cancel was asked for.

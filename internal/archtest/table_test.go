@@ -37,7 +37,7 @@ var table = []folder{
 		"internal/inference", "internal/jsonfault", "internal/socket", "internal/tensor", "internal/turn", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
 		"tokenizer",
 	}, third: []string{fasthttp, compress, lru}},
-	{path: "api/batch", own: []string{"api", "internal/jsonfault"}, third: []string{fasthttp}},
+	{path: "api/batch", own: []string{"api", "internal/jsonfault", "internal/turn"}, third: []string{fasthttp}},
 	{path: "api/predict", own: []string{"api", "internal/inference", "internal/tensor", "router", "scheduler/quota"},
 		third: []string{fasthttp, compress, grpc, protobuf}},
 	{path: "api/predict/oip", third: []string{grpc, protobuf}},
@@ -49,6 +49,7 @@ var table = []folder{
 	{path: "router", own: []string{"internal/inference", "internal/tensor", "kvcache", "scheduler/admission"}, third: []string{lru}},
 	{path: "router/fleet", own: []string{"internal/inference", "internal/socket", "internal/tensor", "internal/zmtp", "kvcache", "router"}, third: []string{breaker}},
 	{path: "router/chunk"},
+	{path: "router/provider", third: []string{amazon, amazonEvents}},
 	{path: "router/shelf", own: []string{"internal/inference"}},
 	{path: "router/deployment", own: []string{"router/rollout"}},
 	{path: "router/rollout", third: []string{jsonschema}},
@@ -137,6 +138,8 @@ const (
 	jsonschema      = "github.com/santhosh-tekuri/jsonschema/v6"
 	breaker         = "github.com/sony/gobreaker/v2"
 	msgpack         = "github.com/tinylib/msgp"
+	amazon          = "github.com/aws/aws-sdk-go-v2"
+	amazonEvents    = "github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	oras            = "oras.land/oras-go/v2"
 	ociSpec         = "github.com/opencontainers/image-spec"
 	ociDigest       = "github.com/opencontainers/go-digest"

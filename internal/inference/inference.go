@@ -121,7 +121,19 @@ type Request struct {
 	// even if MinTokens or IgnoreEOS ask for more.
 	Constraint Constraint
 
+	KV KVTransfer // where blocks of the prompt's keys and values are, or for whom they are computed
+
 	Arrived time.Time // when the edge received the request; TTFT counts from here
+}
+
+// KVTransfer is what a router tells a replica of the keys and values of a request's prompt, in vLLM's words. The zero value is
+// an ordinary request.
+type KVTransfer struct {
+	DoRemoteDecode  bool   `json:"do_remote_decode,omitempty"`  // the prompt is computed and nothing else: another replica decodes
+	DoRemotePrefill bool   `json:"do_remote_prefill,omitempty"` // another replica has blocks of the prompt, to be fetched
+	RemoteURL       string `json:"remote_url,omitempty"`        // its second listener
+	RemoteModel     string `json:"remote_model,omitempty"`      // its name of the model
+	RemoteTokens    int    `json:"remote_tokens,omitempty"`     // of the prompt that it is thought to have; 0: not known
 }
 
 // FinishReason says why a choice ended.

@@ -30,7 +30,8 @@ type Prediction struct {
 	DoneBy    time.Time // zero: no deadline
 	WaitUntil time.Time // the end of waiting, as of Request; zero leaves it to the lane, whose own limit holds either way
 	OverQuota bool
-	Trial     bool // a request of the server itself, to try a version: nothing of it is logged, and no drift counted
+	Residency []string // regions of the servers that may compute it; none: all
+	Trial     bool     // a request of the server itself, to try a version: nothing of it is logged, and no drift counted
 
 	Speaker func(now time.Time) string // tells another weir who calls, anew for each attempt; nil: nobody is told
 

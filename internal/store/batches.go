@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"weir/api/batch"
@@ -161,13 +162,18 @@ func (s *Store) CancelBatch(ctx context.Context, tenant, id string, at time.Time
 // ownerless is the condition that no living process has a batch.
 const ownerless = `(owner = '' OR NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_batches.owner AND o.expires > NOW))`
 
-// LeaseBatch takes the oldest unfinished batch of a place that no living process has. One statement decides, so of
-// several processes one gets it.
-func (s *Store) LeaseBatch(ctx context.Context, place string) (b batch.Batch, found bool, err error) {
+// LeaseBatch takes the oldest unfinished batch of a place that no living process has, but none of some tenants. One
+// statement decides, so of several processes one gets it.
+func (s *Store) LeaseBatch(ctx context.Context, place string, except []string) (b batch.Batch, found bool, err error) {
+	of, args := "", []any{place}
+	for _, tenant := range except {
+		args = append(args, tenant)
+		of += fmt.Sprintf(` AND tenant <> $%d`, len(args))
+	}
 	for {
 		var id string
-		err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT id FROM weir_batches WHERE ended = 0 AND place = $1 AND `+ownerless+
-			` ORDER BY created, id LIMIT 1`), place).Scan(&id)
+		err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT id FROM weir_batches WHERE ended = 0 AND place = $1`+of+` AND `+ownerless+
+			` ORDER BY created, id LIMIT 1`), args...).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return b, false, nil
 		}

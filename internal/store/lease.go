@@ -74,7 +74,7 @@ func (s *Store) endLease(ctx context.Context) error {
 	return err
 }
 
-// sweep forgets data keys that other processes destroyed, and deletes idempotency keys whose time is over and that nobody executes, what servers that are gone saw of deployments, the leases of processes that are
+// sweep forgets data keys that other processes destroyed, and deletes idempotency keys whose time is over and that nobody executes, what servers that are gone saw of deployments, old answers of rollouts, the leases of processes that are
 // gone, and the batch numbers of ledgers that wrote nothing for a month.
 func (s *Store) sweep(ctx context.Context) error {
 	for {
@@ -95,6 +95,9 @@ func (s *Store) sweep(ctx context.Context) error {
 		return err
 	}
 	if err := s.sweepObserved(ctx); err != nil {
+		return err
+	}
+	if err := s.sweepAnswers(ctx); err != nil {
 		return err
 	}
 	if s.keys != nil {

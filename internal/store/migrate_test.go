@@ -45,6 +45,8 @@ var samples = []struct {
 	{6, `INSERT INTO weir_rollouts VALUES ('r1', 1700000000000000, '{"plan":{}}')`, 0},
 	{15, `INSERT INTO weir_deployments VALUES ('chat', '{"model":"chat"}', 3, 0)`, 0},
 	{15, `INSERT INTO weir_deployments_observed VALUES ('chat', 'OWNER', '{"model":"chat"}', 1700000000000000)`, 0},
+	{16, `INSERT INTO weir_rollout_answers VALUES ('KEY', 'r1', 1, 2, 1700000000000000)`, 0},
+	{16, `INSERT INTO weir_rollout_outcomes VALUES ('KEY', 1, 'r1', 1, NULL, 1700000000000000)`, 0},
 	{7, `INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0)`, 9},
 	{10, `INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0, '')`, 0},
 	{7, `INSERT INTO weir_batches VALUES ('batch_1', 'acme', 'here', 'file-1', 'in_progress', 1700000000000000, 0, 0, 'OWNER', '{"endpoint":"/v1/embeddings"}')`, 9},

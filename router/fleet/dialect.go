@@ -35,7 +35,7 @@ func (s *Source) offers(what router.Feature) bool {
 	if what == router.Continuing {
 		return kinds[kind].continues
 	}
-	return kind == Weir || slices.Contains(s.APIs, string(what))
+	return kind == Weir || slices.Contains(s.APIs, string(what)) || slices.Contains(kinds[kind].apis, string(what))
 }
 
 // dialect is the form of a stream's events: "" is chat completions', whose end is [DONE]; the
@@ -107,7 +107,8 @@ func (d dialect) fault(data []byte, e *typed) *eventError {
 var faultStatuses = map[string]int{
 	"invalid_request_error": http.StatusBadRequest, "invalid_prompt": http.StatusBadRequest,
 	"rate_limit_error": http.StatusTooManyRequests, "rate_limit_exceeded": http.StatusTooManyRequests,
-	"overloaded_error": http.StatusServiceUnavailable,
+	"overloaded_error": http.StatusServiceUnavailable, "authentication_error": http.StatusUnauthorized, "permission_error": http.StatusForbidden,
+	"billing_error": http.StatusPaymentRequired, "not_found_error": http.StatusNotFound, "request_too_large": http.StatusRequestEntityTooLarge,
 }
 
 // ending watches a stream of typed events for the one that ends it. It keeps no event: the

@@ -83,7 +83,7 @@ func (s Source) targets(ctx context.Context) ([]Target, error) {
 // ofName looks up the addresses of a name. Requests keep the name, for certificates and
 // for servers that check it.
 func (s Source) ofName(ctx context.Context) ([]Target, error) {
-	base, err := parseBase(s.DNS)
+	base, err := parseBase(s.Kind, s.DNS)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s Source) parseFile(text []byte) ([]Target, error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		base, err := parseBase(line)
+		base, err := parseBase(s.Kind, line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", s.File, n, err)
 		}
@@ -172,7 +172,7 @@ func (f *Fleet) Reconfigure(sources []Source) error {
 	f.mu.Lock()
 	for i, s := range sources {
 		if s.URL != "" {
-			base, err := parseBase(s.URL)
+			base, err := parseBase(s.Kind, s.URL)
 			if err != nil {
 				f.mu.Unlock()
 				return err

@@ -22,11 +22,12 @@ const (
 	EmptyAnswer         // 200 without choices
 	NotStreamed         // 200 with one JSON object where a stream was asked for
 	BrokenStream        // a stream that broke after content
-	Misconfigured       // 3xx, 401, 403, 404, 405, 407: a key, a path or a model's name is wrong, if other replicas answer
+	Misconfigured       // 3xx, 401, 402, 403, 404, 405, 407: a key, an account, a path or a model's name is wrong, if other replicas answer
 	TooLarge            // 413, likewise
 	Throttled           // 429
-	Overloaded          // 503
+	Overloaded          // 503, 529
 	Rejected            // another status of 400 and above: the request is wrong
+	Unsupported         // never sent: the replica's API cannot do what the request asks for
 	numFaults
 )
 
@@ -72,6 +73,7 @@ var treatments = [numFaults]struct {
 	Throttled:     {"throttled", once, innocent, true, "takes no more requests for now"},
 	Overloaded:    {"overloaded", once, innocent, true, "is overloaded"},
 	Rejected:      {"rejected", never, innocent, false, "refuses the request"},
+	Unsupported:   {"unsupported", always, innocent, false, "cannot do what the request asks for"},
 }
 
 func (f Fault) String() string { return treatments[f].name }
@@ -81,14 +83,14 @@ func faultOf(status int) Fault {
 	switch {
 	case status >= http.StatusOK && status < http.StatusMultipleChoices:
 		return NoFault
-	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound,
+	case status < http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusPaymentRequired, status == http.StatusForbidden, status == http.StatusNotFound,
 		status == http.StatusMethodNotAllowed, status == http.StatusProxyAuthRequired:
 		return Misconfigured
 	case status == http.StatusRequestEntityTooLarge:
 		return TooLarge
 	case status == http.StatusTooManyRequests:
 		return Throttled
-	case status == http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable, status == statusOverloaded:
 		return Overloaded
 	case status < http.StatusInternalServerError, status == http.StatusNotImplemented:
 		return Rejected
@@ -96,9 +98,14 @@ func faultOf(status int) Fault {
 	return ServerError
 }
 
+// statusOverloaded is what Anthropic's API has for 503.
+const statusOverloaded = 529
+
 // misconfigurations are what statuses say that only an operator can change. Others of these are redirects.
 var misconfigurations = map[int]string{
+	0:                       "cannot be asked with the credential that this server has",
 	http.StatusUnauthorized: "refuses this server's credential", http.StatusForbidden: "refuses this server's credential",
+	http.StatusPaymentRequired:   "wants to be paid first",
 	http.StatusProxyAuthRequired: "stands behind a proxy that refuses this server's credential",
 	http.StatusNotFound:          "does not know the model, or the path, that it was asked for", http.StatusMethodNotAllowed: "does not take requests on the path that it was asked on",
 }

@@ -489,7 +489,7 @@ func TestEndpointsOfAReplica(t *testing.T) {
 		if c.want == "" {
 			continue
 		}
-		base, err := parseBase(s.URL)
+		base, err := parseBase(s.Kind, s.URL)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"weir/router"
 	"weir/router/balance"
 )
@@ -33,6 +31,7 @@ type Source struct {
 	APIKey   Key      // sent as a bearer token; "" is none
 	AdminURL string   // of the second listener, for metrics and block events; "" is none
 	Zone     string   // where the replicas are; "" is not known
+	Region   string   // likewise; without one they get no request of a tenant with a residency
 	APIs     []string // that they serve beside chat completions, of APIs; weirs serve all
 	Events   Events   // of the caches of vLLM and SGLang
 }
@@ -122,7 +121,7 @@ func (s *Source) Check() error {
 	if s.File != "" {
 		return nil
 	}
-	_, err := parseBase(s.URL + s.DNS)
+	_, err := parseBase(s.Kind, s.URL+s.DNS)
 	return err
 }
 
@@ -143,8 +142,8 @@ type Fleet struct {
 	resourced chan struct{} // likewise after the sources have
 
 	counts struct {
-		retries, spills, resumed, none atomic.Int64
-		picks                          [balance.Only + 1]atomic.Int64 // by reason
+		retries, spills, resumed, none, displaced atomic.Int64
+		picks                                     [balance.Only + 1]atomic.Int64 // by reason
 	}
 }
 
@@ -178,7 +177,7 @@ func New(c Config) (*Fleet, error) {
 	f.found = make([][]Target, len(c.Sources))
 	for i, s := range c.Sources {
 		if s.URL != "" {
-			base, err := parseBase(s.URL)
+			base, err := parseBase(s.Kind, s.URL)
 			if err != nil {
 				return nil, err
 			}
@@ -243,19 +242,11 @@ func (f *Fleet) why() string {
 	return fmt.Sprintf("%v: of %d, %s", router.ErrNoReplica, len(members), strings.Join(parts, ", "))
 }
 
-// has reports whether a replica is left that takes requests and was not asked.
-func (f *Fleet) has(tried []*replica) bool {
-	panics := f.panics()
+// has reports whether a replica is left that takes requests, was not asked, and may get this one.
+func (f *Fleet) has(fl *flight) bool {
+	panics := fl.panics()
 	return slices.ContainsFunc(f.members.Load().list, func(r *replica) bool {
-		return (r.takes() || panics && r.in(Ready)) && !slices.Contains(tried, r)
-	})
-}
-
-// panics reports whether the breaker of no replica that its probes find ready is closed: then breakers would keep all
-// requests from all replicas, and are not asked.
-func (f *Fleet) panics() bool {
-	return !slices.ContainsFunc(f.members.Load().list, func(r *replica) bool {
-		return r.in(Ready) && r.breaker.Load().State() == gobreaker.StateClosed
+		return (r.takes() || panics && r.in(Ready)) && !slices.Contains(fl.tried, r) && fl.resides(r)
 	})
 }
 
@@ -324,6 +315,7 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: now,
 		waiting: make(map[*attempt]struct{})}
 	r.wire = newWire(t.Base, t.Address, string(t.APIKey), f.config.AnswerTimeout)
+	r.wire.provider = kinds[t.Kind].provider
 	f.closeBreaker(r)
 	var err error
 	r.number, err = f.balancer.Add(now, balance.Member{Distance: f.config.distance(t.Zone)})
@@ -334,7 +326,7 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 func (r *replica) same(t *Target) bool {
 	kind := cmp.Or(t.Kind, Weir)
 	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Model == t.Model &&
-		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone &&
+		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone && r.target.Region == t.Region &&
 		r.target.Events == t.Events
 }
 

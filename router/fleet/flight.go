@@ -92,17 +92,17 @@ func (fl *flight) pick() (*attempt, error) {
 	f := fl.fleet
 	members := f.members.Load()
 	fl.avoid(members, time.Now())
-	panics := f.panics()
+	panics := fl.panics()
 	for {
 		now := time.Now()
 		lease, err := f.balancer.Pick(now, &fl.request)
 		if err != nil {
 			f.counts.none.Add(1)
-			return nil, fmt.Errorf("model %s: %w: %d are known: %w", f.config.Model, router.ErrNoReplica, len(members.list), err)
+			return nil, fl.unplaced(members, fmt.Errorf("model %s: %w: %d are known: %w", f.config.Model, router.ErrNoReplica, len(members.list), err))
 		}
 		fl.request.Avoid = append(fl.request.Avoid, lease.Replica)
 		r := members.numbered[lease.Replica]
-		if r == nil { // it came or left meanwhile
+		if r == nil || !fl.resides(r) { // it came or left meanwhile
 			lease.Done(now, balance.Outcome{Failed: true})
 			continue
 		}
@@ -136,7 +136,7 @@ func (fl *flight) candidates(m *members) []router.Candidate {
 		}
 		list = append(list, one)
 	}
-	return list
+	return append(list, fl.excluded(m)...)
 }
 
 // ask sends the request to a replica and waits until its answer has begun.
@@ -174,6 +174,9 @@ func (fl *flight) ask(a *attempt) (*router.Answer, error) {
 // what is wrong with it.
 func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte) (*router.Answer, error) {
 	r := a.replica
+	if api := r.target.Kind.providerOf(fl.call.Path); api != nil {
+		return fl.translate(ctx, a, api, body)
+	}
 	var d direct
 	if fl.call.Stream && fl.resume == nil && r.target.Base.Scheme == "http" {
 		ctx = d.traced(ctx)
@@ -196,13 +199,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	}
 	if streamed {
 		d.of(res)
-		s := &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}}
-		if err = s.open(); err == nil {
-			answer.Events = s
-			return answer, nil
-		}
-		_ = res.Body.Close() // it has failed, and nothing follows an error
-		return answer, err
+		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
 	if answer.Whole, err = readAnswer(res.Body); err != nil {
@@ -211,6 +208,17 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	if faultOf(answer.Status) == NoFault {
 		err = fl.check(answer)
 	}
+	return answer, err
+}
+
+// opened waits until a stream has content.
+func (fl *flight) opened(answer *router.Answer, s *stream) (*router.Answer, error) {
+	err := s.open()
+	if err == nil {
+		answer.Events = s
+		return answer, nil
+	}
+	_ = s.body.Close() // it has failed, and nothing follows an error
 	return answer, err
 }
 
@@ -226,6 +234,12 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 		fault := NoAnswer
 		if e, ok := errors.AsType[*faultError](err); ok {
 			fault = e.fault
+		}
+		if fault == Unsupported { // the replica has seen nothing of it
+			fl.last = fault
+			a.replica.counts.add(fault)
+			a.end(fmt.Errorf("%w: %w", err, errNotJudged))
+			return answer, nil
 		}
 		return nil, fl.fail(a, fault, err)
 	}
@@ -261,7 +275,7 @@ func (fl *flight) send(ctx context.Context, r *replica, body, options []byte) (*
 
 // options are the stream_options that a replica gets.
 func (fl *flight) options(r *replica) []byte {
-	if r.plain.Load() {
+	if r.plain.Load() || kinds[r.target.Kind].provider != nil {
 		return fl.call.StreamOptions.Asked
 	}
 	return fl.call.StreamOptions.Sent
@@ -341,7 +355,7 @@ func (fl *flight) breaks(a *attempt, err error) error {
 // nobody has seen yet.
 func (fl *flight) again() bool {
 	now := time.Now()
-	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl.tried) {
+	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl) {
 		return false
 	}
 	counts := &fl.fleet.counts
@@ -393,5 +407,5 @@ var errNothingLeft = fmt.Errorf("the answer had all its tokens and no end: %w", 
 // suits reports whether a replica was not asked yet and can do what the request needs now.
 func (fl *flight) suits(r *replica) bool {
 	goesOn := fl.resume != nil && fl.resume.again > 0
-	return !slices.Contains(fl.tried, r) && (!goesOn || !fl.resume.chat || kinds[r.target.Kind].continues)
+	return fl.resides(r) && !slices.Contains(fl.tried, r) && (!goesOn || !fl.resume.chat || kinds[r.target.Kind].continues)
 }

@@ -38,7 +38,9 @@ func (f *Fleet) Run(ctx context.Context) {
 			if watched[r] == nil {
 				inner, stop := context.WithCancel(ctx)
 				watched[r] = stop
-				watchers.Go(func() { f.watch(inner, r) })
+				if kinds[r.target.Kind].provider == nil { // requests alone tell how a provider is
+					watchers.Go(func() { f.watch(inner, r) })
+				}
 				switch {
 				case f.tellsBlocks(r):
 					watchers.Go(func() { f.followBlocks(inner, r) })

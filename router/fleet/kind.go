@@ -1,5 +1,10 @@
 package fleet
 
+import (
+	"weir/router"
+	"weir/router/provider"
+)
+
 // Kind is what a replica is: which paths say how it is, and what it can do.
 type Kind string
 
@@ -11,11 +16,14 @@ const (
 	LlamaServer Kind = "llama-server"
 	OpenAI      Kind = "openai" // anything else with the same API
 	OIP         Kind = "oip"    // a server of classical models: Triton, MLServer, KServe
+	Anthropic   Kind = "anthropic"
+	Gemini      Kind = "gemini"  // Google's generateContent: the Gemini API, Vertex AI
+	Bedrock     Kind = "bedrock" // Amazon's Converse
 )
 
 // Kinds lists them all.
 func Kinds() []string {
-	return []string{string(Weir), string(VLLM), string(SGLang), string(LlamaServer), string(OpenAI), string(OIP)}
+	return []string{string(Weir), string(VLLM), string(SGLang), string(LlamaServer), string(OpenAI), string(OIP), string(Anthropic), string(Gemini), string(Bedrock)}
 }
 
 // IsKind reports whether there is a kind of this name.
@@ -32,6 +40,10 @@ type traits struct {
 	counts    bool   // POST /tokenize, outside of the API, counts a text's tokens
 	// healthWaits: the threads that answer probes are those that hold requests, so that a full replica does not answer probes.
 	healthWaits bool
+
+	provider provider.API // chats are put into its words; nil: the kind has OpenAI's API
+	path     string       // of a base URL that has none; "": /v1
+	apis     []string     // that the kind has beside chats
 }
 
 var kinds = map[Kind]traits{
@@ -41,4 +53,7 @@ var kinds = map[Kind]traits{
 	LlamaServer: {health: "/health", metrics: "/metrics", healthWaits: true},
 	OpenAI:      {},
 	OIP:         {health: "/v2/health/ready"},
+	Anthropic:   {provider: provider.Anthropic, apis: []string{string(router.Messages)}},
+	Gemini:      {provider: provider.Gemini, path: "/v1beta"},
+	Bedrock:     {provider: provider.Bedrock, path: "/"},
 }

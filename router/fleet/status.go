@@ -12,6 +12,7 @@ type Status struct {
 	ID      string
 	Kind    Kind
 	Zone    string
+	Region  string
 	Model   string // its name of the model
 	State   State
 	Why     string    // of a state other than Ready
@@ -52,7 +53,7 @@ func (f *Fleet) Status() []Status {
 		breaker := r.breaker.Load().State().String() // may call back, so that no lock is held
 		r.mu.Lock()
 		list[i] = Status{
-			ID: r.id, Kind: r.target.Kind, Zone: r.target.Zone, Model: r.model, State: r.state, Why: r.why, Since: r.since,
+			ID: r.id, Kind: r.target.Kind, Zone: r.target.Zone, Region: r.target.Region, Model: r.model, State: r.state, Why: r.why, Since: r.since,
 			Breaker: breaker, Said: r.said, SaidAt: r.saidAt,
 		}
 		if r.fed != nil {
@@ -85,6 +86,8 @@ type Counts struct {
 	Spills  int64            // attempts after a refusal
 	Resumed int64            // streams that went on at another replica
 	None    int64            // picks that found no replica
+	// Displaced are those of None that found others than those of the tenant's residency.
+	Displaced int64
 }
 
 // Counts may be called at any time.
@@ -94,7 +97,7 @@ func (f *Fleet) Counts() Counts {
 	for why := range c.picks {
 		picks[whyNames[why]] = c.picks[why].Load()
 	}
-	return Counts{Picks: picks, Retries: c.retries.Load(), Spills: c.spills.Load(), Resumed: c.resumed.Load(), None: c.none.Load()}
+	return Counts{Picks: picks, Retries: c.retries.Load(), Spills: c.spills.Load(), Resumed: c.resumed.Load(), None: c.none.Load(), Displaced: c.displaced.Load()}
 }
 
 // whyNames are the kinds of reasons as metrics have them.

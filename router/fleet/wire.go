@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"weir/internal/socket"
 	"weir/router"
+	"weir/router/provider"
 )
 
 const (
@@ -32,10 +34,12 @@ type wire struct {
 	base   *url.URL // as OpenAI's clients have it: "http://10.0.0.7:8000/v1"
 	key    string   // sent as a bearer token; "" is none
 	client *http.Client
+
+	provider provider.API // says how the key is sent instead, and that nothing of this server's own is; nil: none
 }
 
-// parseBase reads the base URL of a server. One without a path has /v1, where all engines serve the API.
-func parseBase(text string) (*url.URL, error) {
+// parseBase reads the base URL of a server of a kind. One without a path has the kind's: /v1, where all engines serve the API.
+func parseBase(kind Kind, text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	switch {
 	case err == nil && base.User != nil: // the text is not shown: it holds a secret
@@ -54,7 +58,7 @@ func parseBase(text string) (*url.URL, error) {
 		}
 	}
 	if strings.Trim(base.Path, "/") == "" {
-		base.Path = "/v1"
+		base.Path = cmp.Or(kinds[kind].path, "/v1")
 	}
 	return base, nil
 }
@@ -100,9 +104,13 @@ func (w *wire) send(ctx context.Context, path string, h *router.Head, header htt
 	req.ContentLength = body.length()
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.reader()), nil }
 	maps.Copy(req.Header, header)
-	h.Write(req.Header)
 	req.Header.Set("Content-Type", "application/json")
-	w.sign(req)
+	if w.provider == nil {
+		h.Write(req.Header)
+		w.sign(req)
+	} else if err := w.introduce(req, h); err != nil {
+		return nil, err
+	}
 	res, err := w.client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, plain(err))
@@ -143,8 +151,10 @@ func (w *wire) get(ctx context.Context, address string) (*http.Response, error) 
 	return res, nil
 }
 
+const userAgent = "weir"
+
 func (w *wire) sign(req *http.Request) {
-	req.Header.Set("User-Agent", "weir")
+	req.Header.Set("User-Agent", userAgent)
 	if w.key != "" {
 		req.Header.Set("Authorization", "Bearer "+w.key)
 	}

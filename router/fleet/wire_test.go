@@ -51,7 +51,7 @@ func TestBaseWithoutPath(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://a:8000": "/v1", "http://a:8000/": "/v1", "http://a/v1": "/v1", "http://a/v1/": "/v1/", "https://a/api/v3": "/api/v3",
 	} {
-		base, err := parseBase(text)
+		base, err := parseBase(Weir, text)
 		if err != nil || base.Path != want {
 			t.Errorf("%s: %v, %v; want the path %s", text, base, err, want)
 		}

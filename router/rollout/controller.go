@@ -20,6 +20,7 @@ type Controller struct {
 
 	seen    sync.Mutex // guards answers
 	answers *answers
+	keep    func(o *Outcome, step int) // a Journal's, in the place of answers; nil: there is none
 }
 
 // guarded is a rollout with a lock of its own, so that models do not wait for each other.
@@ -155,6 +156,10 @@ func (c *Controller) remember(model string, step int, o *Outcome) {
 	if o.ID == "" || o.harms() || o.Arm >= numArms {
 		return
 	}
+	if c.keep != nil {
+		c.keep(o, step)
+		return
+	}
 	c.seen.Lock()
 	defer c.seen.Unlock()
 	c.answers.add(o.Tenant, o.ID, answer{model: model, rollout: o.Rollout, arm: o.Arm, step: step})
@@ -163,8 +168,8 @@ func (c *Controller) remember(model string, step int, o *Outcome) {
 // Tell takes in what is told of an answer later. The same word told again changes nothing,
 // and another one replaces it.
 func (c *Controller) Tell(now time.Time, s *Signal) ([]Transition, error) {
-	if s.Kind >= numSignals || !(s.Value >= 0 && s.Value <= 1) {
-		return nil, fmt.Errorf("%w: its value is %g; it must be from 0 to 1", ErrSignal, s.Value)
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	c.seen.Lock()
 	one := c.answers.of(s.Tenant, s.ID) // what was told of it belongs to its rollout, and has that one's lock
@@ -175,7 +180,7 @@ func (c *Controller) Tell(now time.Time, s *Signal) ([]Transition, error) {
 	known := false
 	list, _ := c.do(one.model, func(r *Rollout) error {
 		if known = r.plan.ID == one.rollout; known {
-			r.tell(now, one, s.Kind, s.Value)
+			r.tell(now, one.arm, one.step, s.Kind, one.tell(s.Kind, s.Value))
 		}
 		return nil
 	})
@@ -183,6 +188,39 @@ func (c *Controller) Tell(now time.Time, s *Signal) ([]Transition, error) {
 		return nil, fmt.Errorf("%w: %.80q; its rollout is over", ErrUnknownAnswer, s.ID)
 	}
 	return list, nil
+}
+
+// count takes in a word that a Journal has kept, if the rollout of the id is under way.
+func (c *Controller) count(id string, now time.Time, u *Uncounted) []Transition {
+	if u.Arm >= numArms || u.Kind >= numSignals {
+		return nil // of another weir
+	}
+	more := tally{1, u.Value}
+	if u.Before != nil {
+		more = tally{0, u.Value - *u.Before}
+	}
+	if u.Kind == Conversion { // answers without one count as such
+		more.N = 0
+	}
+	list, _ := c.do(c.modelOf(id), func(r *Rollout) error { // no rollout, no news
+		if r.plan.ID == id {
+			r.tell(now, u.Arm, u.Step, u.Kind, more)
+		}
+		return nil
+	})
+	return list
+}
+
+// modelOf is the model of a rollout that is not over; "": there is none.
+func (c *Controller) modelOf(id string) string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for model, g := range c.active {
+		if g.plan.ID == id {
+			return model
+		}
+	}
+	return ""
 }
 
 // Compare takes in what became of a copy, if the rollout that it was made for runs still.

@@ -198,13 +198,13 @@ func (r *Rollout) reference() *window {
 // with alone.
 const leastReference = 30
 
-// tell takes in a later word about an answer.
-func (r *Rollout) tell(now time.Time, one *answer, kind SignalKind, value float64) {
+// tell takes in a later word about an answer of an arm and a step, by what it adds.
+func (r *Rollout) tell(now time.Time, arm Arm, step int, kind SignalKind, more tally) {
 	if r.state.Over() {
 		return
 	}
 	r.seen++
-	r.arms[one.arm].signal(kind, one.step == r.step, one.tell(kind, value))
+	r.arms[arm].signal(kind, step == r.step, more)
 	r.guard(now)
 }
 

@@ -170,7 +170,7 @@ func simulate(t testing.TB, p Plan, candidate traffic, perSecond float64, seed u
 		o.Key = d.Key
 		r.Observe(now, o)
 		if !o.harms() && random.Float64() < w.converts {
-			r.tell(now, &answer{arm: d.Arm, step: r.step}, Conversion, 1)
+			r.tell(now, d.Arm, r.step, Conversion, tally{0, 1})
 		}
 		r.Tick(now)
 		res.transitions = append(res.transitions, r.Take()...)

@@ -46,6 +46,14 @@ type Signal struct {
 	Value  float64 // 0 to 1
 }
 
+// check says what is wrong with a signal; nil: nothing.
+func (s *Signal) check() error {
+	if s.Kind >= numSignals || !(s.Value >= 0 && s.Value <= 1) {
+		return fmt.Errorf("%w: its value is %g; it must be from 0 to 1", ErrSignal, s.Value)
+	}
+	return nil
+}
+
 var (
 	// ErrUnknownAnswer says that nothing is known of an answer's id: it is too old, is
 	// another tenant's, or belongs to no rollout.

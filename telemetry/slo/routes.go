@@ -18,7 +18,7 @@ func routeRecords(selector string) []struct{ Name, Expr string } {
 		braces = "{" + selector + "}"
 	}
 	return []struct{ Name, Expr string }{
-		{"weir:route_errors:ratio_rate5m", rate("weir_route_errors_total", `kind!~"throttled|overloaded|rejected|too_large"`, replica) + " / " +
+		{"weir:route_errors:ratio_rate5m", rate("weir_route_errors_total", `kind!~"throttled|overloaded|rejected|too_large|unsupported"`, replica) + " / " +
 			rate("weir_route_requests_total", "", replica)},
 		{"weir:route_prefix_picks:ratio_rate5m", rate("weir_route_picks_total", `reason="prefix"`, model) + " / " + rate("weir_route_picks_total", "", model)},
 		{"weir:route_retries:ratio_rate5m", rate("weir_route_retries_total", `after="failure"`, model) + " / " + rate("weir_route_picks_total", "", model)},
@@ -41,10 +41,10 @@ func routeAlerts(selector string) []routeAlert {
 		{"WeirReplicaFails", "weir:route_errors:ratio_rate5m > 0.05", "5m", "ticket",
 			"{{ $value | humanizePercentage }} of the requests to {{ $labels.replica }} fail or break", "weir_route_errors_total by kind, and the replica's log"},
 		{"WeirReplicaMisconfigured", series{"weir_route_errors_total", `kind="misconfigured"`}.rate("job, model_name, replica", selector, "5m") + " > 0", "5m", "ticket",
-			"{{ $labels.replica }}, behind {{ $labels.model_name }}, answers 401, 403, 404, 405 or a redirect", "the replica's api_key, url and model in the configuration"},
+			"{{ $labels.replica }}, behind {{ $labels.model_name }}, answers 401, 402, 403, 404, 405 or a redirect", "the replica's api_key, url and model in the configuration"},
 		{"WeirReplicaThrottles", series{"weir_route_errors_total", `kind=~"throttled|overloaded"`}.rate("job, model_name, replica", selector, "5m") + " / " +
 			series{"weir_route_requests_total", ""}.rate("job, model_name, replica", selector, "5m") + " > 0.2", "10m", "ticket",
-			"{{ $labels.replica }} refuses {{ $value | humanizePercentage }} of its requests with 429 or 503", "its limits, or more replicas"},
+			"{{ $labels.replica }} refuses {{ $value | humanizePercentage }} of its requests with 429, 503 or 529", "its limits, or more replicas"},
 		{"WeirRetriesNearBudget", "weir:route_retries:ratio_rate5m > 0.08", "5m", "ticket",
 			"{{ $value | humanizePercentage }} of the requests for {{ $labels.model_name }} are asked again, of 10% that may be",
 			"weir_route_errors_total by replica: who fails"},

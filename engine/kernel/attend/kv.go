@@ -200,6 +200,16 @@ func (kv *KV) block(layer int, block kvcache.BlockID) int {
 	return (int(block)*kv.Layers + layer) * kv.blockSize
 }
 
+// Block is the memory of a block in all layers. What it holds can be copied to the same place of another store of this
+// shape whose layers have the same key forms; of a block that is full every byte counts.
+func (kv *KV) Block(block kvcache.BlockID) []byte {
+	size := kv.BlockBytes()
+	return kv.data[int(block)*size:][:size:size]
+}
+
+// BlockBytes is the size of a block in all layers.
+func (kv *KV) BlockBytes() int { return kv.Layers * kv.blockSize }
+
 // tile is the offset of the tile that holds a token of a block.
 func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
 	return kv.block(layer, block) + (head*(kv.BlockTokens/tileTokens)+token/tileTokens)*kv.tileSize

@@ -1,0 +1,226 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/engine/kernel/attend"
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// peer is another engine of this process, asked without a network.
+type peer struct {
+	*Engine
+	estimate time.Duration
+	change   func(b *KVBlock)                       // on the way; nil: nothing
+	before   func(ctx context.Context, i int) error // block i is given; nil: nothing
+}
+
+func (p *peer) Estimate(inference.KVTransfer, int64) (time.Duration, bool) {
+	return p.estimate, p.estimate >= 0
+}
+
+func (p *peer) Fetch(ctx context.Context, _ inference.KVTransfer, ask *kvcache.TransferAsk, to kvcache.TransferSink) error {
+	if why := p.KVIdentity().Differs(ask.Identity); why != "" {
+		return &kvcache.TransferFault{Reason: kvcache.TransferMismatch, Err: errors.New(why)}
+	}
+	for i := 0; i < len(ask.Hashes); {
+		blocks, err := p.ReadBlocks(ctx, ask.Domain, ask.Hashes[i:])
+		if err != nil || len(blocks) == 0 {
+			return err
+		}
+		for _, b := range blocks {
+			if p.before != nil {
+				if err := p.before(ctx, i); err != nil {
+					return err
+				}
+			}
+			if p.change != nil {
+				p.change(&b)
+			}
+			copy(to.Room(), b.Data)
+			if err := to.Take(b.IDs); err != nil {
+				return err
+			}
+			i++
+		}
+	}
+	return nil
+}
+
+func fetched(r *inference.Request) *inference.Request {
+	r.KV = inference.KVTransfer{DoRemotePrefill: true, RemoteURL: "http://a.test"}
+	return r
+}
+
+// blocksOf are the blocks of a prompt as an engine has them; a hash that is not cached ends them.
+func blocksOf(t *testing.T, e *Engine, p []int32) []KVBlock {
+	t.Helper()
+	blocks, err := e.ReadBlocks(t.Context(), "", e.cache.Domain("").Chain(nil, p, e.info.BlockTokens))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocks
+}
+
+func sameBlocks(a, b []KVBlock) bool {
+	return slices.EqualFunc(a, b, func(x, y KVBlock) bool {
+		return x.Hash == y.Hash && slices.Equal(x.IDs, y.IDs) && bytes.Equal(x.Data, y.Data)
+	})
+}
+
+// Blocks that were fetched have the bits of those that are computed, and so has the answer, in every family and type of cache.
+func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
+	for _, m := range families {
+		for _, kv := range []attend.KVType{attend.KVF16, attend.KVQ8, attend.KVQ4, attend.KVF32} {
+			t.Run(m.arch+"/"+kv.String(), func(t *testing.T) {
+				p := prompt(7, 150)
+				o := Options{KVType: kv, Secret: []byte("shared")}
+				far := &peer{Engine: start(t, m, o)}
+				ask(t, far.Engine, greedy(p, 1))
+				alone := start(t, m, o)
+				want := ask(t, alone, greedy(p, 20))
+				o.KVSource = far
+				near := start(t, m, o)
+				got := ask(t, near, fetched(greedy(p, 20)))
+				if got.err != nil || !slices.Equal(got.tokens[0], want.tokens[0]) {
+					t.Errorf("%v %v, want %v", got.tokens, got.err, want.tokens)
+				}
+				if s := near.Stats(); s.Transfers.Blocks != 9 || s.Cache.HitTokens != 144 {
+					t.Errorf("%d blocks were fetched, %d tokens were cached; want 9 and 144", s.Transfers.Blocks, s.Cache.HitTokens)
+				}
+				computed, came := blocksOf(t, alone, p), blocksOf(t, near, p)
+				if len(computed) != 9 || !sameBlocks(computed, came) {
+					t.Errorf("%d blocks are not those %d that are computed", len(came), len(computed))
+				}
+			})
+		}
+	}
+}
+
+// Whatever goes wrong with a fetch, the answer is the same, the rest is computed, and the reason is counted.
+func TestAFetchThatFailsIsComputed(t *testing.T) {
+	m, p := families[1], prompt(8, 150)
+	fault := func(reason string) error { return &kvcache.TransferFault{Reason: reason, Err: errors.New("a test")} }
+	after := func(n int, err error) func(context.Context, int) error {
+		return func(_ context.Context, i int) error {
+			if i == n {
+				return err
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		peer   peer
+		kv     attend.KVType // of the peer
+		domain string        // that the peer has computed for
+		blocks int
+		reason string
+		skip   string
+	}{
+		"nothing":          {blocks: 9},
+		"never reached":    {peer: peer{before: after(0, fault(kvcache.TransferUnreachable))}, reason: kvcache.TransferUnreachable},
+		"cut":              {peer: peer{before: after(4, fault(kvcache.TransferTruncated))}, blocks: 4, reason: kvcache.TransferTruncated},
+		"other tokens":     {peer: peer{change: func(b *KVBlock) { b.IDs[3]++ }}, reason: kvcache.TransferCorrupt},
+		"another cache":    {kv: attend.KVF32, reason: kvcache.TransferMismatch},
+		"another tenant's": {domain: "other", reason: kvcache.TransferMissing},
+		"slow": {peer: peer{before: func(ctx context.Context, i int) error {
+			if i == 2 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}}, blocks: 2, reason: kvcache.TransferTimeout},
+		"dear":            {peer: peer{estimate: time.Hour}, skip: SkipCost},
+		"failed just now": {peer: peer{estimate: -1}, skip: SkipSource},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{KVType: attend.KVQ8, Secret: []byte("shared")}
+			alone := start(t, m, o)
+			want := ask(t, alone, greedy(p, 10))
+			if c.kv != attend.KVF16 {
+				o.KVType = c.kv
+			}
+			c.peer.Engine = start(t, m, o)
+			warm := greedy(p, 1)
+			warm.CacheDomain = c.domain
+			ask(t, c.peer.Engine, warm)
+			o.KVType, o.KVSource = attend.KVQ8, &c.peer
+			near := start(t, m, o)
+			got := ask(t, near, fetched(greedy(p, 10)))
+			if got.err != nil || !slices.Equal(got.tokens[0], want.tokens[0]) || !sameBlocks(blocksOf(t, alone, p), blocksOf(t, near, p)) {
+				t.Errorf("%v %v, want %v with the same blocks", got.tokens, got.err, want.tokens)
+			}
+			s := near.Stats().Transfers
+			if s.Blocks != uint64(c.blocks) || c.reason != "" && s.Failures[c.reason] != 1 || c.skip != "" && (s.Skipped[c.skip] != 1 || s.Fetches != 0) {
+				t.Errorf("counted %+v", s)
+			}
+		})
+	}
+}
+
+// A fetch holds up nobody but its own request, which can be cancelled meanwhile, and so can a drain that it is part of.
+func TestAFetchHoldsUpNobody(t *testing.T) {
+	m, p := families[0], prompt(9, 150)
+	o := Options{Secret: []byte("shared")}
+	reached := make(chan struct{}, 10)
+	far := &peer{Engine: start(t, m, o), before: func(ctx context.Context, _ int) error {
+		reached <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	ask(t, far.Engine, greedy(p, 1))
+	o.KVSource = far
+	near := start(t, m, o)
+	s, err := near.Submit(fetched(greedy(p, 10)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	if a := ask(t, near, greedy(prompt(10, 40), 3)); a.err != nil || len(a.tokens[0]) != 3 {
+		t.Errorf("beside it: %v %v", a.tokens, a.err)
+	}
+	s.Cancel(-1)
+	if a := read(t, s); a.finish[0] != inference.FinishCancelled {
+		t.Errorf("cancelled: %+v", a)
+	}
+	if n := near.Stats().Transfers.Failures[kvcache.TransferCancelled]; n != 1 {
+		t.Errorf("%d fetches were cancelled", n)
+	}
+	if s, err = near.Submit(fetched(greedy(p, 10))); err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := near.Close(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("close: %v", err)
+	}
+	if a := read(t, s); !errors.Is(a.err, inference.ErrUnavailable) {
+		t.Errorf("at the end: %+v", a)
+	}
+}
+
+// Blocks that were evicted between two windows, or find no room, are computed.
+func TestAFetchWithoutRoom(t *testing.T) {
+	m, p := families[0], prompt(11, 240)
+	o := Options{Secret: []byte("shared")}
+	far := &peer{Engine: start(t, m, o)}
+	ask(t, far.Engine, greedy(p, 1))
+	want := ask(t, start(t, m, o), greedy(p, 10))
+	o.KVSource, o.KVBlocks = far, 18
+	near := start(t, m, o)
+	for i := range 4 { // what is cached makes room, what runs does not
+		ask(t, near, greedy(prompt(uint64(20+i), 60), 2))
+	}
+	if got := ask(t, near, fetched(greedy(p, 10))); !slices.Equal(got.tokens[0], want.tokens[0]) {
+		t.Errorf("%v, want %v", got.tokens, want.tokens)
+	}
+	if s := near.Stats().Transfers; s.Blocks != 15 {
+		t.Errorf("counted %+v", s)
+	}
+}

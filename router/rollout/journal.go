@@ -1,0 +1,273 @@
+package rollout
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// KeptAnswer is an answer of which something may be told later, on whichever server.
+type KeptAnswer struct {
+	Key  string // of its id and whose it is: AnswerKey
+	Home string // the record of a rollout that what is told counts in: that of the server that gave the answer
+	Arm  Arm
+	Step int
+}
+
+// KeptSignal is a word about an answer that is kept.
+type KeptSignal struct {
+	Key   string // of the answer
+	Kind  SignalKind
+	Value float64
+}
+
+// Uncounted is a word that its home has not counted yet.
+type Uncounted struct {
+	Arm    Arm
+	Step   int
+	Kind   SignalKind
+	Value  float64
+	Before *float64 // what it has counted; nil: nothing
+}
+
+// AnswerStore keeps answers and what is told of them where several servers see it. What it keeps is bounded in rows and age.
+type AnswerStore interface {
+	// SaveAnswers keeps answers. An id that is used again is that of the last one.
+	SaveAnswers(ctx context.Context, list []KeptAnswer) error
+	// FindAnswer gives what was told of an answer; false: it is not known.
+	FindAnswer(ctx context.Context, key string) (told map[SignalKind]float64, ok bool, err error)
+	// TellAnswers keeps words, all or none. Those about answers that are not known are left out.
+	TellAnswers(ctx context.Context, list []KeptSignal) error
+	// TakeUncounted gives words that a home has not counted, and notes them as counted.
+	TakeUncounted(ctx context.Context, home string) ([]Uncounted, error)
+	// ForgetRollout ends what may be told of a home's answers.
+	ForgetRollout(ctx context.Context, home string) error
+}
+
+// AnswerKey is a digest of an answer's id and its tenant, so that a tenant tells of its own answers only and no id is kept.
+func AnswerKey(tenant, id string) string {
+	sum := sha256.Sum256([]byte(tenant + "\x00" + id))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Journal keeps in a store which arm gave an answer and what is told of it, so that every server on the store takes the
+// word and a server that was killed still knows its answers. Answers are written each second, beside the requests; a word
+// is in the store before it is acknowledged. The server that gave the answer counts it within the next second.
+type Journal struct {
+	store   AnswerStore
+	control *Controller
+	home    func(rollout string) string
+
+	mu      sync.Mutex
+	waiting map[string]KeptAnswer // by key: not written yet
+	inHand  map[string]KeptAnswer // those that are being written
+	dropped int                   // because too many waited
+
+	writing sync.Mutex // one flush at a time, so that an answer that is being written is waited for
+	words   chan *word
+}
+
+// word is a signal that waits to be written.
+type word struct {
+	KeptSignal
+	done chan error
+}
+
+const (
+	// journalEvery is how often answers are written: what a cut loses.
+	journalEvery = time.Second
+	// maxWaiting bounds words that wait for one write, and wordBatch those of one.
+	maxWaiting = 1024
+	wordBatch  = 256
+	// wordTimeout bounds how long a word waits for the store.
+	wordTimeout = 5 * time.Second
+)
+
+// ErrBusyJournal says that a word cannot be kept now.
+var ErrBusyJournal = errors.New("the store of outcomes does not keep up")
+
+// NewJournal keeps a controller's answers from now on. home is what this server keeps a rollout under.
+func NewJournal(store AnswerStore, control *Controller, home func(rollout string) string) *Journal {
+	j := &Journal{store: store, control: control, home: home, waiting: make(map[string]KeptAnswer), words: make(chan *word, maxWaiting)}
+	control.keep = j.note
+	return j
+}
+
+// note takes an answer in; it never waits.
+func (j *Journal) note(o *Outcome, step int) {
+	a := KeptAnswer{Key: AnswerKey(o.Tenant, o.ID), Home: j.home(o.Rollout), Arm: o.Arm, Step: step}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.waiting) >= maxAnswers {
+		j.dropped++
+		return
+	}
+	j.waiting[a.Key] = a
+}
+
+// Run writes until ctx ends. changed takes the transitions that words bring about, failed hears of trouble.
+func (j *Journal) Run(ctx context.Context, changed func([]Transition), failed func(error)) {
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			select {
+			case w := <-j.words:
+				j.write(ctx, w)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	tick := time.NewTicker(journalEvery)
+	defer tick.Stop()
+	for open := true; open; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			open = false
+		}
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordTimeout)
+		list, err := j.work(limited)
+		cancel()
+		changed(list)
+		if err != nil {
+			failed(err)
+		}
+	}
+	ended.Wait()
+}
+
+// work writes the answers that wait and counts what is told of this server's.
+func (j *Journal) work(ctx context.Context) (changes []Transition, err error) {
+	err = j.flush(ctx)
+	for id := range j.control.Seen() {
+		list, more := j.store.TakeUncounted(ctx, j.home(id))
+		err = errors.Join(err, more)
+		for i := range list {
+			changes = append(changes, j.control.count(id, time.Now(), &list[i])...)
+		}
+	}
+	return changes, err
+}
+
+// flush writes the answers that wait. Those that cannot be written wait for the next time.
+func (j *Journal) flush(ctx context.Context) error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.mu.Lock()
+	batch, dropped := j.waiting, j.dropped
+	j.waiting, j.inHand, j.dropped = make(map[string]KeptAnswer), batch, 0
+	j.mu.Unlock()
+	list := make([]KeptAnswer, 0, len(batch))
+	for _, a := range batch {
+		list = append(list, a)
+	}
+	var err error
+	if dropped > 0 {
+		err = fmt.Errorf("%w: what comes of %d answers cannot be told", ErrBusyJournal, dropped)
+	}
+	if len(list) == 0 {
+		return err
+	}
+	failure := j.store.SaveAnswers(ctx, list)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.inHand = nil
+	for key, a := range batch {
+		if _, newer := j.waiting[key]; failure != nil && !newer && len(j.waiting) < maxAnswers {
+			j.waiting[key] = a
+		}
+	}
+	return errors.Join(err, failure)
+}
+
+// Forget ends what may be told of a rollout's answers of this server.
+func (j *Journal) Forget(ctx context.Context, rollout string) error {
+	home := j.home(rollout)
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.mu.Lock()
+	for key, a := range j.waiting {
+		if a.Home == home {
+			delete(j.waiting, key)
+		}
+	}
+	j.mu.Unlock()
+	return j.store.ForgetRollout(ctx, home)
+}
+
+// Tell keeps what is told of an answer that any server on the store gave. The same word told again changes nothing, and
+// another one replaces it.
+func (j *Journal) Tell(ctx context.Context, s *Signal) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wordTimeout)
+	defer cancel()
+	w := &word{KeptSignal{AnswerKey(s.Tenant, s.ID), s.Kind, s.Value}, make(chan error, 1)}
+	told, known, err := j.find(ctx, w.Key)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBusyJournal, err)
+	}
+	if !known {
+		return fmt.Errorf("%w: %.80q", ErrUnknownAnswer, s.ID)
+	}
+	if value, again := told[s.Kind]; again && value == s.Value {
+		return nil
+	}
+	select {
+	case j.words <- w:
+	default:
+		return fmt.Errorf("%w: %d wait", ErrBusyJournal, maxWaiting)
+	}
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusyJournal, ctx.Err())
+	}
+}
+
+// find looks an answer up; one that waits is written first.
+func (j *Journal) find(ctx context.Context, key string) (told map[SignalKind]float64, known bool, err error) {
+	j.mu.Lock()
+	_, waits := j.waiting[key]
+	_, inHand := j.inHand[key]
+	j.mu.Unlock()
+	if waits || inHand {
+		if err := j.flush(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	return j.store.FindAnswer(ctx, key)
+}
+
+// write keeps a word and those that have come meanwhile, in one transaction.
+func (j *Journal) write(ctx context.Context, first *word) {
+	batch := []*word{first}
+	for more := true; more && len(batch) < wordBatch; {
+		select {
+		case w := <-j.words:
+			batch = append(batch, w)
+		default:
+			more = false
+		}
+	}
+	list := make([]KeptSignal, len(batch))
+	for i, w := range batch {
+		list[i] = w.KeptSignal
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordTimeout)
+	defer cancel()
+	err := j.store.TellAnswers(limited, list)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrBusyJournal, err)
+	}
+	for _, w := range batch {
+		w.done <- err
+	}
+}
