@@ -225,14 +225,14 @@ const startTimeout = 2 * time.Minute
 
 // start runs weir as a part of the cluster.
 func (c *cluster) start(ctx context.Context, args []string) (*process, error) {
-	return startWeir(ctx, c.o.Weir, c.o.Log, args)
+	return startWeir(ctx, c.o.Weir, c.o.Log, nil, args)
 }
 
-// startWeir runs weir and returns when it says where it serves. The caller ends it.
-func startWeir(ctx context.Context, weir string, log io.Writer, args []string) (*process, error) {
+// startWeir runs weir, with more of an environment, and returns when it says where it serves. The caller ends it.
+func startWeir(ctx context.Context, weir string, log io.Writer, environment, args []string) (*process, error) {
 	cmd := exec.Command(weir, args...) //nolint:gosec,noctx // it is this executable, and the caller ends it
 	cmd.Stderr = log
-	cmd.Env = append(os.Environ(), "WEIR_CONFIG=")
+	cmd.Env = append(append(os.Environ(), "WEIR_CONFIG="), environment...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

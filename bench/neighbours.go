@@ -102,7 +102,7 @@ func RunNeighbours(ctx context.Context, o NeighboursOptions) (rows []*Neighbour,
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	args = append(args, "--store", "sqlite:"+filepath.Join(folder, "weir.db"), "--file-dir", filepath.Join(folder, "files"))
-	if r.server, err = startWeir(ctx, o.Weir, o.Log, append(args, o.Flags...)); err != nil {
+	if r.server, err = startWeir(ctx, o.Weir, o.Log, nil, append(args, o.Flags...)); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.server.kill()) }()

@@ -99,7 +99,7 @@ func (r *relayRun) start(ctx context.Context) (err error) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return err
 		}
-		p, err := startWeir(ctx, r.o.Weir, r.o.Log, []string{"route", "--config", file, "--port", "0", "--admin-address", "off"})
+		p, err := startWeir(ctx, r.o.Weir, r.o.Log, nil, []string{"route", "--config", file, "--port", "0", "--admin-address", "off"})
 		if err != nil {
 			return err
 		}

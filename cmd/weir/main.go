@@ -76,7 +76,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{err, fmt.Sprintf("run %s --help for the flags", cmd.CommandPath())}
 	})
-	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newVersion())
+	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newDrill(), newVersion())
 	tellRepeats(root)
 	return root
 }
