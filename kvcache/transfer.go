@@ -79,6 +79,13 @@ type TransferAsk struct {
 	Hashes   []Hash
 }
 
+// TransferBlock is a block as it was copied out of a cache.
+type TransferBlock struct {
+	Hash Hash
+	IDs  []int32
+	Data []byte
+}
+
 // TransferSink takes the blocks of an answer.
 type TransferSink interface {
 	Room() []byte           // for the next block

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"weir/internal/inference"
 )
 
 // ErrNoReplica says that an upstream has no server that could take a request now.
@@ -119,7 +121,7 @@ type Head struct {
 
 	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
 	// for each attempt; nil: nobody is told.
-	Caller func(now time.Time) string
+	Caller inference.Speaker
 	Class  string // that the client's header asked for; "" is none
 
 	FirstTokenBy, DoneBy time.Time // the time that is left is sent; zero is none

@@ -210,6 +210,8 @@ var vllmSeries = map[string]string{
 	"vllm:cache_config_info":                     "gauge",
 	"vllm:prefix_cache_queries_total":            "counter",
 	"vllm:prefix_cache_hits_total":               "counter",
+	"vllm:external_prefix_cache_queries_total":   "counter",
+	"vllm:external_prefix_cache_hits_total":      "counter",
 	"vllm:num_preemptions_total":                 "counter",
 	"vllm:prompt_tokens_total":                   "counter",
 	"vllm:prompt_tokens_cached_total":            "counter",

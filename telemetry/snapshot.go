@@ -35,6 +35,8 @@ type Snapshot struct {
 	DraftTokens    uint64 // draft tokens proposed
 	AcceptedTokens uint64 // draft tokens accepted
 
+	Transfer KVTransfer
+
 	Steps      uint64
 	StepPanics uint64 // recovered in the step loop
 	Faults     uint64 // broken invariants that the idle check found
@@ -108,6 +110,14 @@ func counters() []series {
 			func(s *Snapshot) uint64 { return s.PrefixQueries }),
 		total("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
 			func(s *Snapshot) uint64 { return s.PrefixHits }),
+		total("vllm:external_prefix_cache_queries_total", "Prompt tokens that were asked of other replicas' caches.",
+			func(s *Snapshot) uint64 { return s.Transfer.QueryTokens }),
+		total("vllm:external_prefix_cache_hits_total", "Of these, tokens whose KV blocks came.",
+			func(s *Snapshot) uint64 { return s.Transfer.HitTokens }),
+		total("weir_kv_transfer_fetches_total", "Fetches of KV blocks from other replicas, good ones and others.",
+			func(s *Snapshot) uint64 { return s.Transfer.Fetches }),
+		series{prometheus.NewDesc("weir_kv_transfer_seconds_total", "Time that these took.", nil, nil), prometheus.CounterValue,
+			func(s *Snapshot) float64 { return s.Transfer.Seconds }},
 		total("vllm:num_preemptions_total", "Sequences preempted to free KV blocks.",
 			func(s *Snapshot) uint64 { return s.Preemptions }),
 		total("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.", func(s *Snapshot) uint64 { return s.PromptTokens }),
@@ -151,6 +161,9 @@ func (c *snapshotCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range classSeries {
 		ch <- s.desc
 	}
+	for _, d := range []*prometheus.Desc{kvBlocks, kvBytes, kvFailures, kvSkipped} {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -159,6 +172,7 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.series {
 		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&snap))
 	}
+	snap.Transfer.collect(ch)
 	for i := range snap.Classes {
 		class := &snap.Classes[i]
 		for _, s := range classSeries {

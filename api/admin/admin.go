@@ -21,6 +21,7 @@ import (
 	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/router"
+	"weir/router/transfer"
 )
 
 // Config is what the handlers of the second listener are made of.
@@ -37,6 +38,7 @@ type Config struct {
 	Drift       http.Handler                    // GET /admin/drift; nil: 404
 	Fleets      func() any                      // GET /admin/replicas: models and their replicas as JSON; nil: 404
 	BlockEvents BlockEventsFunc                 // GET /admin/kv-events; nil: 404
+	Blocks      http.Handler                    // POST /admin/kv-blocks, which asks for a peer's statement itself; nil: 404
 	Batches     BatchesFunc                     // GET /admin/batches: unfinished batches as JSON; nil: 404
 	Models      Models                          // GET /admin/models, POST /admin/models/{action}; nil: 404
 	Tenants     Tenants                         // /admin/tenants and /admin/keys; nil: 404
@@ -129,6 +131,9 @@ func New(c Config) http.Handler {
 	}
 	if c.BlockEvents != nil {
 		mux.HandleFunc("GET "+router.BlockEventsPath, c.blockEvents)
+	}
+	if c.Blocks != nil {
+		mux.Handle("POST "+transfer.Path, c.Blocks)
 	}
 	if c.Batches != nil {
 		mux.HandleFunc("GET "+batchesPath, c.batches)
@@ -249,6 +254,9 @@ func (c Config) index(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.BlockEvents != nil {
 		paths = append(paths, router.BlockEventsPath+"?model=")
+	}
+	if c.Blocks != nil {
+		paths = append(paths, "POST "+transfer.Path)
 	}
 	if c.Batches != nil {
 		paths = append(paths, batchesPath)

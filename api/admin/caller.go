@@ -11,6 +11,7 @@ import (
 	"weir/api/edge"
 	"weir/api/tenant"
 	"weir/router"
+	"weir/router/transfer"
 )
 
 func refuse(w http.ResponseWriter, e *api.Error) {
@@ -25,7 +26,7 @@ func refuse(w http.ResponseWriter, e *api.Error) {
 // scopeOf is what a path asks of its callers, any of the scopes; 0 is nothing.
 func scopeOf(path string) tenant.Scope {
 	switch path {
-	case "/", "/health", "/ready", "/version":
+	case "/", "/health", "/ready", "/version", transfer.Path: // the last asks for a peer's statement itself
 		return 0
 	case "/metrics", router.BlockEventsPath: // both tell how busy a server is with what, and nothing of what it says
 		return tenant.ScopeMetrics | tenant.ScopeAdmin

@@ -31,6 +31,7 @@ type job struct {
 	promptLogprobs int                  // alternatives per prompt token; -1 is none
 	tenant         *tenant.Tenant
 	key            string // id of the caller's API key; "" where another proof counted
+	kv             inference.KVTransfer // what a router says of the prompt's KV blocks
 	terms          terms
 	retries        int
 	created        int64 // Unix seconds
@@ -100,6 +101,7 @@ func (j *job) request(i int) *inference.Request {
 		Sampling:       p.sampling,
 		Speculation:    p.speculation,
 		Constraint:     j.bounded(),
+		KV:             j.kv,
 		Arrived:        j.arrived,
 	}
 }

@@ -467,6 +467,9 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	}
 	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
 	j.tenant, j.key = c.caller.Tenant, c.caller.KeyID()
+	if c.caller.Peer && len(j.prompts) == 1 {
+		j.kv = c.caller.KV
+	}
 	j.arrived, j.created, j.trace = c.arrived, c.arrived.Unix(), c.trace
 	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm.Name != ""

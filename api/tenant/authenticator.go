@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/inference"
 )
 
 // Config is what an Authenticator is made of. Without any of the sources of
@@ -187,7 +189,7 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 		return c, err
 	}
 	if a.peers != nil && p.Caller != "" {
-		if c.Tenant, err = a.peers.Verify(p.Caller, p.Look, now); err != nil {
+		if c.Tenant, c.KV, err = a.peers.Verify(p.Caller, p.Look, now); err != nil {
 			return Caller{}, err
 		}
 		c.Peer = true
@@ -198,12 +200,15 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 	return c, nil
 }
 
+// Peers makes and checks statements of peers; nil where there are none.
+func (a *Authenticator) Peers() *Peers { return a.peers }
+
 // Speaker is what tells peers that a request is one of t's; nil where there are no peers.
-func (a *Authenticator) Speaker(t *Tenant) func(now time.Time) string {
+func (a *Authenticator) Speaker(t *Tenant) inference.Speaker {
 	if a.peers == nil {
 		return nil
 	}
-	return func(now time.Time) string { return a.peers.Sign(t, now) }
+	return func(now time.Time, kv inference.KVTransfer) string { return a.peers.Sign(t, kv, now) }
 }
 
 // ByName is the tenant of a name that a caller had before, for work that goes on without the caller; false

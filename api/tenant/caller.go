@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
 
@@ -14,6 +15,8 @@ type Caller struct {
 	Scope  Scope
 	Key    *Key // in the store; nil where another proof counted
 	Peer   bool // another weir named the tenant
+
+	KV inference.KVTransfer // what a peer says of the prompt's KV blocks
 }
 
 // By names the caller in the audit log: by the key or the tenant, and the address; "" where

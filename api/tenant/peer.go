@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"weir/internal/inference"
 )
 
 // A weir that passes a request on says in whose name: which tenant, at which class and
@@ -69,17 +71,29 @@ type statement struct {
 	Group   string `json:"cache_group,omitempty"`
 
 	Residency []string `json:"residency,omitempty"`
+
+	Use string               `json:"use,omitempty"`               // "": of a request
+	KV  inference.KVTransfer `json:"kv_transfer_params,omitzero"` // of the request's prompt
 }
 
-// Sign says that a request is one of t's. "" where t cannot be stated.
-func (p *Peers) Sign(t *Tenant, now time.Time) string {
+// useBlocks is the use of a statement with which a weir fetches KV blocks.
+const useBlocks = "kv_blocks"
+
+// Sign says that a request is one of t's, and where KV blocks of its prompt are. "" where t cannot be stated.
+func (p *Peers) Sign(t *Tenant, kv inference.KVTransfer, now time.Time) string {
+	return p.sign(statement{
+		Tenant: t.Name, Class: t.Class.String(), Highest: t.HighestClass.String(), Weight: t.Weight, Group: t.CacheGroup, Residency: t.Residency, KV: kv,
+	}, now)
+}
+
+// SignFetch says that a peer fetches KV blocks.
+func (p *Peers) SignFetch(now time.Time) string { return p.sign(statement{Use: useBlocks}, now) }
+
+func (p *Peers) sign(s statement, now time.Time) string {
 	var id [12]byte
 	_, _ = rand.Read(id[:]) // never fails
-	payload, err := json.Marshal(statement{
-		ID: hex.EncodeToString(id[:]), Issued: now.Unix(), Expires: now.Add(peerLife).Unix(), Tenant: t.Name,
-		Class: t.Class.String(), Highest: t.HighestClass.String(), Weight: t.Weight, Group: t.CacheGroup,
-		Residency: t.Residency,
-	})
+	s.ID, s.Issued, s.Expires = hex.EncodeToString(id[:]), now.Unix(), now.Add(peerLife).Unix()
+	payload, err := json.Marshal(s)
 	if err != nil {
 		return ""
 	}
@@ -101,10 +115,48 @@ var (
 	deniedReplay   = &Denied{"the statement of a peer about its caller was used before"}
 )
 
-// Verify is the tenant that a statement names. Limits are the peer's to watch: the tenant
+// Verify is the tenant that a statement names, and what it says of KV blocks. Limits are the peer's to watch: the tenant
 // has none here. A statement counts once; to look at it does not count. The error is a
 // *Denied.
-func (p *Peers) Verify(text string, look bool, now time.Time) (*Tenant, error) {
+func (p *Peers) Verify(text string, look bool, now time.Time) (*Tenant, inference.KVTransfer, error) {
+	s, err := p.read(text, now)
+	if err != nil {
+		return nil, inference.KVTransfer{}, err
+	}
+	t, err := s.of()
+	if err != nil || s.Use != "" {
+		return nil, inference.KVTransfer{}, deniedPeer
+	}
+	return t, s.KV, p.once(s, look)
+}
+
+// VerifyFetch reports whether a peer fetches KV blocks, likewise.
+func (p *Peers) VerifyFetch(text string, now time.Time) error {
+	s, err := p.read(text, now)
+	switch {
+	case err != nil:
+		return err
+	case s.Use != useBlocks || s.ID == "":
+		return deniedPeer
+	}
+	return p.once(s, false)
+}
+
+// once reports whether a statement was not used before.
+func (p *Peers) once(s *statement, look bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen.Contains(s.ID) {
+		return deniedReplay
+	}
+	if !look {
+		p.seen.Add(s.ID, struct{}{})
+	}
+	return nil
+}
+
+// read checks a statement's key and time.
+func (p *Peers) read(text string, now time.Time) (*statement, error) {
 	if len(text) > maxPeerBytes {
 		return nil, deniedPeer
 	}
@@ -121,19 +173,7 @@ func (p *Peers) Verify(text string, look bool, now time.Time) (*Tenant, error) {
 	if expires.Sub(issued) > peerLife || now.Before(issued.Add(-peerSkew)) || now.After(expires.Add(peerSkew)) {
 		return nil, deniedPeerTime
 	}
-	t, err := s.of()
-	if err != nil {
-		return nil, deniedPeer
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.seen.Contains(s.ID) {
-		return nil, deniedReplay
-	}
-	if !look {
-		p.seen.Add(s.ID, struct{}{})
-	}
-	return t, nil
+	return &s, nil
 }
 
 func (p *Peers) open(signed *jose.JSONWebSignature) (payload []byte, ok bool) {

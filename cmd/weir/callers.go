@@ -10,6 +10,7 @@ import (
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/store"
+	"weir/router/transfer"
 )
 
 // callers says who calls, and keeps what that needs up to date.
@@ -18,6 +19,7 @@ type callers struct {
 	issuers       []tenant.Issuer // that tokens are taken of
 	tokens        *tenant.Tokens  // nil: none
 	fetched       func(issuer string, err error)
+	blocks        *transfer.Client // fetches KV blocks from peers; nil: there are none
 
 	// begin runs something in the background, until its own end is called or all
 	// ends.
@@ -52,6 +54,7 @@ func (s *server) newCallers() error {
 		if what.Peers, err = tenant.NewPeers(s.config.Server.PeerKeys); err != nil {
 			return err
 		}
+		c.blocks = transfer.NewClient(what.Peers.SignFetch)
 	}
 	if s.store != nil {
 		if what.Pepper, err = pepperOf(s.config.Store); err != nil {
@@ -147,6 +150,9 @@ func (s *server) fetched(issuer string, err error) {
 // stop writes what is left to write.
 func (c *callers) stop() {
 	c.end()
+	if c.blocks != nil {
+		c.blocks.Close()
+	}
 	if c.late != nil {
 		_ = closeStore(c.late) // the keys' last use is written, or is lost, as the log says
 	}

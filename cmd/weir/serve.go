@@ -345,7 +345,7 @@ func (s *server) build(b telemetry.Build) error {
 			Debug:  map[string]func() any{"engine": s.debugEngine}, Reset: s.resetPrefixCache,
 			Journal: s.journal, States: s.states, Reload: s.reloader.reload, Usage: s.ledger, Tenants: s.tenantControl(edge.Meter), Forget: s.forget, Models: s.languages, Deployments: s.rollouts, Outcomes: s.rollouts.tell,
 			Deployer: s.deployer(), Claims: s.claims(), KeyTTL: s.config.API.Idempotency.TTL,
-			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Batches: s.unfinishedBatches,
+			Fleets: s.fleets.views, BlockEvents: s.blockEvents, Blocks: s.kvBlocks(), Batches: s.unfinishedBatches,
 			Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 		})
 		s.admin.ErrorLog = log.New(secondTrouble{s.log}, "", 0)
@@ -500,6 +500,7 @@ func (s *server) observe(name string, o *llm.Options) {
 			Preemptions: p.Preemptions,
 		})
 	}
+	s.transferBlocks(name, o)
 	o.OnCancel = func(took time.Duration) { s.metrics.Model(name).ObserveCancel(took.Seconds()) }
 }
 

@@ -110,20 +110,13 @@ func (e *Engine) KVIdentity() kvcache.Identity {
 	}
 }
 
-// KVBlock is a block as it was copied out of the cache.
-type KVBlock struct {
-	Hash kvcache.Hash
-	IDs  []int32
-	Data []byte
-}
-
 // ReadBlocks copies blocks of a domain out of the cache, in the order of their hashes: up to the first that is not cached, and
 // as many as are copied between two steps at most.
-func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]KVBlock, error) {
+func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]kvcache.TransferBlock, error) {
 	size := e.kv.BlockBytes()
 	hashes = hashes[:min(len(hashes), e.windowBlocks())]
 	memory := make([]byte, len(hashes)*size) // not taken again: after ctx's end the loop may still write to it
-	var found []KVBlock
+	var found []kvcache.TransferBlock
 	err := e.ask(ctx, transferring, func() {
 		d := e.cache.Domain(domain)
 		for i, h := range hashes {
@@ -133,7 +126,7 @@ func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache
 			}
 			data := memory[i*size : (i+1)*size]
 			copy(data, e.kv.Block(b))
-			found = append(found, KVBlock{h, slices.Clone(ids), data})
+			found = append(found, kvcache.TransferBlock{Hash: h, IDs: slices.Clone(ids), Data: data})
 		}
 	})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type peer struct {
 	*Engine
 	estimate time.Duration
-	change   func(b *KVBlock)                       // on the way; nil: nothing
+	change   func(b *kvcache.TransferBlock)         // on the way; nil: nothing
 	before   func(ctx context.Context, i int) error // block i is given; nil: nothing
 }
 
@@ -59,7 +59,7 @@ func fetched(r *inference.Request) *inference.Request {
 }
 
 // blocksOf are the blocks of a prompt as an engine has them; a hash that is not cached ends them.
-func blocksOf(t *testing.T, e *Engine, p []int32) []KVBlock {
+func blocksOf(t *testing.T, e *Engine, p []int32) []kvcache.TransferBlock {
 	t.Helper()
 	blocks, err := e.ReadBlocks(t.Context(), "", e.cache.Domain("").Chain(nil, p, e.info.BlockTokens))
 	if err != nil {
@@ -68,8 +68,8 @@ func blocksOf(t *testing.T, e *Engine, p []int32) []KVBlock {
 	return blocks
 }
 
-func sameBlocks(a, b []KVBlock) bool {
-	return slices.EqualFunc(a, b, func(x, y KVBlock) bool {
+func sameBlocks(a, b []kvcache.TransferBlock) bool {
+	return slices.EqualFunc(a, b, func(x, y kvcache.TransferBlock) bool {
 		return x.Hash == y.Hash && slices.Equal(x.IDs, y.IDs) && bytes.Equal(x.Data, y.Data)
 	})
 }
@@ -126,7 +126,7 @@ func TestAFetchThatFailsIsComputed(t *testing.T) {
 		"nothing":          {blocks: 9},
 		"never reached":    {peer: peer{before: after(0, fault(kvcache.TransferUnreachable))}, reason: kvcache.TransferUnreachable},
 		"cut":              {peer: peer{before: after(4, fault(kvcache.TransferTruncated))}, blocks: 4, reason: kvcache.TransferTruncated},
-		"other tokens":     {peer: peer{change: func(b *KVBlock) { b.IDs[3]++ }}, reason: kvcache.TransferCorrupt},
+		"other tokens":     {peer: peer{change: func(b *kvcache.TransferBlock) { b.IDs[3]++ }}, reason: kvcache.TransferCorrupt},
 		"another cache":    {kv: attend.KVF32, reason: kvcache.TransferMismatch},
 		"another tenant's": {domain: "other", reason: kvcache.TransferMissing},
 		"slow": {peer: peer{before: func(ctx context.Context, i int) error {

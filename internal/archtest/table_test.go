@@ -56,6 +56,7 @@ var table = []folder{
 	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},
 	{path: "router/prefix", own: []string{"kvcache"}},
+	{path: "router/transfer", own: []string{"internal/inference", "kvcache", "router"}},
 	{path: "router/kvevent", own: []string{"kvcache", "router/prefix"}, third: []string{msgpack}},
 	{path: "router/registry", third: []string{oras, ociSpec, ociDigest}},
 	{path: "router/registry/hub"},

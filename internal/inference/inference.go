@@ -211,3 +211,6 @@ type Load struct {
 	Ready         bool
 	Why           string // it is not ready; "" where that is not known
 }
+
+// Speaker tells another weir in whose name a request is sent, and what it is to do with KV blocks; anew for each attempt.
+type Speaker func(now time.Time, kv KVTransfer) string

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/inference"
 	"weir/router"
 	"weir/router/balance"
 )
@@ -309,7 +310,7 @@ func (fl *flight) introduction(r *replica) http.Header {
 	if fl.call.Head.Caller == nil || r.target.Kind != Weir {
 		return nil
 	}
-	said := fl.call.Head.Caller(time.Now())
+	said := fl.call.Head.Caller(time.Now(), inference.KVTransfer{})
 	if said == "" {
 		return nil
 	}
