@@ -30,7 +30,7 @@ type job struct {
 	maxTokens      int                  // per choice, as far as its prompt leaves room
 	promptLogprobs int                  // alternatives per prompt token; -1 is none
 	tenant         *tenant.Tenant
-	key            string // id of the caller's API key; "" where another proof counted
+	key            string               // id of the caller's API key; "" where another proof counted
 	kv             inference.KVTransfer // what a router says of the prompt's KV blocks
 	terms          terms
 	retries        int
