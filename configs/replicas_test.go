@@ -19,12 +19,17 @@ func TestReplicaKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("WEIR_TEST_KEY", "sk-of-the-replica")
+	t.Setenv("WEIR_TEST_NO_KEY", "")
 	for _, c := range []struct{ fields, wrong string }{
 		{"api_key_file: key", ""},
 		{"api_key_file: empty", "must hold the key alone"},
 		{"api_key_file: long", "must hold the key alone"},
 		{"api_key_file: none", "no such file"},
 		{"api_key_file: key, api_key: sk-another-key", "set one of both"},
+		{"kind: anthropic, api_key_env: WEIR_TEST_KEY", ""},
+		{"kind: gemini, api_key_env: WEIR_TEST_NO_KEY", "WEIR_TEST_NO_KEY is empty"},
+		{"kind: bedrock, api_key_env: WEIR_TEST_KEY, api_key: sk-another-key", "set one of them"},
 	} {
 		fields := strings.Replace(c.fields, "api_key_file: ", "api_key_file: "+folder+"/", 1)
 		s := New()

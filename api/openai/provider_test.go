@@ -272,9 +272,6 @@ func TestProviderErrors(t *testing.T) {
 			if path == routeMessages && tc.status == 529 {
 				want = 529 // Anthropic's own clients know it
 			}
-			if path == routeMessages && strings.Contains(tc.message, "credit") {
-				want = 400
-			}
 			if res.StatusCode != want || want < 500 && !strings.Contains(text, tc.message) || f.Status != want {
 				t.Errorf("%s %d %s: %d %s", path, tc.status, tc.kind, res.StatusCode, text)
 			}

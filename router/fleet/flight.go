@@ -208,6 +208,8 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	}
 	if faultOf(answer.Status) == NoFault {
 		err = fl.check(answer)
+	} else {
+		r.judgeStatus(answer)
 	}
 	return answer, err
 }

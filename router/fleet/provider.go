@@ -41,14 +41,23 @@ func unsupported(answer *router.Answer, refusal *provider.Refusal) (*router.Answ
 	return answer, fault
 }
 
-// translate is exchange with a provider.
+// translate is exchange with a provider. A model that refuses temperature is asked once more without, and gets none from then on.
 func (fl *flight) translate(ctx context.Context, a *attempt, api provider.API, body []byte) (*router.Answer, error) {
+	answer, err := fl.translateOnce(ctx, a, api, body)
+	if err == nil && !a.replica.fixed.Load() && provider.RefusesSampling(answer.Status, answer.Whole) {
+		a.replica.fixed.Store(true)
+		return fl.translateOnce(ctx, a, api, body)
+	}
+	return answer, err
+}
+
+func (fl *flight) translateOnce(ctx context.Context, a *attempt, api provider.API, body []byte) (*router.Answer, error) {
 	r := a.replica
 	answer := &router.Answer{Header: make(http.Header), Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
 	if fl.call.Path != chatPath {
 		return unsupported(answer, provider.OnlyChats(string(r.target.Kind), fl.call.Path))
 	}
-	asked, err := api.Request(body, r.model, fl.call.Stream)
+	asked, err := api.Request(body, r.model, provider.Options{Stream: fl.call.Stream, Unsampled: r.fixed.Load()})
 	if refusal, ok := errors.AsType[*provider.Refusal](err); ok {
 		return unsupported(answer, refusal)
 	}
@@ -92,6 +101,16 @@ func (fl *flight) translateWhole(api provider.API, answer *router.Answer, body i
 	}
 	answer.Header.Set("Content-Type", "application/json")
 	return answer, fl.check(answer)
+}
+
+// judgeStatus gives a refusal that a provider has sent to a request in its own words the status that says what it means, where its own
+// would be judged otherwise: of an empty balance, which is no fault of the request.
+func (r *replica) judgeStatus(a *router.Answer) {
+	if api := kinds[r.target.Kind].provider; api != nil {
+		if status, _ := provider.Error(api, a.Status, a.Header, a.Whole); faultOf(status) != faultOf(a.Status) {
+			a.Status = status
+		}
+	}
 }
 
 // translated is a provider's stream as that of a chat.

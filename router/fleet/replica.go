@@ -47,6 +47,7 @@ type replica struct {
 	heard   atomic.Int64 // pieces of answers that it sent
 	options atomic.Bool  // it has taken stream_options that its requests' clients did not send
 	plain   atomic.Bool  // it refuses them
+	fixed   atomic.Bool  // its model refuses parameters of sampling, as some of the providers' do
 	counts  replicaCounts
 
 	mu      sync.Mutex

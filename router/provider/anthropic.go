@@ -81,16 +81,17 @@ type anthropicChoice struct {
 // anyObject is the schema of a tool without parameters.
 var anyObject = json.RawMessage(`{"type":"object","properties":{}}`)
 
-func (anthropic) Request(body []byte, model string, stream bool) (*Request, error) {
+func (anthropic) Request(body []byte, model string, o Options) (*Request, error) {
 	c, err := readChat(body)
 	if err != nil {
 		return nil, err
 	}
+	c.withoutSampling(o)
 	if c.anyJSON {
 		return nil, lacks("response_format", "Anthropic's models know JSON schemas; send type json_schema")
 	}
 	r := anthropicRequest{
-		Model: model, MaxTokens: c.most, System: strings.Join(c.system, "\n\n"), Stream: stream,
+		Model: model, MaxTokens: c.most, System: strings.Join(c.system, "\n\n"), Stream: o.Stream,
 		Temperature: c.temperature, TopP: c.topP, TopK: c.topK, Stop: c.stop,
 	}
 	if r.MaxTokens == 0 {

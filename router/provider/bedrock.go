@@ -96,11 +96,12 @@ type bedrockConfig struct {
 	Stop        []string `json:"stopSequences,omitempty"`
 }
 
-func (bedrock) Request(body []byte, model string, _ bool) (*Request, error) {
+func (bedrock) Request(body []byte, model string, o Options) (*Request, error) {
 	c, err := readChat(body)
 	if err != nil {
 		return nil, err
 	}
+	c.withoutSampling(o)
 	if c.anyJSON {
 		return nil, lacks("response_format", "Bedrock's models know JSON schemas; send type json_schema")
 	}

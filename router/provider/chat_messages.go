@@ -3,18 +3,18 @@ package provider
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// said is one message of a chat.
+// chatMessage is one message of a chat.
 type chatMessage struct {
-	Role      string
-	Content   json.RawMessage
-	Reasoning json.RawMessage `json:"reasoning_content"`
-	Thought   json.RawMessage `json:"reasoning"`
-	Refusal   string
-	Calls     []chatCall `json:"tool_calls"`
-	Answers   string     `json:"tool_call_id"`
+	Role    string
+	Name    string // of one of several users
+	Content json.RawMessage
+	Refusal string
+	Calls   []chatCall `json:"tool_calls"`
+	Answers string     `json:"tool_call_id"`
 
 	// Thoughts are what Anthropic's models have thought, with the signatures that vouch for them, as answers have them here.
 	Thoughts []struct{ Type, Thinking, Signature, Data string } `json:"thinking_blocks"`
@@ -37,6 +37,9 @@ func (c *chat) readMessages(r *reader) {
 	names := make(map[string]string) // of functions by the ids of their calls
 	for i := range list {
 		m, path := &list[i], fmt.Sprintf("messages[%d]", i)
+		if m.Name != "" && m.Role != "tool" && !slices.Contains(c.ignored, "messages.name") {
+			c.ignored = append(c.ignored, "messages.name")
+		}
 		switch m.Role {
 		case "system", "developer":
 			text, err := textOf(path+".content", m.Content)

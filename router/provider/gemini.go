@@ -100,7 +100,7 @@ type geminiConfig struct {
 	Thinking    map[string]any  `json:"thinkingConfig,omitempty"`
 }
 
-func (gemini) Request(body []byte, model string, _ bool) (*Request, error) {
+func (gemini) Request(body []byte, model string, _ Options) (*Request, error) {
 	c, err := readChat(body)
 	if err != nil {
 		return nil, err

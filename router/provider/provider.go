@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,13 +21,48 @@ type API interface {
 	// Streams reports whether answers of a content type are streams.
 	Streams(contentType string) bool
 	// Request writes a chat as the provider's request. The error is a *Refusal where the provider cannot do what the chat asks for.
-	Request(chat []byte, model string, stream bool) (*Request, error)
+	Request(chat []byte, model string, o Options) (*Request, error)
 
 	whole(answer []byte, to sink) error
 	decoder() decoder
 	frames(from io.Reader) frames
 	// said reads a refusal. Its status is one that says the same in HTTP, whatever the provider has made of it.
 	said(status int, h http.Header, body []byte) fault
+}
+
+// Options of a request.
+type Options struct {
+	Stream    bool
+	Unsampled bool // the model refuses temperature, top_p and top_k
+}
+
+// RefusesSampling reports whether a refusal, as Error has written it, says that the model takes no parameters of sampling. Anthropic's later
+// models do not, at Bedrock neither; which ones is said nowhere in their APIs.
+func RefusesSampling(status int, body []byte) bool {
+	if status != http.StatusBadRequest || !bytes.Contains(body, []byte("is deprecated for this model")) {
+		return false
+	}
+	for _, name := range samplingNames {
+		if bytes.Contains(body, []byte("`"+name+"`")) {
+			return true
+		}
+	}
+	return false
+}
+
+var samplingNames = []string{"temperature", "top_p", "top_k"}
+
+// withoutSampling leaves the parameters out that a model refuses.
+func (c *chat) withoutSampling(o Options) {
+	if !o.Unsampled {
+		return
+	}
+	for i, p := range []**float64{&c.temperature, &c.topP, &c.topK} {
+		if *p != nil {
+			*p = nil
+			c.ignored = append(c.ignored, samplingNames[i])
+		}
+	}
 }
 
 // Request is a chat in the provider's words.

@@ -292,7 +292,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte(conversation))
 	f.Fuzz(func(t *testing.T, chat []byte) {
 		for _, api := range apis {
-			r, err := api.Request(chat, "m", true)
+			r, err := api.Request(chat, "m", Options{Stream: true})
 			if _, refused := errors.AsType[*Refusal](err); err != nil && !refused {
 				t.Fatalf("%v", err)
 			}
@@ -315,7 +315,7 @@ const conversation = `{"messages":[{"role":"system","content":"Be brief."},{"rol
 // requestOf is a request as a provider gets it.
 func requestOf(t *testing.T, api API, model, chat string) map[string]any {
 	t.Helper()
-	r, err := api.Request([]byte(chat), model, true)
+	r, err := api.Request([]byte(chat), model, Options{Stream: true})
 	if err != nil {
 		t.Fatalf("%s: %v", chat, err)
 	}
@@ -352,7 +352,7 @@ func TestRefusedFields(t *testing.T) {
 			{`"tools":[{"type":"custom","custom":{"name":"x"}}]`, "tools[0].type"}, {`"tool_choice":{"type":"allowed_tools"}`, "tool_choice"},
 			{`"max_tokens":0`, "max_tokens"}, {`"temperature":"hot"`, "temperature"}, {`"stop":[1]`, "stop"}, {`"reasoning_effort":"much"`, "reasoning_effort"},
 		} {
-			_, err := api.Request([]byte(`{`+user+`,`+tc.fields+`}`), "m", false)
+			_, err := api.Request([]byte(`{`+user+`,`+tc.fields+`}`), "m", Options{})
 			r, ok := errors.AsType[*Refusal](err)
 			if !ok || r.Param != tc.param || !strings.Contains(r.Error(), tc.param) || !json.Valid(r.Body()) {
 				t.Errorf("%T %s: %v", api, tc.fields, err)
@@ -366,7 +366,7 @@ func TestRefusedFields(t *testing.T) {
 			{`[{"role":"tool","tool_call_id":"c","content":"x"}]`, "messages[0].tool_call_id"},
 			{`[{"role":"user","content":5}]`, "messages[0].content"},
 		} {
-			_, err := api.Request([]byte(`{"messages":`+tc.messages+`}`), "m", false)
+			_, err := api.Request([]byte(`{"messages":`+tc.messages+`}`), "m", Options{})
 			if r, ok := errors.AsType[*Refusal](err); !ok || r.Param != tc.param {
 				if api != Anthropic && strings.Contains(tc.messages, "amr") {
 					continue
@@ -374,7 +374,7 @@ func TestRefusedFields(t *testing.T) {
 				t.Errorf("%T %s: %v", api, tc.messages, err)
 			}
 		}
-		r, err := api.Request([]byte(`{`+user+`,"presence_penalty":0.5,"frequency_penalty":0,"min_p":0.1,"service_tier":"flex","verbosity":"low","ignore_eos":false}`), "m", false)
+		r, err := api.Request([]byte(`{`+user+`,"presence_penalty":0.5,"frequency_penalty":0,"min_p":0.1,"service_tier":"flex","verbosity":"low","ignore_eos":false}`), "m", Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
