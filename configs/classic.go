@@ -20,6 +20,7 @@ import (
 type Predict struct {
 	Models      []string // [NAME=]FILE
 	MemoryBytes int64    // of loaded models; 0 is no limit
+	RunBytes    int64    // of what runs of ONNX models hold together; 0: half of the memory that the process may use
 	MaxWaiting  int      // requests in line
 	ONNXRuntime string   // ONNX Runtime's shared library; empty: none
 
@@ -95,6 +96,10 @@ func predictSettings(c *Config) []Setting {
 			Usage: "memory for loaded classical models; those used least recently leave it, and their next request loads " +
 				"them; 0 is no limit",
 			binding: bindBytes(&c.Predict.MemoryBytes, "")},
+		{Key: "predict.run_memory_bytes", Flag: "classic-run-memory-bytes",
+			Usage: "memory that the runs of ONNX models may hold together; a request that finds too little is refused with 503; " +
+				"0 is half of the memory that the process may use",
+			binding: bindBytes(&c.Predict.RunBytes, "")},
 		{Key: "predict.max_waiting", Flag: "classic-max-waiting", Usage: "predict requests that may wait; further ones are refused",
 			binding: bindInt(&c.Predict.MaxWaiting, 1, math.MaxInt32, "")},
 		{Key: "predict.onnx_runtime", Flag: "onnx-runtime",

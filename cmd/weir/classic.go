@@ -52,6 +52,7 @@ func (s *server) newPredictors(about openai.Config) error {
 			return configError(err)
 		}
 	}
+	onnx.Runs.Limit(cmp.Or(s.config.Predict.RunBytes, cpu.TotalMemoryBytes()/2))
 	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
 	p := &predictors{s: s}
 	p.remotes = newRemotePredictors(p)

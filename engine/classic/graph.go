@@ -89,7 +89,18 @@ func (m *graph) native() bool { return m.m.Native() }
 // the process has lost it.
 func (m *graph) close() { _ = m.m.Close() }
 
-func (m *graph) compute(in []tensor.Tensor) ([]tensor.Tensor, error) { return m.m.Run(in) }
+func (m *graph) compute(in []tensor.Tensor) ([]tensor.Tensor, error) {
+	out, err := m.m.Run(in)
+	return out, overloaded(err)
+}
+
+// overloaded says of a run that lacked memory which others have that it may succeed later.
+func overloaded(err error) error {
+	if errors.Is(err, onnx.ErrMemory) {
+		return fmt.Errorf("%w: %w", inference.ErrQueueFull, err)
+	}
+	return err
+}
 
 func (m *graph) open() bool { return m.m.CostIsOpen() }
 
@@ -101,5 +112,6 @@ func (m *graph) try(in []tensor.Tensor) (out []tensor.Tensor, tooMuch bool, err 
 }
 
 func (m *graph) computeUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error) {
-	return m.m.RunUntil(in, stop)
+	out, err := m.m.RunUntil(in, stop)
+	return out, overloaded(err)
 }

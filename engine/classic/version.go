@@ -291,7 +291,7 @@ func (v *Version) computeUntil(in []tensor.Tensor, stop func() error) (out []ten
 		out, err = v.model.compute(in)
 	}
 	switch {
-	case errors.Is(err, inference.ErrDeadline) || errors.Is(err, inference.ErrCancelled):
+	case errors.Is(err, inference.ErrDeadline) || errors.Is(err, inference.ErrCancelled) || errors.Is(err, inference.ErrQueueFull):
 		return nil, fmt.Errorf("model %q: %w", v.desc.Name, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: model %q: %w", inference.ErrInvalid, v.desc.Name, err)

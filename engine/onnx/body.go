@@ -130,6 +130,7 @@ func (b *body) enter(c *call) *frame {
 		f = b.newFrame()
 	}
 	f.limits = c.f.limits
+	f.held.buffers += f.kept // which the next check takes
 	for i, id := range b.inner {
 		f.set(id, c.datum(b.at+i))
 	}
@@ -137,8 +138,11 @@ func (b *body) enter(c *call) *frame {
 }
 
 func (b *body) leave(f *frame) {
+	f.held.buffers -= f.kept
 	f.release()
-	b.frames.Put(f)
+	if f.kept <= keptBytes {
+		b.frames.Put(f)
+	}
 }
 
 // rounds are the iterations of a loop within a step.
@@ -150,14 +154,14 @@ type rounds struct {
 	state         []datum // what goes from one iteration to the next
 	own           []bool  // the state is no memory of the graph around
 	kept          []pile  // of the outputs after the state
-	base          int64   // the budget before
+	base, values  int64   // the budget, and what the run held, before
 }
 
 // begin starts a loop, whose first state are so many of the step's inputs from one on.
 func (b *body) begin(c *call, from, count, given, wanted int) *rounds {
 	r := &rounds{
 		c: c, b: b, f: b.enter(c), given: given, wanted: wanted, state: make([]datum, count), own: make([]bool, count),
-		kept: make([]pile, len(b.wanted)-wanted-count), base: c.f.budget,
+		kept: make([]pile, len(b.wanted)-wanted-count), base: c.f.budget, values: c.f.held.values,
 	}
 	for k := range r.state {
 		r.state[k] = c.datum(from + k)
@@ -215,7 +219,8 @@ func (r *rounds) carry() error {
 	if r.f.budget = r.base - held; r.f.budget < 0 {
 		return errors.New("a loop's values take more memory than a run may have")
 	}
-	return nil
+	r.f.held.values = r.values + held
+	return r.f.held.check()
 }
 
 // passes reports whether the body hands state k on as it is.

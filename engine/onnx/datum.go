@@ -138,17 +138,8 @@ func (c *call) give(i int, d datum) {
 
 // copyOf is a tensor in memory of its own, within the run's limit.
 func (c *call) copyOf(t *tensor.Tensor) (tensor.Tensor, error) {
-	if err := c.spend(itemBytes + tensorBytes(t)); err != nil {
+	if err := c.f.spend(itemBytes + tensorBytes(t)); err != nil {
 		return tensor.Tensor{}, err
 	}
 	return copied(t), nil
-}
-
-// spend takes memory from what the run may still allocate.
-func (c *call) spend(bytes int64) error {
-	if bytes > c.f.budget {
-		return fmt.Errorf("%w: more memory than one run may have", ErrTooMuch)
-	}
-	c.f.budget -= bytes
-	return nil
 }

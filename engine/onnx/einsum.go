@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -268,9 +267,8 @@ func (s *summing[T]) make(labels []rune) (*array[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	s.c.f.budget -= 8 * int64(n)
-	if s.c.f.budget < 0 {
-		return nil, errors.New("the parts of the sum are too large")
+	if err := s.c.f.spend(8 * int64(n)); err != nil {
+		return nil, fmt.Errorf("a part of the sum: %w", err)
 	}
 	a := &array[T]{labels: labels, data: make([]T, n)}
 	for _, label := range labels {

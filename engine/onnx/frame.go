@@ -21,7 +21,8 @@ type frame struct {
 	buffers []buffer
 	fresh   buffer // of the output that a step makes for the caller
 	scratch []byte
-	call    call // of the step that runs
+	kept    int64 // bytes of the buffers and of scratch
+	call    call  // of the step that runs
 	*limits
 	own limits // of a frame that runs for itself
 }
@@ -31,6 +32,7 @@ type limits struct {
 	budget     int64        // bytes that the run may still allocate
 	work       int64        // bytes that steps may still read, and products of matrices; bounds trials at load, and loops
 	iterations int64        // that loops may still make
+	held       held         // what the run holds of the memory of all runs
 	stop       func() error // is asked before every step, and ends the run with its error; nil: never
 }
 
@@ -134,12 +136,12 @@ func aligned(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
 }
 
-// grow returns n bytes, the buffer's own where they suffice. Their content is whatever was there.
-func grow(data []byte, n int) []byte {
+// room is how many bytes a buffer has that is to hold n: its own where they suffice.
+func room(data []byte, n int) int {
 	if n <= cap(data) {
-		return data[:n]
+		return cap(data)
 	}
-	return aligned(max(n, 2*cap(data)))[:n]
+	return max(n, 2*cap(data))
 }
 
 // call is one step of one run.
@@ -181,25 +183,47 @@ func (c *call) out(i int, shape ...int64) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("output %d is too large: %w", i, err)
 	}
-	c.f.budget -= n * size
 	t.Type = v.typ
 	b := &c.f.fresh
 	if v.buffer != fresh {
 		b = &c.f.buffers[v.buffer]
+		c.f.budget -= n * size
 	} else {
 		*b = buffer{}
+		if err := c.f.spend(n * size); err != nil {
+			return nil, err
+		}
 	}
 	if v.typ == tensor.Bytes {
+		t.Strings, t.Data = nil, nil
 		if int(n) > cap(b.strings) {
+			if err := c.f.growth(v, size*(n-int64(cap(b.strings)))); err != nil {
+				return nil, err
+			}
 			b.strings = make([][]byte, n)
 		}
 		b.strings = b.strings[:n]
-		t.Strings, t.Data = b.strings, nil
+		t.Strings = b.strings
 		return t, nil
 	}
-	b.data = grow(b.data, int(n)*v.typ.Size())
-	t.Data, t.Strings = b.data, nil
+	t.Data, t.Strings = nil, nil
+	if want := room(b.data, int(n)*v.typ.Size()); want > cap(b.data) {
+		if err := c.f.growth(v, int64(want-cap(b.data))); err != nil {
+			return nil, err
+		}
+		b.data = aligned(want)
+	}
+	b.data = b.data[:int(n)*v.typ.Size()]
+	t.Data = b.data
 	return t, nil
+}
+
+// growth counts the growth of a value's buffer; what goes to the caller has been counted.
+func (f *frame) growth(v *value, bytes int64) error {
+	if v.buffer == fresh {
+		return nil
+	}
+	return f.grown(bytes)
 }
 
 // share makes output 0 input 0 with another shape: its memory, or a copy of it where
@@ -230,7 +254,13 @@ func scratch[T number](c *call, n int) ([]T, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	c.f.scratch = grow(c.f.scratch, n*size)
+	if want := room(c.f.scratch, n*size); want > cap(c.f.scratch) {
+		if err := c.f.grown(int64(want - cap(c.f.scratch))); err != nil {
+			return nil, err
+		}
+		c.f.scratch = aligned(want)
+	}
+	c.f.scratch = c.f.scratch[:n*size]
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(c.f.scratch))), n), nil
 }
 

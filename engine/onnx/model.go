@@ -75,17 +75,17 @@ func (m *Model) RowsMayMix() bool { return m.mixes }
 // Run evaluates the model. Inputs are found by their names and are not changed;
 // the outputs share no memory with the model nor with the inputs.
 func (m *Model) Run(in []tensor.Tensor) ([]tensor.Tensor, error) {
-	return m.runWithin(in, limits{budget: maxRunBytes, work: math.MaxInt64})
+	return m.runWithin(in, limits{budget: maxRunBytes, work: math.MaxInt64, held: held{memory: &Runs}})
 }
 
 // RunUntil is Run with a function that is asked before every node, and whose error ends the run.
 func (m *Model) RunUntil(in []tensor.Tensor, stop func() error) ([]tensor.Tensor, error) {
-	return m.runWithin(in, limits{budget: maxRunBytes, work: maxOpenWork, stop: stop})
+	return m.runWithin(in, limits{budget: maxRunBytes, work: maxOpenWork, stop: stop, held: held{memory: &Runs}})
 }
 
 // Try is Run within a small part of what a run may take: seconds, and a gigabyte. Beyond it the error is ErrTooMuch.
 func (m *Model) Try(in []tensor.Tensor) ([]tensor.Tensor, error) {
-	return m.runWithin(in, limits{budget: maxTryBytes, work: maxTryWork})
+	return m.runWithin(in, limits{budget: maxTryBytes, work: maxTryWork, held: held{memory: &Runs}})
 }
 
 // TryLeast reports whether the smallest inputs that the model takes, all zero, are computed within the limits of Try.
@@ -120,8 +120,11 @@ func (m *Model) runWithin(in []tensor.Tensor, l limits) ([]tensor.Tensor, error)
 		f = m.newFrame()
 	}
 	defer func() {
+		f.held.end()
 		f.release()
-		m.frames.Put(f)
+		if f.kept <= keptBytes {
+			m.frames.Put(f)
+		}
 	}()
 	if err := m.bind(f, in); err != nil {
 		return nil, err
@@ -130,7 +133,11 @@ func (m *Model) runWithin(in []tensor.Tensor, l limits) ([]tensor.Tensor, error)
 		l.work = min(l.work, maxLoopWork)
 	}
 	l.iterations = maxIterations
+	l.held.buffers = f.kept
 	*f.limits = l
+	if err := f.held.check(); err != nil {
+		return nil, fmt.Errorf("onnx: %w", err)
+	}
 	return m.run(f)
 }
 

@@ -231,7 +231,9 @@ func (r *resizing) along(c *call, x []float32, shape []int64, d, size int, scale
 	if len(x) == 0 {
 		return nil, errors.New("no elements to interpolate")
 	}
-	c.f.budget -= 4 * n
+	if err := c.f.spend(4 * n); err != nil {
+		return nil, err
+	}
 	to := make([]float32, n)
 	for i := range size {
 		first, weights := r.weights(r.at(i, size, old, scale), old)

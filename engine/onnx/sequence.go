@@ -38,7 +38,7 @@ func (c *call) giveList(made []tensor.Tensor) error {
 		return fmt.Errorf("a sequence of %d tensors; the limit is %d", len(made), maxItems)
 	}
 	c.give(0, datum{items: items{list: made}})
-	return c.spend(itemBytes * int64(len(made)))
+	return c.f.spend(itemBytes * int64(len(made)))
 }
 
 func sequenceEmpty(n *node) (kernel, error) {
@@ -185,7 +185,7 @@ func splitToSequence(n *node) (kernel, error) {
 		if err != nil {
 			return err
 		}
-		if err := c.spend(tensorBytes(in)); err != nil {
+		if err := c.f.spend(tensorBytes(in)); err != nil {
 			return err
 		}
 		made, start := make([]tensor.Tensor, len(sizes)), int64(0)
@@ -373,6 +373,6 @@ func sequenceMap(n *node) (kernel, error) {
 		for i := range made {
 			c.give(i, datum{items: items{list: made[i]}})
 		}
-		return c.spend(itemBytes * int64(size) * int64(outputs))
+		return c.f.spend(itemBytes * int64(size) * int64(outputs))
 	}, nil
 }

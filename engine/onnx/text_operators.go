@@ -120,7 +120,7 @@ func stringConcat(n *node) (kernel, error) {
 		}
 		over(out.Shape, a.Shape, elements(out), func(at, i int) { out.Strings[at] = a.Strings[i] })
 		over(out.Shape, b.Shape, elements(out), func(at, i int) { out.Strings[at] = slices.Concat(out.Strings[at], b.Strings[i]) })
-		return c.spend(stringBytes(out.Strings))
+		return c.f.spend(stringBytes(out.Strings))
 	}, n.oneOf(1, tensor.Bytes)
 }
 
@@ -251,7 +251,7 @@ func tokenizer(n *node) (kernel, error) {
 				tokens = slices.Concat([][]byte{{2}}, tokens, [][]byte{{3}})
 			}
 			rows[i] = tokens
-			if err := c.spend(24 * int64(len(tokens))); err != nil {
+			if err := c.f.spend(24 * int64(len(tokens))); err != nil {
 				return err
 			}
 		}
