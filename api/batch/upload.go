@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"weir/api"
+	turns "weir/internal/turn"
 )
 
 // A file comes as multipart/form-data: a part called file, and the fields purpose, expires_after[anchor] and
@@ -191,7 +192,7 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 		return c.diskFault(err)
 	}
 	source := &sourceErrors{Reader: io.LimitReader(part, room+1)}
-	if _, err := io.Copy(d, source); err != nil {
+	if _, err := io.Copy(&turnedWriter{d, c.worker.turns, c.caller.Tenant.Name}, source); err != nil {
 		if source.err != nil {
 			return formFault(body, err)
 		}
@@ -204,6 +205,23 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 		return c.full(c.config.Limits.TenantBytes - room)
 	}
 	return nil
+}
+
+// turnedWriter takes a turn for each piece that it writes: beside other requests a file comes no faster than the
+// turns' rests let it.
+type turnedWriter struct {
+	to     io.Writer
+	queue  *turns.Queue
+	tenant string
+}
+
+func (w *turnedWriter) Write(p []byte) (int, error) {
+	turn, err := w.queue.Take(nil, w.tenant)
+	if err != nil {
+		return 0, err
+	}
+	defer turn.End()
+	return w.to.Write(p)
 }
 
 // sourceErrors notes what reading failed with, to be told from failures to write.

@@ -18,7 +18,7 @@ type worker struct {
 	store  Store
 	folder *folder
 	gate   *gate
-	turns  *turns.Queue // for validation: one batch's at a time, fairly between tenants
+	turns  *turns.Queue // for validation and files that come: one at a time, fairly between tenants
 	counts counts
 
 	ctx    context.Context //nolint:containedctx // of the whole worker: ends when no more lines shall begin
