@@ -111,6 +111,7 @@ func RunNeighbours(ctx context.Context, o NeighboursOptions) (rows []*Neighbour,
 		return nil, err
 	}
 	defer r.target.Close()
+	r.ask(ctx) // what computes the prefix, and finds nothing warm, is not measured
 	for i, a := range append([]Attack{{}}, attacks...) {
 		if o.Progress != nil {
 			o.Progress(a.Name, i, len(attacks)+1)
@@ -157,15 +158,20 @@ func (r *neighboursRun) beside(ctx context.Context, a *Attack) (*Neighbour, erro
 	return n, ctx.Err()
 }
 
+// ask sends a request of the measured tenant.
+func (r *neighboursRun) ask(ctx context.Context) Outcome {
+	r.asked++
+	prompt := fmt.Sprintf("Say the number %d.", r.asked)
+	if r.o.Prefix > 0 {
+		prompt = longText(r.o.Prefix, 0, 0) + " " + prompt
+	}
+	return r.target.exchange(ctx, &Request{Prompt: prompt, OutputTokens: 8}, time.Now(), false)
+}
+
 // measure sends the measured tenant's requests, one after the other.
 func (r *neighboursRun) measure(ctx context.Context, n *Neighbour) {
 	for range r.o.Requests {
-		r.asked++
-		prompt := fmt.Sprintf("Say the number %d.", r.asked)
-		if r.o.Prefix > 0 {
-			prompt = longText(r.o.Prefix, 0, 0) + " " + prompt
-		}
-		out := r.target.exchange(ctx, &Request{Prompt: prompt, OutputTokens: 8}, time.Now(), false)
+		out := r.ask(ctx)
 		if out.ok() {
 			n.First = append(n.First, 1000*out.TTFT)
 			for _, gap := range out.ITLs {

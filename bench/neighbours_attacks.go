@@ -31,7 +31,7 @@ type Attack struct {
 const hangUpAfter = 20 * time.Millisecond
 
 // Attacks are those that weir is measured beside.
-var Attacks = slices.Concat(workAttacks, callAttacks, keptAttacks)
+var Attacks = slices.Concat(workAttacks, callAttacks, sideAttacks, keptAttacks)
 
 // workAttacks have much computed.
 var workAttacks = []Attack{
