@@ -15,7 +15,7 @@ import (
 type Latency struct {
 	TTFT Quantiles `json:"ttft"`
 	ITL  Quantiles `json:"itl"`
-	Busy float64   `json:"utilization"` // share of the time that a replica computes
+	Busy float64   `json:"busy"` // share of the time in which a replica computes: near 1 long before it can do no more, since sequences join steps
 }
 
 // Quantiles of a latency in seconds.

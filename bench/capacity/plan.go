@@ -167,7 +167,7 @@ func (p *planner) together(ways [][]priced) []*option {
 func (o *option) parts() float64 {
 	sum := 0.0
 	for i := range o.pools {
-		sum += float64(o.pools[i].Replicas) * o.pools[i].kind.instance.PricePerHour * o.pools[i].kind.portion()
+		sum += float64(o.pools[i].Replicas) * o.pools[i].kind.price()
 	}
 	return sum
 }

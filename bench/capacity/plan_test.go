@@ -120,7 +120,7 @@ func checkPlan(t *testing.T, c *Catalogue, plan *Plan) {
 			if key := m.Name + string(p.Pool) + p.Kind; stands[key] != p.Replicas {
 				t.Errorf("%s: %d stand of %d", key, stands[key], p.Replicas)
 			}
-			if p.Rate > p.Sustained*(1+1e-9) || p.Replicas < p.Needed || plan.Zones < 2 && p.Replicas != p.Needed {
+			if p.Used > 1-plan.Headroom+1e-9 || p.Rate > p.Sustained*(1+1e-9) || p.Replicas < p.Needed || plan.Zones < 2 && p.Replicas != p.Needed {
 				t.Errorf("%s: %+v", m.Name, p)
 			}
 			if memory := p.kind.memory() / gib; c.Models[i].WeightsGiB > memory {

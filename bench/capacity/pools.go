@@ -17,6 +17,7 @@ type PoolPlan struct {
 	Rate      float64  `json:"rate"`               // requests a second of each needed one
 	Sustained float64  `json:"sustained_rate"`     // the most that one serves within targets and headroom
 	Limit     string   `json:"limit"`              // that binds the sustained rate
+	Used      float64  `json:"utilization"`        // share of what one can serve by all limits but latency, without headroom
 	Latency   *Latency `json:"latency,omitempty"`
 	Formulas  []string `json:"formulas"`
 
@@ -80,7 +81,7 @@ func (p *planner) poolPlan(k *Kind, r *replica, rate, sustained float64, n int, 
 		Pool: r.demand.Pool, Kind: k.Name, Resource: k.Resource(), Needed: n, Replicas: overZones(n, p.c.Zones), Rate: rate / float64(n),
 		Sustained: sustained, Limit: r.limit, kind: k, replica: r,
 	}
-	if binds != nil {
+	if plan.Used = plan.Rate / r.rate * (1 - p.headroom); binds != nil {
 		plan.Limit = binds.name
 	}
 	if r.rates.Machine != nil {
@@ -161,7 +162,7 @@ func (t *targetRow) unmet(r *replica) string {
 }
 
 // mostMixed is how many replicas of one kind there may be for mixes of two kinds to be looked at: beyond, a mix saves little.
-const mostMixed = 200
+const mostMixed = 24
 
 // mixed are the ways to serve a model by replicas that compute prompts and outputs: of one kind, or of two.
 func (p *planner) mixed(m *Model, note func(kind, why string)) ([]option, error) {
@@ -185,21 +186,21 @@ func (p *planner) mixed(m *Model, note func(kind, why string)) ([]option, error)
 			if err != nil {
 				return nil, err
 			}
-			options = append(options, o...)
+			if o != nil {
+				options = append(options, *o)
+			}
 		}
 	}
 	return options, nil
 }
 
-// twoKinds are mixes of a and b, one for each number of a below n: each takes requests by what it sustains, as the router's picks by
-// expected time do.
-func (p *planner) twoKinds(m *Model, a, b served, n int) ([]option, error) {
-	var options []option
+// twoKinds is the cheapest mix of a and b with fewer than n of a; nil: there is none. Each takes requests by what it sustains, as the router's
+// picks by expected time do.
+func (p *planner) twoKinds(m *Model, a, b served, n int) (*option, error) {
 	best, least := 0, math.Inf(1)
-	price := func(k *Kind) float64 { return k.instance.PricePerHour * k.portion() }
 	for i := 1; i < n; i++ {
 		rest := replicasOf((m.Load.Rate - float64(i)*a.rate) / b.rate)
-		if cost := float64(i)*price(a.kind) + float64(rest)*price(b.kind); cost < least {
+		if cost := p.cost(a.kind, i, b.kind, rest); cost < least {
 			best, least = i, cost
 		}
 	}
@@ -216,9 +217,34 @@ func (p *planner) twoKinds(m *Model, a, b served, n int) ([]option, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := option{model: m, pools: []PoolPlan{first, second}}
+	o := &option{model: m, pools: []PoolPlan{first, second}}
 	o.join()
-	return append(options, o), nil
+	return o, nil
+}
+
+// cost is what replicas of a model on two kinds of instances cost an hour.
+func (p *planner) cost(a *Kind, n int, b *Kind, k int) float64 {
+	sum, cut := 0.0, map[*Instance]counts{}
+	for _, x := range []struct {
+		kind *Kind
+		n    int
+	}{{a, overZones(n, p.c.Zones)}, {b, overZones(k, p.c.Zones)}} {
+		at := x.kind.instance
+		if x.kind.profile < 0 {
+			sum += float64(x.n) * at.PricePerHour
+			continue
+		}
+		if cut[at] == nil {
+			cut[at] = make(counts, len(at.card.Profiles))
+		}
+		cut[at][x.kind.profile] += x.n / max(1, p.c.Zones)
+	}
+	for i := range p.c.Instances {
+		if at := &p.c.Instances[i]; cut[at] != nil {
+			sum += float64(len(at.card.cards(cut[at]))*max(1, p.c.Zones)) * at.PricePerHour
+		}
+	}
+	return sum
 }
 
 // join makes the latency of the whole of those of the pools.
@@ -255,6 +281,9 @@ func (o *option) refine() error {
 	o.join()
 	return nil
 }
+
+// price of a replica an hour, by its portion of an instance.
+func (k *Kind) price() float64 { return k.instance.PricePerHour * k.portion() }
 
 // portion of an instance that a replica takes, by memory slices.
 func (k *Kind) portion() float64 {

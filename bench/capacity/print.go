@@ -62,7 +62,7 @@ func (w *Way) print(b *strings.Builder, name string) {
 		if p.Resource != "" {
 			text += fmt.Sprintf(" (%s: 1 each)", p.Resource)
 		}
-		parts = append(parts, text+", bound by "+p.Limit)
+		parts = append(parts, fmt.Sprintf("%s, utilization %.0f %%, bound by %s", text, 100*p.Used, p.Limit))
 	}
 	fmt.Fprintf(b, "  %-15s %s", name+":", strings.Join(parts, "; "))
 	if w.PricePerHour > 0 {
@@ -80,7 +80,7 @@ func (w *Way) print(b *strings.Builder, name string) {
 
 // String is latencies as a text.
 func (l *Latency) String() string {
-	return fmt.Sprintf("TTFT p50 %s, p99 %s, ITL p50 %s, p99 %s, utilization %.0f %%", seconds(l.TTFT.P50), seconds(l.TTFT.P99), seconds(l.ITL.P50),
+	return fmt.Sprintf("TTFT p50 %s, p99 %s, ITL p50 %s, p99 %s, busy %.0f %%", seconds(l.TTFT.P50), seconds(l.TTFT.P99), seconds(l.ITL.P50),
 		seconds(l.ITL.P99), 100*l.Busy)
 }
 
