@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -160,5 +161,40 @@ func TestReplicasThatHashOtherwise(t *testing.T) {
 	}
 	if err := f.takeBlocks(list[0], &router.BlockEvents{}); err == nil {
 		t.Error("blocks without tokens are taken in")
+	}
+}
+
+// A replica that is picked is told where blocks are that it lacks, if that is worth asking, and if both can share them.
+func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
+	f, err := New(Config{Model: "m", Secret: []byte("s"), Sources: []Source{
+		{URL: "http://127.0.0.1:1/v1", AdminURL: "http://127.0.0.1:11"}, {URL: "http://127.0.0.1:2/v1", AdminURL: "http://127.0.0.1:12", Model: "theirs"},
+		{URL: "http://127.0.0.1:3/v1"}, {URL: "http://127.0.0.1:4/v1", Kind: VLLM, AdminURL: "http://127.0.0.1:14"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.root.Store(&roots{digest: "d", kvType: "f16", blockTokens: 16})
+	keys := kvcache.Config{Secret: []byte("s")}.Domain("acme").Chain(nil, make([]int32, 16*40), 16)
+	list := f.members.Load().list
+	f.balancer.Index().Hold(list[1].number, keys[:30], 0)
+	f.balancer.Index().Hold(list[2].number, keys, 0) // which has no second listener here
+	told := func(to int) string {
+		fl := &flight{fleet: f, holders: f.holders(keys)}
+		kv := fl.transfer(list[to])
+		if kv.DoRemotePrefill != (kv.RemoteURL != "") {
+			t.Errorf("%+v", kv)
+		}
+		return kv.RemoteURL + " " + kv.RemoteModel + " " + strconv.Itoa(kv.RemoteTokens)
+	}
+	const there, nowhere = "http://127.0.0.1:12 theirs 480", "  0"
+	if got := []string{told(0), told(1), told(2), told(3)}; !slices.Equal(got, []string{there, nowhere, nowhere, nowhere}) {
+		t.Errorf("%q", got)
+	}
+	if f.balancer.Index().Hold(list[0].number, keys[:20], 0); told(0) != nowhere {
+		t.Errorf("%q for ten blocks", told(0))
+	}
+	list[1].set(Down, "a test", time.Now())
+	if f.balancer.Index().Drop(list[0].number); told(0) != nowhere {
+		t.Errorf("%q, which is down", told(0))
 	}
 }

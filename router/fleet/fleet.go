@@ -196,6 +196,7 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 	fl.request = balance.Request{Tokens: cmp.Or(len(c.Tokens), c.PromptBytes()/bytesPerToken), Output: c.Output, Session: sessionOf(c.Session)}
 	if f.hashes {
 		fl.request.Keys = f.keys(c)
+		fl.holders = f.holders(fl.request.Keys)
 	}
 	if c.Tried != nil {
 		fl.request.Seen = new([]balance.Candidate)

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/inference"
 	"weir/router"
 	"weir/router/balance"
+	"weir/router/prefix"
 )
 
 // maxAnswerBytes bounds an answer that is no stream.
@@ -30,13 +30,14 @@ type flight struct {
 	began time.Time
 
 	request balance.Request
-	tried   []*replica // in order
-	last    Fault      // of the last attempt
-	doubted []doubt    // attempts whose replica may be at fault: another one's answer tells
-	worked  int        // attempts that may have worked for the request
-	spilled bool       // a refusal has sent the request on to another replica
-	content bool       // the client has some
-	resume  *resume    // nil: a stream that breaks after content has failed
+	holders []prefix.Match // of the prompt, before this request
+	tried   []*replica     // in order
+	last    Fault          // of the last attempt
+	doubted []doubt        // attempts whose replica may be at fault: another one's answer tells
+	worked  int            // attempts that may have worked for the request
+	spilled bool           // a refusal has sent the request on to another replica
+	content bool           // the client has some
+	resume  *resume        // nil: a stream that breaks after content has failed
 }
 
 // doubt is an attempt that has ended with a fault of which it is not known whose it is.
@@ -312,7 +313,7 @@ func (fl *flight) introduction(r *replica) http.Header {
 	if fl.call.Head.Caller == nil || r.target.Kind != Weir {
 		return nil
 	}
-	said := fl.call.Head.Caller(time.Now(), inference.KVTransfer{})
+	said := fl.call.Head.Caller(time.Now(), fl.transfer(r))
 	if said == "" {
 		return nil
 	}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/api/tenant"
+	"weir/configs"
+	"weir/internal/inference"
+	"weir/internal/reference"
+	"weir/router"
+	"weir/router/transfer"
+)
+
+const (
+	sharedPeerKey   = "a key that all peers of this test share"
+	sharedPrefixKey = "a secret of all replicas"
+)
+
+// sharing is a weir that gives and takes KV blocks.
+func sharing(more func(*configs.Config)) func(*configs.Config) {
+	return func(c *configs.Config) {
+		c.Server.PeerKeys, c.Engine.PrefixCacheKey = []string{sharedPeerKey}, sharedPrefixKey
+		if more != nil {
+			more(c)
+		}
+	}
+}
+
+// asPeer asks for the completion of token ids in a tenant's name, as a router that knows where blocks of it are.
+func (s *started) asPeer(of string, kv inference.KVTransfer, ids []int, tokens int) (text string, took time.Duration) {
+	s.t.Helper()
+	peers, err := tenant.NewPeers([]string{sharedPeerKey})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	t := tenant.New(of)
+	list, _ := json.Marshal(ids)
+	r, _ := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.api+"/v1/completions",
+		strings.NewReader(fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0,"ignore_eos":true}`, list, tokens)))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(router.CallerHeader, peers.Sign(&t, kv, time.Now()))
+	began := time.Now()
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer struct{ Choices []struct{ Text string } }
+	body, _ := io.ReadAll(res.Body)
+	if took = time.Since(began); json.Unmarshal(body, &answer) != nil || len(answer.Choices) != 1 {
+		s.t.Fatalf("%d %s", res.StatusCode, body)
+	}
+	return answer.Choices[0].Text, took
+}
+
+// counted is a series of the metrics, all its labels but the model's given.
+func (s *started) counted(name, label string) int {
+	s.t.Helper()
+	_, text := s.get(s.metrics + "/metrics")
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, name+"{") && strings.Contains(line, label) {
+			n, _ := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+			return int(n)
+		}
+	}
+	s.t.Fatalf("no series %s with %s", name, label)
+	return 0
+}
+
+func randomIDs(seed uint64, n, below int) []int {
+	r, ids := rand.New(rand.NewPCG(seed, 3)), make([]int, n)
+	for i := range ids {
+		ids[i] = 5 + r.IntN(below-5)
+	}
+	return ids
+}
+
+func (s *started) place() inference.KVTransfer {
+	return inference.KVTransfer{DoRemotePrefill: true, RemoteURL: s.metrics}
+}
+
+// A weir fetches a prefix from the peer that a router names, and answers as if it had computed it; of another tenant, of
+// another cache and of a peer that is gone it computes it, and says why.
+func TestPrefixesComeFromAnotherWeir(t *testing.T) {
+	far, near, alone := start(t, sharing(nil)), start(t, sharing(nil)), start(t, sharing(nil))
+	ids := randomIDs(1, 203, 300)
+	far.asPeer("acme", inference.KVTransfer{}, ids, 1)
+	want, _ := alone.asPeer("acme", inference.KVTransfer{}, ids, 20)
+	if got, _ := near.asPeer("acme", far.place(), ids, 20); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	received := func(s *started) int { return s.counted("weir_kv_transfer_blocks_total", "received") }
+	if n, sent := received(near), far.counted("weir_kv_transfer_blocks_total", "sent"); n != 12 || sent != 12 {
+		t.Errorf("%d blocks came, %d went; want 12", n, sent)
+	}
+	if got, _ := near.asPeer("other", far.place(), ids, 20); got != want || received(near) != 12 || near.counted("weir_kv_transfer_failures_total", "missing") != 1 {
+		t.Errorf("another tenant: %q, %d blocks", got, received(near))
+	}
+	other := start(t, sharing(func(c *configs.Config) { c.Engine.KVType = "f32" }))
+	other.asPeer("acme", far.place(), ids, 20)
+	if n := other.counted("weir_kv_transfer_failures_total", "mismatch"); n != 1 || received(other) != 0 {
+		t.Errorf("another cache: %d mismatches, %d blocks", n, received(other))
+	}
+	gone := far.place()
+	gone.RemoteURL = "http://127.0.0.1:1"
+	more := randomIDs(2, 203, 300)
+	want, _ = alone.asPeer("acme", inference.KVTransfer{}, more, 20)
+	cold := start(t, sharing(nil)) // one that has computed knows that it computes so small a model sooner
+	if got, _ := cold.asPeer("acme", gone, more, 20); got != want || cold.counted("weir_kv_transfer_failures_total", "unreachable") != 1 {
+		t.Errorf("a peer that is gone: %q, want %q", got, want)
+	}
+}
+
+// Blocks are for peers: neither a tenant nor an operator gets them, nor anybody where no peer key is set.
+func TestBlocksAreForPeers(t *testing.T) {
+	s := start(t, sharing(nil))
+	if got := s.postTo(s.metrics + transfer.Path); got != http.StatusUnauthorized {
+		t.Errorf("status %d on the second listener", got)
+	}
+	if got := s.postTo(s.api + transfer.Path); got != http.StatusNotFound {
+		t.Errorf("status %d on the API's", got)
+	}
+	if plain := start(t, nil); plain.postTo(plain.metrics+transfer.Path) == http.StatusOK {
+		t.Error("blocks without a peer key")
+	}
+}
+
+func (s *started) postTo(address string) int {
+	s.t.Helper()
+	res, err := http.Post(address, "application/json", strings.NewReader(`{"model":"","block_hashes":["00000000000000000000000000000000"]}`))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+// What fetching 4,096 tokens takes beside computing them, between two weirs on loopback: medians, printed with -v.
+func TestFetchedAgainstComputedPrefix(t *testing.T) {
+	const rounds, tokens = 5, 4096
+	overRealModels(t, func(t *testing.T, m realModel) {
+		path := reference.Model(t, m.name)
+		with := sharing(func(c *configs.Config) { c.Model.Path, c.Engine.KVMemoryBytes = path, 1<<30 })
+		far, near := start(t, with), start(t, with)
+		near.asPeer("acme", inference.KVTransfer{}, randomIDs(99, 300, 40000), 1)
+		var computed, fetched, cached []time.Duration
+		for i := range uint64(rounds) {
+			ids := randomIDs(i, tokens+1, 40000)
+			want, slow := far.asPeer("acme", inference.KVTransfer{}, ids, 1)
+			got, fast := near.asPeer("acme", far.place(), ids, 1)
+			again, most := near.asPeer("acme", inference.KVTransfer{}, ids, 1)
+			if got != want || again != want {
+				t.Errorf("%q and %q, want %q", got, again, want)
+			}
+			computed, fetched, cached = append(computed, slow), append(fetched, fast), append(cached, most)
+		}
+		if n := near.counted("weir_kv_transfer_blocks_total", "received"); n != rounds*tokens/16 {
+			t.Errorf("%d blocks came, want %d", n, rounds*tokens/16)
+		}
+		median := func(list []time.Duration) time.Duration {
+			slices.Sort(list)
+			return list[len(list)/2].Round(time.Millisecond / 10)
+		}
+		t.Logf("%d tokens, %d MiB: computed %v, fetched %v, cached %v", tokens,
+			near.counted("weir_kv_transfer_bytes_total", "received")/rounds>>20, median(computed), median(fetched), median(cached))
+	})
+}
