@@ -119,7 +119,8 @@ func (c *call) relay(r *relayed) *api.Error {
 	if p.keeps = c.caller.Tenant.LogPrompts; p.keeps || p.copied != nil || p.result.Arm.Name != "" {
 		p.texts = &relayedTexts{sent: sent.Body}
 	}
-	if !r.more {
+	kept := r.more || c.mayBeSpared()
+	if !kept {
 		api.ReleaseBody(c.ctx)
 	}
 	if p.run != nil {
@@ -127,9 +128,13 @@ func (c *call) relay(r *relayed) *api.Error {
 		return c.relayInBackground(ctx, p, r, sent)
 	}
 	if fault = p.ask(ctx, r, sent); fault != nil {
+		c.spares(fault.Status)
 		return fault
 	}
-	if r.more {
+	if p.answer.Status != statusOK && c.spares(p.answer.Status) {
+		return p.refusedBy()
+	}
+	if kept {
 		api.ReleaseBody(c.ctx)
 	}
 	c.tellRoute(p.answer)

@@ -76,8 +76,7 @@ func (o *object) without(names ...string) *object {
 
 // reword makes a relayed request one of a chat, and the job that writes its answer.
 func (c *call) reword(e *endpoint, r *relayed) *api.Error {
-	asked := r.asked.anew() // a fallback may read it again
-	asked.notes, asked.keepsResponses, asked.previous, asked.earlier = r.asked.notes, r.asked.keepsResponses, r.asked.previous, r.asked.earlier
+	asked := r.asked.again() // a fallback may read it, too
 	w, response, fault := e.reword(asked)
 	if fault != nil {
 		return fault

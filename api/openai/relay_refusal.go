@@ -35,6 +35,13 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 	return nil
 }
 
+// refusedBy notes an upstream's refusal of which the client hears nothing, because another version is asked.
+func (p *passage) refusedBy() *api.Error {
+	fault := refusalOf(p.answer)
+	p.result.Status, p.result.Code = fault.Status, fault.Code
+	return fault
+}
+
 // hasErrorForm reports whether a body is an error as the path's clients read it.
 func (rt *route) hasErrorForm(body []byte) bool {
 	var said struct {

@@ -21,6 +21,7 @@ import (
 	"weir/api/moderation"
 	"weir/api/replay"
 	"weir/api/tenant"
+	"weir/router"
 	"weir/scheduler/quota"
 )
 
@@ -233,6 +234,11 @@ type call struct {
 	label string // of the version that the request names
 	held  *Held  // the version that answers; nil: none is held
 
+	chosen router.Arm // of the version that answers, also when it is held no more
+	again  bool       // a request that generates, which another version may be asked
+	failed bool       // the candidate of a rollout has failed the request
+	spare  bool       // so that the stable version answers
+
 	errand *edge.Errand // nil: the request has a connection
 
 	execution  *execution // under an idempotency key
@@ -398,14 +404,14 @@ func (c *call) generate(e *endpoint) *api.Error {
 	}
 	lowered := c.brownout()
 	m = lowered.model(m, o.notes)
-	fault = c.answerBy(e, m, o, lowered, len(m.Fallback) > 0)
+	fault = c.answerWith(e, m, o, lowered, len(m.Fallback) > 0)
 	for i := 0; i < len(m.Fallback) && c.fallsBack(fault); i++ {
 		next, ok := c.fallback(m.Fallback[i], m)
 		if !ok {
 			continue
 		}
 		c.ctx.Response.Header.Set("X-Weir-Fallback", next.ID)
-		fault = c.answerBy(e, next, o, lowered, i+1 < len(m.Fallback))
+		fault = c.answerWith(e, next, o, lowered, i+1 < len(m.Fallback))
 	}
 	return fault
 }
@@ -458,6 +464,9 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	if fault == nil {
 		fault = j.refuseTokens()
 	}
+	if fault != nil {
+		c.failsToRead(fault)
+	}
 	if fault == nil {
 		fault = c.limitAnswer(j, &who)
 	}
@@ -479,11 +488,16 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	}
 	j.beside = c.beside
 	c.keepResponse(j)
-	api.ReleaseBody(c.ctx)
+	if !c.mayBeSpared() {
+		api.ReleaseBody(c.ctx)
+	}
 	j.retries = c.retries()
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.notes)
-	return c.run(j, who)
+	if fault = c.run(j, who); fault != nil && c.started && (fault.Status >= statusInternal || fault.Status == http.StatusTooManyRequests) {
+		c.spares(fault.Status)
+	}
+	return fault
 }
 
 // run reserves, submits the job and answers. For a stream the generation goes over

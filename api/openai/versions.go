@@ -53,6 +53,7 @@ type Ask struct {
 	Conversation string // what the client says of it, or a digest of its beginning
 	Endpoint     string
 	Pinned       bool // the request names its version
+	Spare        bool // the candidate of a rollout has failed it: the stable version answers in its place
 }
 
 // Held is a version that a request holds until Release. Model is nil where it is not in
@@ -65,6 +66,7 @@ type Held struct {
 	Label   string             // x-weir-version
 	Price   quota.Price        // of the version; without one it is the model's
 	Arm     router.Arm         // of the rollout that chose it
+	Spare   func() bool        // the version is a rollout's candidate: reports whether the stable version may be asked in its place; nil: it may not
 	Copy    func(*Copy)        // wants the request and its answer, once that is whole, and must not block; nil: it does not
 
 	ask *Ask
@@ -94,7 +96,7 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 	if m.Versions == nil {
 		return m, nil
 	}
-	a := &Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != ""}
+	a := &Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != "", Spare: c.spare}
 	if o != nil {
 		a.Conversation = o.conversation()
 	}
@@ -106,7 +108,7 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 		return nil, edge.Fault(err)
 	}
 	held.ask = a
-	c.held = &held
+	c.held, c.chosen = &held, held.Arm
 	if held.Model == nil {
 		if fault := c.awaitVersion(m, o, t); fault != nil {
 			return nil, fault
@@ -244,10 +246,7 @@ func (o *object) conversation() string {
 
 // arm is that of the rollout that chose the call's version.
 func (c *call) arm() router.Arm {
-	if c.held == nil {
-		return router.Arm{}
-	}
-	return c.held.Arm
+	return c.chosen
 }
 
 // outline is what an entry's Versions say of it.

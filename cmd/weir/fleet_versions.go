@@ -168,7 +168,7 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
 	held.Price = f.s.versionPrice(a.Model, held.Label)
 	if rolling {
-		held.Arm = armOf(d)
+		held.Arm, held.Spare = armOf(d), f.s.rollouts.spare(a, d)
 	}
 	if d.Shadow {
 		held.Copy = f.s.rollouts.copy

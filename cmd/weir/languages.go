@@ -534,7 +534,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
 	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.versionPrice(a.Model, held.Label)
 	if rolling {
-		held.Arm = armOf(d)
+		held.Arm, held.Spare = armOf(d), l.s.rollouts.spare(a, d)
 	}
 	if d.Shadow {
 		held.Copy = l.s.rollouts.copy

@@ -478,7 +478,18 @@ func (r *rollouts) choose(a *openai.Ask) (d rollout.Decision, ok bool) {
 	if a.Pinned {
 		return d, false
 	}
+	if a.Spare {
+		return r.control.Stable(a.Model)
+	}
 	return r.control.Choose(a.Model, a.Tenant, a.Conversation, a.ID)
+}
+
+// spare is how a request that the candidate fails comes to the stable version; nil: it does not.
+func (r *rollouts) spare(a *openai.Ask, d rollout.Decision) func() bool {
+	if d.Arm != rollout.Candidate || a.Spare {
+		return nil
+	}
+	return func() bool { return r.control.Spare(a.Model, d.Rollout) }
 }
 
 // lost ends a rollout one of whose versions is not there any more.

@@ -24,7 +24,7 @@ func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
 	refused := h.OnRefused
 	h.OnRefused = func(f edge.Refusal) {
 		refused(f)
-		if f.Arm.Rollout != "" && !f.Started {
+		if f.Arm.Rollout != "" && !f.Started && f.Moderation == nil {
 			r.refused(&f)
 		}
 	}

@@ -104,6 +104,27 @@ func (c *Controller) Choose(model, tenant, conversation, request string) (d Deci
 	return g.Choose(g.plan.key(tenant, conversation, request)), true
 }
 
+// Stable is the stable version of a model's rollout, in place of its candidate. What it answers that way counts for no arm:
+// it is no sample of its own requests.
+func (c *Controller) Stable(model string) (d Decision, ok bool) {
+	g := c.of(model)
+	if g == nil {
+		return d, false
+	}
+	return Decision{Version: g.plan.Stable}, true
+}
+
+// Spare reports whether the stable version may be asked for a request that the candidate has failed.
+func (c *Controller) Spare(model, id string) (may bool) {
+	g := c.of(model)
+	if g == nil || g.plan.ID != id {
+		return true // it is over, and has harmed enough
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.spare()
+}
+
 // key is what gets the same arm each time.
 func (p *Plan) key(tenant, conversation, request string) string {
 	switch p.Sticky {

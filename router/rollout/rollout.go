@@ -62,6 +62,7 @@ type Rollout struct {
 	before  window // the stable version's outcomes in the steps before, for one in which it has none
 	copies  copies
 	copied  int // of the whole rollout
+	spared  int // requests that the stable version was asked for in the candidate's place, since the process began
 	seen    int // outcomes, copies and signals since the process began
 	changes []Transition
 	pending []Transition // not taken yet
@@ -117,6 +118,21 @@ func (r *Rollout) Choose(key string) Decision {
 	}
 	d.Shadow = r.state == Running && share(draw(r.plan.ID, "shadow", key)) < r.plan.Steps[r.step].Shadow/100
 	return d
+}
+
+// leastSpared and spareShare bound how many requests are asked of both versions, so that a candidate which fails does not
+// double the stable version's work for long: so many, and this share of all requests beyond them.
+const (
+	leastSpared = 100
+	spareShare  = 0.2
+)
+
+func (r *Rollout) spare() bool {
+	if float64(r.spared) >= leastSpared+spareShare*float64(r.arms[Stable].total.N+r.arms[Candidate].total.N) {
+		return false
+	}
+	r.spared++
+	return true
 }
 
 // draw is a number that depends on nothing but its arguments.

@@ -1,0 +1,56 @@
+package openai
+
+import (
+	"net/http"
+
+	"weir/api"
+	"weir/api/edge"
+)
+
+// The candidate of a rollout that fails a request whose client has seen nothing of an answer yet harms nobody: the stable
+// version is asked in its place, once. The failure counts for the candidate; nothing of it is billed.
+
+// mayBeSpared reports whether another version may have to answer the request, so that its body is kept until then.
+func (c *call) mayBeSpared() bool { return c.again && c.held != nil && c.held.Spare != nil }
+
+// spares decides that the stable version is asked after a candidate's failure.
+func (c *call) spares(status int) bool {
+	if !c.mayBeSpared() || c.server.running.IsDraining() {
+		return false
+	}
+	switch status {
+	case edge.StatusHungUp, http.StatusRequestTimeout, http.StatusConflict, http.StatusGatewayTimeout: // the client's, or its time is over
+		return false
+	}
+	c.failed = status >= http.StatusBadRequest && c.held.Spare()
+	return c.failed
+}
+
+// failsToRead decides the same of a request that the candidate refuses before it runs: a chat that it cannot render, a
+// prompt that is too long for it. The refusal counts for the candidate.
+func (c *call) failsToRead(fault *api.Error) {
+	if c.mayBeSpared() && c.spares(fault.Status) {
+		c.refused(c.route, fault)
+	}
+}
+
+// answerWith has a model answer, and where its candidate fails the stable version.
+func (c *call) answerWith(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
+	c.again = true
+	fault := c.answerBy(e, m, o, lowered, more)
+	if !c.failed {
+		return fault
+	}
+	c.failed, c.spare = false, true
+	for _, name := range []string{"X-Weir-Arm", "X-Weir-Version", "X-Weir-Attempts", "X-Weir-Replica", "X-Weir-Route-Reason", "Retry-After", "X-Should-Retry"} {
+		c.ctx.Response.Header.Del(name)
+	}
+	return c.answerBy(e, m, o.again(), lowered, more)
+}
+
+// again is the object as if nobody had read of it.
+func (o *object) again() *object {
+	again := o.anew()
+	again.notes, again.keepsResponses, again.previous, again.earlier = o.notes, o.keepsResponses, o.previous, o.earlier
+	return again
+}
