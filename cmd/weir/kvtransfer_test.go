@@ -120,6 +120,64 @@ func TestPrefixesComeFromAnotherWeir(t *testing.T) {
 	}
 }
 
+// A router that sends a prompt to another weir than the one that has it cached tells it where its blocks are.
+func TestRouteTellsWhereBlocksAre(t *testing.T) {
+	a, b := start(t, sharing(nil)), start(t, sharing(nil))
+	r := start(t, sharing(func(c *configs.Config) {
+		routedTo("consistent_hash", a.api, b.api)(c)
+		c.Models[0].Tokenizer = configs.BuiltinPath
+		c.Models[0].Replicas[0].AdminURL, c.Models[0].Replicas[1].AdminURL = a.metrics, b.metrics
+	}))
+	for i := range 20 {
+		question := fmt.Sprintf(`"messages":[{"role":"user","content":"%d %s"}],"temperature":0,"max_tokens":8`, i, strings.Repeat("What is weir? ", 70))
+		keys := a.stored(r)
+		whole := bodyOf(t, a.post("/v1/chat/completions", "{"+question+"}"))
+		for end := time.Now().Add(patience); a.stored(r) < keys+leastBlocks; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the router knows %d blocks of %s: %.200s", a.stored(r), a.api, whole)
+			}
+		}
+		got := r.post("/v1/chat/completions", `{"model":"front",`+question+`}`)
+		if got.StatusCode != http.StatusOK {
+			t.Fatalf("%d", got.StatusCode)
+		}
+		if got.Header.Get("X-Weir-Replica") == strings.TrimPrefix(b.api, "http://") {
+			var want, have struct {
+				Choices []struct{ Message struct{ Content string } }
+			}
+			_, _ = json.Unmarshal([]byte(whole), &want), json.Unmarshal([]byte(bodyOf(t, got)), &have)
+			if len(want.Choices) == 0 || !slices.Equal(want.Choices, have.Choices) {
+				t.Errorf("%+v, want %+v", have, want)
+			}
+			if n := b.counted("weir_kv_transfer_blocks_total", "received"); n < leastBlocks {
+				t.Errorf("%d blocks came", n)
+			}
+			return
+		}
+	}
+	t.Error("none of 20 prompts went to the other replica")
+}
+
+const leastBlocks = 16 // of a prompt, for a router to tell of them
+
+// stored is how many keys a router knows of this replica.
+func (s *started) stored(r *started) int {
+	s.t.Helper()
+	var replicas struct {
+		Models []struct{ Replicas []replicaView }
+	}
+	if _, text := r.get(r.metrics + "/admin/replicas"); json.Unmarshal([]byte(text), &replicas) != nil || len(replicas.Models) != 1 {
+		s.t.Fatal(text)
+	}
+	for _, v := range replicas.Models[0].Replicas {
+		if v.Replica == strings.TrimPrefix(s.api, "http://") {
+			return v.Keys
+		}
+	}
+	s.t.Fatal("no such replica")
+	return 0
+}
+
 // Blocks are for peers: neither a tenant nor an operator gets them, nor anybody where no peer key is set.
 func TestBlocksAreForPeers(t *testing.T) {
 	s := start(t, sharing(nil))

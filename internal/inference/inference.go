@@ -121,7 +121,7 @@ type Request struct {
 	// even if MinTokens or IgnoreEOS ask for more.
 	Constraint Constraint
 
-	KV KVTransfer // where blocks of the prompt's keys and values are, or for whom they are computed
+	KV KVTransfer // where blocks of the prompt's keys and values are
 
 	Arrived time.Time // when the edge received the request; TTFT counts from here
 }
@@ -129,7 +129,6 @@ type Request struct {
 // KVTransfer is what a router tells a replica of the keys and values of a request's prompt, in vLLM's words. The zero value is
 // an ordinary request.
 type KVTransfer struct {
-	DoRemoteDecode  bool   `json:"do_remote_decode,omitempty"`  // the prompt is computed and nothing else: another replica decodes
 	DoRemotePrefill bool   `json:"do_remote_prefill,omitempty"` // another replica has blocks of the prompt, to be fetched
 	RemoteURL       string `json:"remote_url,omitempty"`        // its second listener
 	RemoteModel     string `json:"remote_model,omitempty"`      // its name of the model
