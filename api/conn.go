@@ -69,7 +69,8 @@ type conn struct {
 	lingerBytes int64         // most that is taken in and dropped
 	lingerTime  time.Duration // most time for that
 
-	gone      chan struct{} // closed when the peer has hung up
+	gone      chan struct{}          // closed when the peer has hung up
+	hungUp    atomic.Pointer[func()] // called then; nil: nobody asks for it
 	goneOnce  sync.Once
 	closeOnce sync.Once
 
@@ -108,6 +109,27 @@ func Watch(ctx *fasthttp.RequestCtx) <-chan struct{} {
 		return nil
 	}
 	return c.watch()
+}
+
+// OnHangUp is Watch for who wants to be called. f is called at most once, must not block, and may be called until the server reads the
+// connection's next request.
+func OnHangUp(ctx *fasthttp.RequestCtx, f func()) {
+	c := connOf(ctx)
+	if c == nil {
+		return
+	}
+	c.hungUp.Store(&f)
+	select {
+	case <-c.watch():
+		c.tellHungUp()
+	default:
+	}
+}
+
+func (c *conn) tellHungUp() {
+	if f := c.hungUp.Swap(nil); f != nil {
+		(*f)()
+	}
 }
 
 func (c *conn) watch() <-chan struct{} {
@@ -169,6 +191,7 @@ func (c *conn) aheadBytes() int {
 // stopWatch ends a running watch and puts the server's own read deadline
 // back. Afterwards the caller owns Conn.Read.
 func (c *conn) stopWatch() error {
+	c.hungUp.Store(nil)
 	c.mu.Lock()
 	stopped := c.stopped
 	if stopped == nil {
@@ -377,4 +400,9 @@ func (c *conn) abort() error {
 	return err
 }
 
-func (c *conn) markGone() { c.goneOnce.Do(func() { close(c.gone) }) }
+func (c *conn) markGone() {
+	c.goneOnce.Do(func() {
+		close(c.gone)
+		c.tellHungUp()
+	})
+}

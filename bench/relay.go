@@ -27,7 +27,8 @@ type RelayOptions struct {
 	Tokens  int           // of a stream
 	Gap     time.Duration // between two tokens of a stream
 	Rounds  int           // of each way
-	Singles int           // requests of one token, one after the other, in each round: what the way adds to the first token
+	Singles int           // requests of one token, one after the other, in each round, of all ways in turns: what the way adds to the first token
+	Prompt  int           // bytes of a prompt, about
 	Log     io.Writer     // what the processes log; nil: nowhere
 
 	Progress func(done, total int)
@@ -37,7 +38,9 @@ type RelayOptions struct {
 type RelayWay struct {
 	Name   string
 	url    string
-	pid    int // of the process in between; 0: none
+	key    string // that the way asks for; "": none
+	plain  bool   // it knows nothing of what it passes on
+	pid    int    // of the process in between; 0: none
 	Tokens int
 	CPU    time.Duration // of the process in between, during the streams
 
@@ -49,7 +52,7 @@ type RelayWay struct {
 // PerToken is the processor time that the process in between took for a token.
 func (w *RelayWay) PerToken() time.Duration { return w.CPU / time.Duration(max(w.Tokens, 1)) }
 
-// RunRelay measures. The first way goes to the server itself, the second is weir's.
+// RunRelay measures. The first way goes to the server itself, the next ones through weir.
 func RunRelay(ctx context.Context, o RelayOptions) (_ []*RelayWay, err error) {
 	r := &relayRun{o: &o, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * o.Streams, DisableCompression: true}}}
 	if r.folder, err = os.MkdirTemp("", "weir-relay-"); err != nil {
@@ -60,6 +63,11 @@ func RunRelay(ctx context.Context, o RelayOptions) (_ []*RelayWay, err error) {
 		return nil, err
 	}
 	for round := range o.Rounds {
+		for i := range o.Singles * len(r.ways) {
+			if err := r.single(ctx, r.ways[(round+i)%len(r.ways)]); err != nil {
+				return nil, err
+			}
+		}
 		for i := range r.ways {
 			w := r.ways[(round+i)%len(r.ways)]
 			if err := r.measure(ctx, w); err != nil {
@@ -92,18 +100,18 @@ func (r *relayRun) start(ctx context.Context) (err error) {
 	if r.standIn, err = newStandIn(); err != nil {
 		return err
 	}
-	r.ways = []*RelayWay{{Name: "direct", url: r.standIn.url}}
-	if r.o.Weir != "" {
-		file := filepath.Join(r.folder, "route.yml")
-		text := fmt.Sprintf("models:\n  - name: %s\n    replicas:\n      - {url: %q, kind: openai}\n", clusterModel, r.standIn.url+"/v1")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	r.ways = []*RelayWay{{Name: "direct", url: r.standIn.urls[0]}}
+	for i, name := range []string{"weir route", "weir route, tenants"} {
+		if r.o.Weir == "" {
+			break
+		}
+		w := &RelayWay{Name: name}
+		if i > 0 {
+			w.key = "relay-0123456789"
+		}
+		if err := r.startRouter(ctx, w); err != nil {
 			return err
 		}
-		p, err := startWeir(ctx, r.o.Weir, r.o.Log, nil, []string{"route", "--config", file, "--port", "0", "--admin-address", "off"})
-		if err != nil {
-			return err
-		}
-		r.add("weir route", p)
 	}
 	for _, plain := range []plainProxy{{"nginx", r.o.Nginx, nginxConfig, []string{"-c"}}, {"haproxy", r.o.HAProxy, haproxyConfig, []string{"-db", "-f"}}} {
 		if plain.path == "" {
@@ -113,14 +121,37 @@ func (r *relayRun) start(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		r.add(plain.name, p)
+		r.add(&RelayWay{Name: plain.name, plain: true}, p)
 	}
 	return nil
 }
 
-func (r *relayRun) add(name string, p *process) {
+// startRouter starts a router before one replica, or where the way has a key, as routers run: with a tenant and its limits, metrics, and
+// two replicas to pick from by the prefix of the prompt.
+func (r *relayRun) startRouter(ctx context.Context, w *RelayWay) error {
+	text := fmt.Sprintf("models:\n  - name: %s\n    replicas:\n      - {url: %q, kind: openai}\n", clusterModel, r.standIn.urls[0]+"/v1")
+	admin := "off"
+	if w.key != "" {
+		text += fmt.Sprintf("      - {url: %q, kind: openai}\nserver:\n  api_key: [%q]\ntenants:\n  - name: \"*\"\n    limits:\n"+
+			"      {tokens_per_minute: 1000000000, requests_per_minute: 1000000, daily_cost: \"1000000\"}\n", r.standIn.urls[1]+"/v1", w.key)
+		text += fmt.Sprintf("prices:\n  - {model: %s, input: \"0.10\", output: \"0.60\"}\n", clusterModel)
+		admin = "127.0.0.1:0"
+	}
+	file := filepath.Join(r.folder, fmt.Sprintf("route-%d.yml", len(r.ways)))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	p, err := startWeir(ctx, r.o.Weir, r.o.Log, nil, []string{"route", "--config", file, "--port", "0", "--admin-address", admin})
+	if err == nil {
+		r.add(w, p)
+	}
+	return err
+}
+
+func (r *relayRun) add(w *RelayWay, p *process) {
+	w.url, w.pid = p.url, p.cmd.Process.Pid
 	r.processes = append(r.processes, p)
-	r.ways = append(r.ways, &RelayWay{Name: name, url: p.url, pid: p.cmd.Process.Pid})
+	r.ways = append(r.ways, w)
 }
 
 func (r *relayRun) stop() error {
@@ -135,15 +166,18 @@ func (r *relayRun) stop() error {
 	return errors.Join(errs...)
 }
 
-// measure runs one round of a way: requests alone, and then streams beside each other.
-func (r *relayRun) measure(ctx context.Context, w *RelayWay) error {
-	for range r.o.Singles {
-		first, _, err := r.stream(ctx, w, 1)
-		if err != nil {
-			return err
-		}
-		w.Single = append(w.Single, first.Seconds())
+// single sends a request alone.
+func (r *relayRun) single(ctx context.Context, w *RelayWay) error {
+	first, _, err := r.stream(ctx, w, 1)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.Name, err)
 	}
+	w.Single = append(w.Single, first.Seconds())
+	return nil
+}
+
+// measure runs one round of a way's streams beside each other.
+func (r *relayRun) measure(ctx context.Context, w *RelayWay) error {
 	before, err := processorTime(w.pid)
 	if err != nil {
 		return err
@@ -167,18 +201,24 @@ func (r *relayRun) measure(ctx context.Context, w *RelayWay) error {
 	return nil
 }
 
+// promptWords are repeated in prompts.
+const promptWords = ` the quick brown fox jumps over the lazy dog and says \"hello\" to it,`
+
 // eventStart begins each event of the stand-in.
 const eventStart = "data: {"
 
 // stream takes one stream of so many tokens to its end.
 func (r *relayRun) stream(ctx context.Context, w *RelayWay, tokens int) (first, took time.Duration, err error) {
-	body := fmt.Sprintf(`{"model":%q,"stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"%d %d"}]}`, clusterModel, tokens,
-		tokens, r.o.Gap.Microseconds())
+	body := fmt.Sprintf(`{"model":%q,"stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"%d %d%s"}]}`, clusterModel, tokens,
+		tokens, r.o.Gap.Microseconds(), strings.Repeat(promptWords, r.o.Prompt/len(promptWords)))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+EndpointChat, strings.NewReader(body))
 	if err != nil {
 		return 0, 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if w.key != "" {
+		req.Header.Set("Authorization", "Bearer "+w.key)
+	}
 	began := time.Now()
 	res, err := r.client.Do(req)
 	if err != nil {
@@ -246,7 +286,7 @@ func WriteRelay(out io.Writer, ways []*RelayWay) error {
 	}
 	plain := time.Duration(0)
 	for _, w := range ways {
-		if w.pid != 0 && w.Name != "weir route" && (plain == 0 || w.PerToken() < plain) {
+		if w.plain && (plain == 0 || w.PerToken() < plain) {
 			plain = w.PerToken()
 		}
 	}

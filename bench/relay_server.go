@@ -17,7 +17,7 @@ import (
 // standIn is a server of streams that computes nothing: tokens of fixed text, each written for itself. A request's message says how many
 // there are and how many microseconds lie between two of them.
 type standIn struct {
-	url    string
+	urls   []string // at each of its addresses
 	server *http.Server
 	over   chan error
 }
@@ -30,25 +30,33 @@ const standInEvent = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.com
 	`"choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 
 func newStandIn() (*standIn, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"chat","object":"model"}]}`) // who asks may have gone
 	})
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST "+EndpointChat, serveStandIn)
-	s := &standIn{url: "http://" + l.Addr().String(), server: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}, over: make(chan error, 1)}
-	go func() { s.over <- s.server.Serve(l) }()
+	s := &standIn{server: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}, over: make(chan error, standInAddresses)}
+	for range standInAddresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.urls = append(s.urls, "http://"+l.Addr().String())
+		go func() { s.over <- s.server.Serve(l) }()
+	}
 	return s, nil
 }
 
+// standInAddresses are so many that a router has replicas to pick from.
+const standInAddresses = 2
+
 func (s *standIn) close() error {
 	err := s.server.Close()
-	if e := <-s.over; !errors.Is(e, http.ErrServerClosed) {
-		err = errors.Join(err, e)
+	for range s.urls {
+		if e := <-s.over; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }
@@ -132,7 +140,7 @@ func (p *plainProxy) start(ctx context.Context, r *relayRun) (*process, error) {
 	}
 	from := fmt.Sprintf("127.0.0.1:%d", port)
 	file := filepath.Join(r.folder, p.name+".conf")
-	if err := os.WriteFile(file, []byte(p.config(r.folder, from, r.standIn.url[len("http://"):])), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(p.config(r.folder, from, r.standIn.urls[0][len("http://"):])), 0o600); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(p.path, append(p.flags, file)...) //nolint:gosec,noctx // the caller names it, and stop ends it

@@ -20,7 +20,7 @@ func TestRelayMeasuresStreams(t *testing.T) {
 	if len(ways) != 1 || d.Tokens != 40 || len(d.First) != 8 || len(d.Single) != 6 || d.CPU != 0 || d.Late[0] < 0 {
 		t.Errorf("%+v", d)
 	}
-	proxy := &RelayWay{Name: "nginx", pid: 1, Tokens: 10, CPU: 40 * time.Microsecond, Single: []float64{0.002}, First: []float64{0.003}}
+	proxy := &RelayWay{Name: "nginx", plain: true, pid: 1, Tokens: 10, CPU: 40 * time.Microsecond, Single: []float64{0.002}, First: []float64{0.003}}
 	weir := &RelayWay{Name: "weir route", pid: 1, Tokens: 10, CPU: 50 * time.Microsecond, Single: []float64{0.002}, First: []float64{0.003}}
 	var out bytes.Buffer
 	if err := WriteRelay(&out, []*RelayWay{{Name: "direct", Single: []float64{0.001}}, weir, proxy}); err != nil ||

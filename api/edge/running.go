@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,14 +14,19 @@ type Running struct {
 	mu       sync.Mutex
 	count    int
 	draining bool
-	idle     chan struct{} // closed when draining and count is 0
-	abort    chan struct{} // closed when the running ones must end
-	aborting sync.Once
+	idle     chan struct{}   // closed when draining and count is 0
+	aborted  context.Context //nolint:containedctx // ends when the running ones must
+	abort    context.CancelCauseFunc
 }
+
+// ErrStopped is why the requests end that run when a shutdown has waited for long enough.
+var ErrStopped = errors.New("the server stops")
 
 // NewRunning counts none.
 func NewRunning() *Running {
-	return &Running{idle: make(chan struct{}), abort: make(chan struct{})}
+	r := &Running{idle: make(chan struct{})}
+	r.aborted, r.abort = context.WithCancelCause(context.Background())
+	return r
 }
 
 // Enter counts a request; false when the server drains.
@@ -52,7 +58,10 @@ func (r *Running) IsDraining() bool {
 }
 
 // Aborted is closed when running requests must end with an error.
-func (r *Running) Aborted() <-chan struct{} { return r.abort }
+func (r *Running) Aborted() <-chan struct{} { return r.aborted.Done() }
+
+// Context ends with ErrStopped when running requests must end.
+func (r *Running) Context() context.Context { return r.aborted }
 
 // Begin refuses new requests from here on.
 func (r *Running) Begin() {
@@ -76,7 +85,7 @@ func (r *Running) Drain(ctx context.Context, abortTimeout time.Duration) error {
 		return nil
 	case <-ctx.Done():
 	}
-	r.aborting.Do(func() { close(r.abort) })
+	r.abort(ErrStopped)
 	timer := time.NewTimer(abortTimeout)
 	defer timer.Stop()
 	select {

@@ -142,9 +142,8 @@ func (c *call) predicted(model string, vectors [][]float32) ([]float64, *api.Err
 	for _, v := range vectors {
 		normalise(v)
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := c.context()
 	defer cancel(nil)
-	go c.server.watch(cancel, c.watch(), ctx.Done())
 	scores, err := c.server.config.Predict(ctx, model, vectors, c.caller.Tenant.Residency)
 	switch {
 	case err == nil && len(scores) == len(vectors):

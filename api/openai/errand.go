@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"context"
+
 	"weir/api"
 	"weir/scheduler/quota"
 )
@@ -12,6 +14,38 @@ func (c *call) gone() <-chan struct{} {
 		return c.errand.Gone
 	}
 	return api.Watch(c.ctx)
+}
+
+// context ends when nobody wants the call's answer any more, with errHungUp, and with edge.ErrStopped when the server stops. The caller ends
+// it with the call.
+func (c *call) context() (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := c.untilStopped()
+	c.untilHangUp(ctx, cancel)
+	return ctx, cancel
+}
+
+func (c *call) untilStopped() (context.Context, context.CancelCauseFunc) {
+	return context.WithCancelCause(c.server.running.Context())
+}
+
+// untilHangUp ends a context once nobody wants the call's answer any more; never that of an execution under an idempotency key.
+func (c *call) untilHangUp(ctx context.Context, cancel context.CancelCauseFunc) {
+	switch {
+	case c.execution != nil:
+	case c.errand != nil:
+		go watchFor(ctx, cancel, errHungUp, c.errand.Gone)
+	default:
+		api.OnHangUp(c.ctx, func() { cancel(errHungUp) })
+	}
+}
+
+// watchFor ends a context when something happens, until it has ended.
+func watchFor(ctx context.Context, cancel context.CancelCauseFunc, why error, happens <-chan struct{}) {
+	select {
+	case <-happens:
+		cancel(why)
+	case <-ctx.Done():
+	}
 }
 
 // priced is a model at the prices that the call pays.

@@ -175,9 +175,8 @@ func (c *call) embedding(p *pooling, t terms) *inference.Embedding {
 
 // embed has the texts pooled; a hang-up or a shutdown ends that.
 func (c *call) embed(m *Model, asked *inference.Embedding) *api.Error {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := c.context()
 	defer cancel(nil)
-	go c.server.watch(cancel, c.watch(), ctx.Done())
 	err := m.Pooler.Embedder.Embed(ctx, asked)
 	if err == nil {
 		return nil

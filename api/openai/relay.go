@@ -28,7 +28,7 @@ type passage struct {
 	price    quota.Price
 	bill     *bill
 	cancel   context.CancelCauseFunc // of the request to the upstream
-	cause    func() error            // why it was cancelled: errHungUp, errStopped, a deadline; nil if it was not
+	cause    func() error            // why it was cancelled: errHungUp, edge.ErrStopped, a deadline; nil if it was not
 	timers   []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
 	dated    bool
 	account  account
@@ -52,7 +52,6 @@ const (
 )
 
 var (
-	errStopped   = errors.New("the server stops")
 	errCancelled = errors.New("the response was cancelled")
 )
 
@@ -93,7 +92,7 @@ func (c *call) relay(r *relayed) *api.Error {
 		s.running.Leave()
 		return fault
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := c.untilStopped()
 	p.cancel, p.cause = cancel, func() error { return context.Cause(ctx) }
 	p.watchDeadlines(t)
 	if h := s.config.Hooks.OnRequestStart; h != nil {
@@ -101,9 +100,9 @@ func (c *call) relay(r *relayed) *api.Error {
 	}
 	if r.inBackground() {
 		p.run = s.background.add(r.job.backgroundKey())
-		go s.watchFor(cancel, errCancelled, p.run.cancel, ctx.Done())
+		go watchFor(ctx, cancel, errCancelled, p.run.cancel)
 	} else {
-		go s.watch(cancel, c.watch(), ctx.Done())
+		c.untilHangUp(ctx, cancel)
 	}
 	handedOver := false
 	defer func() {
@@ -340,22 +339,6 @@ func (o *object) withoutModel() (dst []byte, prompt []router.Part) {
 	return dst, prompt
 }
 
-// watch cancels a request when its client hangs up, until it is over.
-func (s *Server) watch(cancel context.CancelCauseFunc, gone, over <-chan struct{}) {
-	s.watchFor(cancel, errHungUp, gone, over)
-}
-
-// watchFor is watch for another reason why nobody waits any more.
-func (s *Server) watchFor(cancel context.CancelCauseFunc, why error, gone, over <-chan struct{}) {
-	select {
-	case <-gone:
-		cancel(why)
-	case <-s.running.Aborted():
-		cancel(errStopped)
-	case <-over:
-	}
-}
-
 // interrupted is the fault of a request to a model that watch has cancelled, nil where
 // the cause is another.
 func (s *Server) interrupted(model string, cause error) *api.Error {
@@ -367,7 +350,7 @@ func (s *Server) interrupted(model string, cause error) *api.Error {
 		return edge.ClientGone()
 	case errors.Is(cause, errCancelled):
 		return edge.Cancelled()
-	case errors.Is(cause, errStopped):
+	case errors.Is(cause, edge.ErrStopped):
 		return edge.ShuttingDown()
 	}
 	return nil

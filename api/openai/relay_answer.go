@@ -157,9 +157,8 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := c.context()
 	defer cancel(nil)
-	go c.server.watch(cancel, c.watch(), ctx.Done())
 	a, err := m.Upstream.Send(ctx, c.relayCall(r, t))
 	switch {
 	case errors.Is(err, router.ErrResidency):

@@ -161,9 +161,8 @@ func headerText(s string) string {
 // await waits for a load until the client hangs up, the server stops, or the request's
 // time is over.
 func (c *call) await(load func(context.Context) (*Model, error), t *terms) (*Model, error) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := c.context()
 	defer cancel(nil)
-	go c.server.watch(cancel, c.watch(), ctx.Done())
 	if t != nil {
 		for _, by := range []struct {
 			at  time.Time

@@ -19,8 +19,9 @@ func newBenchRelay() *cobra.Command {
 		Short: "Measure what passing streams on costs, beside nginx and haproxy",
 		Long: "Start a server of streams that computes nothing, and weir route, nginx and haproxy before it, all on loopback; send the same\n" +
 			"streams each way, in turns; and tell what each takes of the processor for a token, and adds to the time to the first one.\n" +
-			"nginx and haproxy take part where they are installed.",
-		Example: "  weir bench relay\n  weir bench relay --streams 128 --gap 10ms --nginx /usr/sbin/nginx",
+			"nginx and haproxy take part where they are installed. Of weir route there are two: one with nothing but a replica, and one as routers\n" +
+			"run, with a tenant and its limits, prices, metrics, and two replicas to pick from by the prompt's prefix.",
+		Example: "  weir bench relay\n  weir bench relay --streams 128 --gap 10ms --prompt-bytes 4096 --nginx /usr/sbin/nginx",
 		Args:    atMost(0),
 	}
 	f := cmd.Flags()
@@ -30,12 +31,13 @@ func newBenchRelay() *cobra.Command {
 	f.DurationVar(&o.Gap, "gap", 10*time.Millisecond, "time between two tokens of a stream")
 	f.IntVar(&o.Rounds, "rounds", 5, "rounds of each way")
 	f.IntVar(&o.Singles, "singles", 100, "requests of one token, one after the other, in each round")
+	f.IntVar(&o.Prompt, "prompt-bytes", 0, "size of a prompt, beside a few bytes; 4096 is about a thousand tokens")
 	f.StringVar(&o.Nginx, "nginx", "", "executable of nginx (default: the one that is installed)")
 	f.StringVar(&o.HAProxy, "haproxy", "", "executable of haproxy (default: the one that is installed)")
 	f.StringVar(&log, "log", "", "file for what the processes log")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if min(o.Streams, o.Tokens, o.Rounds) < 1 || o.Streams > 2048 || o.Gap < 0 || o.Singles < 1 {
-			return &usageError{errors.New("--streams takes 1 to 2048, the other counts 1 or more, and --gap no negative time"), ""}
+		if min(o.Streams, o.Tokens, o.Rounds) < 1 || o.Streams > 2048 || o.Gap < 0 || o.Singles < 1 || o.Prompt < 0 || o.Prompt > 1<<20 {
+			return &usageError{errors.New("--streams takes 1 to 2048, the other counts 1 or more, --prompt-bytes 0 to 1048576, and --gap no negative time"), ""}
 		}
 		ctx, stop := interruptible(cmd)
 		defer stop()

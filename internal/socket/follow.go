@@ -16,3 +16,9 @@ type Trier interface {
 	// TryWrite writes as much of p as there is room for; less of it is no error.
 	TryWrite(p []byte) (int, error)
 }
+
+// Quieter is a connection that tells whether it can be used again.
+type Quieter interface {
+	// IsQuiet reports whether there is nothing to read: no byte, and no end.
+	IsQuiet() bool
+}

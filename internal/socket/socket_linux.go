@@ -118,6 +118,19 @@ func (c *conn) next(p []byte) (int, error) {
 	return c.in.run(p)
 }
 
+// IsQuiet implements Quieter.
+func (c *conn) IsQuiet() bool {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	quiet := false
+	err := c.in.raw.Control(func(fd uintptr) {
+		var one [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = errors.Is(err, syscall.EAGAIN)
+	})
+	return err == nil && quiet && len(c.ahead) == 0 && c.aheadErr == nil
+}
+
 // Write writes all of p, and waits where the peer takes no more for now.
 func (w *writer) Write(p []byte) (int, error) {
 	w.out.mu.Lock()

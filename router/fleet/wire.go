@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"weir/internal/socket"
@@ -21,21 +22,19 @@ import (
 	"weir/router/provider"
 )
 
-const (
-	// DefaultAnswerTimeout is that of OpenAI's clients.
-	DefaultAnswerTimeout = 10 * time.Minute
-
-	idleConns   = 64 // idle connections to a replica that are kept for later requests
-	dialTimeout = 5 * time.Second
-)
+// DefaultAnswerTimeout is that of OpenAI's clients.
+const DefaultAnswerTimeout = 10 * time.Minute
 
 // wire is the way to one server: its address, the key, and the connections.
 type wire struct {
-	base   *url.URL // as OpenAI's clients have it: "http://10.0.0.7:8000/v1"
-	key    string   // sent as a bearer token; "" is none
-	client *http.Client
-
+	base     *url.URL // as OpenAI's clients have it: "http://10.0.0.7:8000/v1"
+	key      string   // sent as a bearer token; "" is none
+	client   *http.Client
 	provider provider.API // says how the key is sent instead, and that nothing of this server's own is; nil: none
+	direct   *transport   // the client's
+
+	mu   sync.Mutex
+	urls map[string]*url.URL // by path below the base
 }
 
 // parseBase reads the base URL of a server of a kind. One without a path has the kind's: /v1, where all engines serve the API.
@@ -67,14 +66,8 @@ func parseBase(kind Kind, text string) (*url.URL, error) {
 // gets answerTimeout until its answer begins, which for an answer that is no stream is
 // all of it.
 func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *wire {
-	transport := &http.Transport{
-		ResponseHeaderTimeout: answerTimeout,
-		MaxIdleConns:          idleConns, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: time.Minute,
-		TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
-		DisableCompression: true, // the client's own edge compresses
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
-	transport.DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+	transport := newTransport(func(ctx context.Context, network, to string) (net.Conn, error) {
 		if host, port, err := net.SplitHostPort(to); address != "" && err == nil && host == base.Hostname() {
 			to = net.JoinHostPort(address, port)
 		}
@@ -83,8 +76,8 @@ func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *w
 			return nil, err
 		}
 		return socket.Quick(conn), nil
-	}
-	return &wire{base: base, key: key, client: &http.Client{
+	}, answerTimeout)
+	return &wire{base: base, key: key, direct: transport, urls: make(map[string]*url.URL), client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key goes nowhere else
 	}}
@@ -97,10 +90,11 @@ func (w *wire) close() { w.client.CloseIdleConnections() }
 // header is there. The caller closes its body. Ending ctx ends the request also at the
 // server.
 func (w *wire) send(ctx context.Context, path string, h *router.Head, header http.Header, body named) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base.JoinPath(path).String(), body.reader())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", body.reader())
 	if err != nil {
 		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, err)
 	}
+	req.URL, req.Host = w.at(path), w.base.Host
 	req.ContentLength = body.length()
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.reader()), nil }
 	maps.Copy(req.Header, header)
@@ -111,11 +105,24 @@ func (w *wire) send(ctx context.Context, path string, h *router.Head, header htt
 	} else if err := w.introduce(req, h); err != nil {
 		return nil, err
 	}
-	res, err := w.client.Do(req)
+	res, err := w.direct.RoundTrip(req)
 	if err != nil {
-		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, plain(err))
+		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, err)
 	}
 	return res, nil
+}
+
+// at is the URL of a path below the base. There are as many paths as endpoints.
+func (w *wire) at(path string) *url.URL {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u := w.urls[path]
+	if u == nil {
+		u = w.base.JoinPath(path)
+		w.urls[path] = u
+	}
+	own := *u // whoever signs a request may add to it
+	return &own
 }
 
 // infer posts tensors to a classical model, likewise.
