@@ -117,7 +117,8 @@ type Head struct {
 	RequestID   string
 	Traceparent string // W3C Trace Context; empty: not sent
 	Tracestate  string // likewise
-	Beta        string // the field anthropic-beta of a request of Messages, for Anthropic's own API; "" is none
+	Version     string // the field anthropic-version of a request of Messages, for Anthropic's own API; "" is none
+	Beta        string // its field anthropic-beta, likewise
 
 	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
 	// for each attempt; nil: nobody is told.

@@ -194,13 +194,13 @@ func TestMessagesPassToAnthropicAsTheyAre(t *testing.T) {
 	p := &fakeProvider{kind: fleet.Anthropic, stream: recordedBy(t, "anthropic/thinking.sse")}
 	r, finished := providerRig(t, p)
 	const sent = `"max_tokens":100,"thinking":{"type":"enabled","budget_tokens":1024},"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]}],"stream":true`
-	res, text := r.do("POST", routeMessages, "x-api-key: own\r\nanthropic-version: 2023-01-01\r\nanthropic-beta: a-1,b-2\r\n", `{"model":"front",`+sent+`}`)
+	res, text := r.do("POST", routeMessages, "x-api-key: own\r\nanthropic-version: 2026-10-21\r\nanthropic-beta: a-1,b-2\r\n", `{"model":"front",`+sent+`}`)
 	<-finished
 	if got := string(*p.asked.Load()); got != `{"model":"test-model",`+sent+`}` {
 		t.Errorf("sent %s", got)
 	}
 	h := *p.headers.Load()
-	if h.Get("X-Api-Key") != "sk-upstream" || h.Get("Authorization") != "" || h.Get("Anthropic-Version") != "2023-06-01" || h.Get("Anthropic-Beta") != "a-1,b-2" || *p.path.Load() != "/v1/messages" {
+	if h.Get("X-Api-Key") != "sk-upstream" || h.Get("Authorization") != "" || h.Get("Anthropic-Version") != "2026-10-21" || h.Get("Anthropic-Beta") != "a-1,b-2" || *p.path.Load() != "/v1/messages" {
 		t.Errorf("%s %v", *p.path.Load(), h)
 	}
 	if res.StatusCode != http.StatusOK || !strings.Contains(text, "signature_delta") || !strings.Contains(text, `"model":"front"`) || !strings.Contains(text, "message_stop") {

@@ -202,7 +202,7 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	if r.path == messageEndpoint.upstream {
-		sent.Head.Beta = c.betas()
+		sent.Head.Version, sent.Head.Beta = c.plainNames("Anthropic-Version"), c.plainNames("Anthropic-Beta")
 	}
 	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
 	r.askUsage(sent)
@@ -210,13 +210,13 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 	return sent
 }
 
-// maxBetaBytes bounds the names of beta features that go to Anthropic's own API.
-const maxBetaBytes = 1 << 10
+// maxNamesBytes bounds fields of the header that go to Anthropic's own API: a version, the names of beta features.
+const maxNamesBytes = 1 << 10
 
-// betas are the beta features that a client of Messages asks for, as far as they are names.
-func (c *call) betas() string {
-	names := strings.ReplaceAll(c.header("Anthropic-Beta"), " ", "")
-	if len(names) > maxBetaBytes || strings.ContainsFunc(names, func(r rune) bool { return r <= ' ' || r > '~' }) {
+// plainNames is a field of the header that holds names, "" where it holds something else.
+func (c *call) plainNames(field string) string {
+	names := strings.ReplaceAll(c.header(field), " ", "")
+	if len(names) > maxNamesBytes || strings.ContainsFunc(names, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
 	}
 	return names

@@ -152,5 +152,8 @@ func (w *wire) introduce(req *http.Request, h *router.Head) error {
 	if err := w.provider.Authorize(req, w.key, nil); err != nil {
 		return Misconfigured.because("%w", err)
 	}
+	if h.Version != "" { // the body is of the client's version
+		req.Header.Set("Anthropic-Version", h.Version)
+	}
 	return nil
 }

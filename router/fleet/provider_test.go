@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -211,5 +212,51 @@ func TestModelsThatRefuseSampling(t *testing.T) {
 	}
 	if calls.Load() != 4 || sampled.Load() != 1 {
 		t.Errorf("asked %d times, %d of them with a temperature", calls.Load(), sampled.Load())
+	}
+}
+
+// TestProviderWithoutCredentials: what this server lacks to ask a provider is an operator's fault, and said so.
+func TestProviderWithoutCredentials(t *testing.T) {
+	for _, name := range []string{"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
+	p := newProvided(t, "", 0, "", "")
+	for region, want := range map[string]string{"": "names no region", "us-east-1": "AWS_ACCESS_KEY_ID"} {
+		t.Setenv("AWS_REGION", region)
+		f := fleetOf(t, Config{Sources: []Source{{URL: p.URL, Kind: Bedrock}}})
+		_, _, err := take(t, f, call(userSays))
+		fault, ok := errors.AsType[router.UpstreamFault](err)
+		if !ok || fault.FaultKind() != "misconfigured" || !fault.Lasting() || !strings.Contains(fault.Told(), "credential") || !strings.Contains(err.Error(), want) || p.calls.Load() != 0 {
+			t.Errorf("%v", err)
+		}
+	}
+	t.Setenv("AWS_BEARER_TOKEN_BEDROCK", "token")
+	f := fleetOf(t, Config{Sources: []Source{{URL: p.URL, Kind: Bedrock}}})
+	if _, _, err := take(t, f, call(userSays)); err == nil || p.calls.Load() == 0 {
+		t.Errorf("%v after %d calls", err, p.calls.Load())
+	}
+}
+
+// TestMessagesAtAnthropic: refusals of requests that pass as they are have the same rows of the table, and reach the client as they came.
+func TestMessagesAtAnthropic(t *testing.T) {
+	for _, tc := range []struct {
+		status       int
+		kind, text   string
+		want         Fault
+		passedStatus int
+	}{
+		{529, "overloaded_error", "Overloaded", Overloaded, 529}, {429, "rate_limit_error", "slow", Throttled, 429}, {400, "invalid_request_error", "bad", Rejected, 400},
+		{400, "invalid_request_error", "Your credit balance is too low", Misconfigured, 402}, {402, "billing_error", "pay", Misconfigured, 402},
+	} {
+		body := fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%q}}`, tc.kind, tc.text)
+		p := newProvided(t, "", tc.status, "", body)
+		f := fleetOf(t, Config{Sources: []Source{{URL: p.URL, Kind: Anthropic, APIKey: "k"}}})
+		c := call(userSays)
+		c.Path = "/messages"
+		got, text, err := take(t, f, c)
+		if err != nil || got.Status != tc.passedStatus || text != body || got.Fault.FaultKind() != tc.want.String() || f.Status()[0].Faults[tc.want.String()] != 1 {
+			t.Errorf("%d %s: %+v %v %s", tc.status, tc.text, got, err, text)
+		}
 	}
 }

@@ -193,7 +193,7 @@ func TestDamagedEventStreams(t *testing.T) {
 	prelude = binary.BigEndian.AppendUint32(prelude, crc32.ChecksumIEEE(prelude))
 	read := 0
 	endless := readerFunc(func(p []byte) (int, error) { read += len(p); return len(p), nil })
-	if _, err := readStream(t, Bedrock, io.MultiReader(bytes.NewReader(prelude), endless)); !errors.Is(err, ErrUnreadable) || read > 2*maxEventBytes {
+	if _, err := readStream(t, Bedrock, io.MultiReader(bytes.NewReader(prelude), endless)); !errors.Is(err, ErrUnreadable) || read > maxEventBytes {
 		t.Errorf("%v after %d bytes", err, read)
 	}
 }
@@ -221,4 +221,25 @@ func TestBedrockWholeAndStream(t *testing.T) {
 	back := requestOf(t, Bedrock, "m", string(history))["messages"].([]any)[1].(map[string]any) //nolint:forcetypeassert // it always is one
 	want, _ := json.Marshal(said.Output.Message.Content)
 	sameJSON(t, back["content"], string(want))
+}
+
+// TestBedrockCallWithoutArguments: a call that was recorded without a piece of arguments has an empty object.
+func TestBedrockCallWithoutArguments(t *testing.T) {
+	var stream []byte
+	for line := range bytes.SplitSeq(recorded(t, "bedrock/tool-no-args.chunks.txt"), []byte("\n")) {
+		var event map[string]json.RawMessage
+		if len(line) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatal(err)
+		}
+		for name, payload := range event {
+			stream = append(stream, eventMessage(t, "event", ":event-type", name, string(payload))...)
+		}
+	}
+	c, err := readStream(t, Bedrock, bytes.NewReader(stream))
+	if err != nil || !c.done || len(c.calls) != 1 || !strings.HasSuffix(c.calls[0], " {}") || c.reason != "tool_calls" || c.usage[2] == 0 {
+		t.Errorf("%v %+v", err, c)
+	}
 }

@@ -132,10 +132,10 @@ def sdk_bedrock(base, extra):
 
 
 def camel(v):
-    """Google's SDK writes some fields with underscores, which its API takes for the same."""
+    """Google's SDK writes some fields with underscores, and base64 as URLs have it, which its API takes for the same."""
     names = {"mime_type": "mimeType", "parameters_json_schema": "parametersJsonSchema"}
     if isinstance(v, dict):
-        return {names.get(k, k): camel(x) for k, x in v.items()}
+        return {names.get(k, k): x.replace("-", "+").replace("_", "/") if k == "data" else camel(x) for k, x in v.items()}
     return [camel(x) for x in v] if isinstance(v, list) else v
 
 
@@ -149,7 +149,9 @@ def same(kind, sdk, base, client):
         canon = lambda v: json.dumps(camel(v), sort_keys=True, separators=(",", ":"))
         expect(f"{kind}: the same path, {path} and {want_path}", path == want_path)
         expect(f"{kind}: the same body,\n{canon(got)}\n{canon(want)}", canon(got) == canon(want))
-        for name in ("x-api-key", "x-goog-api-key", "anthropic-version", "content-type"):
+        key = lambda h: h.get("x-api-key") or h.get("x-goog-api-key") or h.get("authorization", "").removeprefix("Bearer ").split(" ")[0]
+        expect(f"{kind}: the same key, {key(headers)} and {key(want_headers)}", key(headers) == key(want_headers))
+        for name in ("content-type", "x-goog-api-key"):
             expect(f"{kind}: the same {name}, {headers.get(name)} and {want_headers.get(name)}", headers.get(name) == want_headers.get(name))
     return "bodies, paths and keys are the SDK's"
 
