@@ -99,6 +99,7 @@ func (w *wire) send(ctx context.Context, path string, h *router.Head, header htt
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.reader()), nil }
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept-Encoding", "identity") // without it a server may choose, and what it has encoded is no event
 	if w.provider == nil {
 		h.Write(req.Header)
 		w.sign(req)

@@ -27,7 +27,7 @@ func TestSendsWhatItIsGiven(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Seen", r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Request-Id")+
 			" "+r.Header.Get("Content-Type"))
-		if got := r.Header.Get("Accept-Encoding"); got != "" {
+		if got := r.Header.Get("Accept-Encoding"); got != "identity" {
 			t.Errorf("a compressed answer was asked for: %s", got)
 		}
 		w.WriteHeader(http.StatusTeapot)
