@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,6 +119,53 @@ func TestPrefixesComeFromAnotherWeir(t *testing.T) {
 	cold := start(t, sharing(nil)) // one that has computed knows that it computes so small a model sooner
 	if got, _ := cold.asPeer("acme", gone, more, 20); got != want || cold.counted("weir_kv_transfer_failures_total", "unreachable") != 1 {
 		t.Errorf("a peer that is gone: %q, want %q", got, want)
+	}
+}
+
+// A peer whose answer is damaged, cut or never ends costs a request no right answer, and others nothing.
+func TestABadPeerIsComputedAround(t *testing.T) {
+	far, alone := start(t, sharing(nil)), start(t, sharing(nil))
+	ids := randomIDs(3, 203, 300)
+	far.asPeer("acme", inference.KVTransfer{}, ids, 1)
+	want, _ := alone.asPeer("acme", inference.KVTransfer{}, ids, 20)
+	for reason, change := range map[string]func(w http.ResponseWriter, r *http.Request, body []byte){
+		"corrupt": func(w http.ResponseWriter, _ *http.Request, body []byte) {
+			body[len(body)/2] ^= 4
+			_, _ = w.Write(body)
+		},
+		"truncated": func(w http.ResponseWriter, _ *http.Request, body []byte) {
+			_, _ = w.Write(body[:len(body)/2])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"timeout": func(w http.ResponseWriter, r *http.Request, body []byte) {
+			_, _ = w.Write(body[:len(body)/2])
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				said, _ := io.ReadAll(r.Body)
+				sent, _ := http.NewRequestWithContext(r.Context(), r.Method, far.metrics+r.URL.Path, bytes.NewReader(said))
+				sent.Header = r.Header
+				res, err := http.DefaultClient.Do(sent)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer res.Body.Close()
+				body, _ := io.ReadAll(res.Body)
+				w.Header().Set("Content-Type", res.Header.Get("Content-Type"))
+				change(w, r, body)
+			}))
+			defer proxy.Close()
+			near, at := start(t, sharing(nil)), far.place()
+			at.RemoteURL = proxy.URL
+			if got, _ := near.asPeer("acme", at, ids, 20); got != want || near.counted("weir_kv_transfer_failures_total", `reason="`+reason+`"`) != 1 {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }
 
