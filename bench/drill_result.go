@@ -169,11 +169,12 @@ func hasKey(ctx context.Context, r *drillRegion, a *ack) (bool, error) {
 	return r.found(ctx, "/v1/models", a.apiKey)
 }
 
-// hasIdempotencyKey repeats the request: one whose key is lost is executed again.
+// hasIdempotencyKey repeats the request: one whose key is lost is executed again. One that the backup knows as running (409) is lost, too:
+// its answer came after the backup, and once the dead server's lease has ended it is executed again.
 func hasIdempotencyKey(ctx context.Context, r *drillRegion, a *ack) (bool, error) {
 	for range 50 {
 		status, h, _ := r.ask(ctx, http.MethodPost, "/v1/responses", r.key, "application/json", a.body, "Idempotency-Key", a.idempotencyKey)
-		if status == http.StatusOK {
+		if status == http.StatusOK || status == http.StatusConflict {
 			return h.Get("X-Weir-Replayed") == "true", nil
 		}
 		if !sleep(ctx, 100*time.Millisecond) {
