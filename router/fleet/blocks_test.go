@@ -167,7 +167,8 @@ func TestReplicasThatHashOtherwise(t *testing.T) {
 // A replica that is picked is told where blocks are that it lacks, if that is worth asking, and if both can share them.
 func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
 	f, err := New(Config{Model: "m", Secret: []byte("s"), Sources: []Source{
-		{URL: "http://127.0.0.1:1/v1", AdminURL: "http://127.0.0.1:11"}, {URL: "http://127.0.0.1:2/v1", AdminURL: "http://127.0.0.1:12", Model: "theirs"},
+		{URL: "http://127.0.0.1:1/v1", AdminURL: "http://127.0.0.1:11", Region: "eu"},
+		{URL: "http://127.0.0.1:2/v1", AdminURL: "http://127.0.0.1:12", Region: "us", Model: "theirs"},
 		{URL: "http://127.0.0.1:3/v1"}, {URL: "http://127.0.0.1:4/v1", Kind: VLLM, AdminURL: "http://127.0.0.1:14"},
 	}})
 	if err != nil {
@@ -178,8 +179,9 @@ func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
 	list := f.members.Load().list
 	f.balancer.Index().Hold(list[1].number, keys[:30], 0)
 	f.balancer.Index().Hold(list[2].number, keys, 0) // which has no second listener here
+	var residency []string
 	told := func(to int) string {
-		fl := &flight{fleet: f, holders: f.holders(keys)}
+		fl := &flight{fleet: f, call: &router.Call{Residency: residency}, holders: f.holders(keys)}
 		kv := fl.transfer(list[to])
 		if kv.DoRemotePrefill != (kv.RemoteURL != "") {
 			t.Errorf("%+v", kv)
@@ -190,6 +192,13 @@ func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
 	if got := []string{told(0), told(1), told(2), told(3)}; !slices.Equal(got, []string{there, nowhere, nowhere, nowhere}) {
 		t.Errorf("%q", got)
 	}
+	for _, region := range []string{"eu", "us"} {
+		residency = []string{region}
+		if got := told(0); (got == there) != (region == "us") {
+			t.Errorf("%q for a tenant whose data stays in %s", got, region)
+		}
+	}
+	residency = nil
 	if f.balancer.Index().Hold(list[0].number, keys[:20], 0); told(0) != nowhere {
 		t.Errorf("%q for ten blocks", told(0))
 	}

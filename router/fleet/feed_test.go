@@ -102,7 +102,11 @@ func send(conn net.Conn, frames ...[]byte) {
 
 // subscriber takes in a reader of what is published.
 func (p *publisher) subscriber(conn net.Conn) {
-	if topic := readFrame(conn); string(topic) != "\x01kv" {
+	topic := readFrame(conn)
+	if topic == nil {
+		return // the connection has ended: the fleet closed while it was made
+	}
+	if string(topic) != "\x01kv" {
 		p.t.Errorf("a reader subscribes to %q", topic)
 	}
 	p.mu.Lock()
@@ -117,7 +121,11 @@ func (p *publisher) asker(conn net.Conn) {
 	if empty := readFrame(conn); empty == nil {
 		return
 	}
-	from := binary.BigEndian.Uint64(readFrame(conn))
+	asked := readFrame(conn)
+	if len(asked) != 8 {
+		return
+	}
+	from := binary.BigEndian.Uint64(asked)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replays++

@@ -40,7 +40,7 @@ func (fl *flight) transfer(to *replica) (kv inference.KVTransfer) {
 		if m.Depth < own+leastTransfer {
 			break
 		}
-		if from == nil || from == to || !from.sharesBlocks() || !from.in(Ready) {
+		if from == nil || from == to || !from.sharesBlocks() || !from.in(Ready) || !fl.resides(from) {
 			continue
 		}
 		return inference.KVTransfer{
