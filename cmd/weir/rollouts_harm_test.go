@@ -20,8 +20,11 @@ import (
 	"weir/scheduler/quota"
 )
 
-// cutOff is the status of an upstream that breaks connections off instead.
-const cutOff = 1
+// Instead of a status: the upstream breaks connections off, or its streams after their first event.
+const (
+	cutOff = iota + 1
+	cutStream
+)
 
 // answering is an upstream that answers each request for a chat with a status, once it is bad.
 func answering(t *testing.T, bad *atomic.Bool, status int) *httptest.Server {
@@ -33,6 +36,11 @@ func answering(t *testing.T, bad *atomic.Bool, status int) *httptest.Server {
 		case r.Method != http.MethodPost:
 			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
 		case bad.Load() && status == cutOff:
+			panic(http.ErrAbortHandler)
+		case bad.Load() && status == cutStream:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"id\":\"a\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"It is\"},\"finish_reason\":null}]}\n\n")
+			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		case bad.Load():
 			w.WriteHeader(status)
