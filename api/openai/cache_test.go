@@ -141,6 +141,7 @@ func TestContentHashKnowsEveryField(t *testing.T) {
 	indifferent := []string{ // fields that decide on when, where and for whom, or that repeatable() fixes
 		"ID", "Tenant", "Weight", "Class", "CacheDomain", "OverQuota", "Retries", "FirstTokenBy", "DoneBy", "WaitUntil", "N",
 		"PromptLogprobs", "Pooling", "Speculation", "Arrived", "Logprobs", "Sampling",
+		"KV",         // where blocks of the same bits may be
 		"Constraint", // job.constraintKey stands for it
 	}
 	hash := func(r *inference.Request) replay.Hash {

@@ -194,7 +194,7 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 		}
 		c.Peer = true
 	}
-	if !c.Tenant.MayStayIn(a.region) && !(c.Peer && a.region == "") {
+	if !c.Tenant.MayStayIn(a.region) && (!c.Peer || a.region != "") {
 		return Caller{}, &ElsewhereError{Residency: c.Tenant.Residency, Region: a.region}
 	}
 	return c, nil

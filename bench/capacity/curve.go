@@ -131,7 +131,7 @@ func (r *replica) at(i int) (*point, error) {
 	for len(r.curve) <= i {
 		p := point{rate: most * shares[len(r.curve)]}
 		if p.Latency, p.err = r.simulate(p.rate); p.err == nil && len(r.curve) > 0 {
-			p.Latency = p.Latency.most(r.curve[len(r.curve)-1].Latency)
+			p.Latency = p.most(r.curve[len(r.curve)-1].Latency)
 		}
 		r.curve = append(r.curve, p)
 	}
@@ -283,6 +283,7 @@ func (r *replica) options(n int, rate float64) bench.SimOptions {
 func (r *replica) request(l bench.Length) bench.SimRequest {
 	q := bench.SimRequest{Prompt: l.Prompt, Output: l.Output, Shared: int(r.demand.Cached * float64(l.Prompt))}
 	switch r.demand.Pool {
+	case Mixed:
 	case Prefill:
 		q.Output = 1
 	case Decode: // the blocks of the prompt come from the other pool; what is left of its last block is computed again

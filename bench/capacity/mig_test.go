@@ -92,7 +92,7 @@ func TestLayoutsOfOthers(t *testing.T) {
 	} {
 		gpu := card(t, c.card)
 		n := make(counts, len(gpu.Profiles))
-		for _, name := range strings.Fields(c.slices) {
+		for name := range strings.FieldsSeq(c.slices) {
 			n[gpu.find(name)]++
 		}
 		if _, ok := gpu.place(n); ok != c.fits {

@@ -11,21 +11,21 @@ import (
 func (p *Plan) Print(w io.Writer) error {
 	var b strings.Builder
 	for i := range p.Models {
-		p.Models[i].print(&b)
+		p.Models[i].write(&b)
 	}
 	p.printInstances(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (m *ModelPlan) print(b *strings.Builder) {
+func (m *ModelPlan) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: %.4g requests a second, prompts of %.4g tokens, answers of %.4g, %.3g %% of prompts cached\n", m.Name, m.Rate, m.Prompt, m.Output, 100*m.Cached)
 	for _, way := range []struct {
 		name string
 		w    *Way
 	}{{"chosen", &m.Chosen}, {"cheapest mixed", m.Mixed}, {"cheapest apart", m.Split}} {
 		if way.w != nil && (way.w == &m.Chosen || !same(way.w, &m.Chosen)) {
-			way.w.print(b, way.name)
+			way.w.write(b, way.name)
 		}
 	}
 	if m.Chosen.PricePerHour > 0 {
@@ -55,7 +55,7 @@ func same(a, b *Way) bool {
 	return slices.EqualFunc(a.Pools, b.Pools, func(x, y PoolPlan) bool { return x.Pool == y.Pool && x.Kind == y.Kind && x.Replicas == y.Replicas })
 }
 
-func (w *Way) print(b *strings.Builder, name string) {
+func (w *Way) write(b *strings.Builder, name string) {
 	var parts []string
 	for _, p := range w.Pools {
 		text := fmt.Sprintf("%d %s on %s", p.Replicas, p.Pool, p.Kind)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"weir/api/batch"
@@ -165,14 +166,15 @@ const ownerless = `(owner = '' OR NOT EXISTS (SELECT 1 FROM weir_owners o WHERE 
 // LeaseBatch takes the oldest unfinished batch of a place that no living process has, but none of some tenants. One
 // statement decides, so of several processes one gets it.
 func (s *Store) LeaseBatch(ctx context.Context, place string, except []string) (b batch.Batch, found bool, err error) {
-	of, args := "", []any{place}
+	var others strings.Builder
+	args := []any{place}
 	for _, tenant := range except {
 		args = append(args, tenant)
-		of += fmt.Sprintf(` AND tenant <> $%d`, len(args))
+		fmt.Fprintf(&others, ` AND tenant <> $%d`, len(args))
 	}
 	for {
 		var id string
-		err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT id FROM weir_batches WHERE ended = 0 AND place = $1`+of+` AND `+ownerless+
+		err := s.read.QueryRowContext(ctx, s.dialect.query(`SELECT id FROM weir_batches WHERE ended = 0 AND place = $1`+others.String()+` AND `+ownerless+
 			` ORDER BY created, id LIMIT 1`), args...).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return b, false, nil

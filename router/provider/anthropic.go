@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -220,14 +221,14 @@ func (r *anthropicRequest) setThinking(c *chat, model string) {
 
 // callsUnthought reports whether the calls that the last results answer came without a thought that is vouched for.
 func (c *chat) callsUnthought() bool {
-	for i := len(c.turns) - 1; i >= 0; i-- {
-		if !c.turns[i].assistant {
+	for _, turn := range slices.Backward(c.turns) {
+		if !turn.assistant {
 			continue
 		}
 		thought, called := false, false
-		for j := range c.turns[i].parts {
-			thought = thought || c.turns[i].parts[j].kind == thoughtPart
-			called = called || c.turns[i].parts[j].kind == callPart
+		for j := range turn.parts {
+			thought = thought || turn.parts[j].kind == thoughtPart
+			called = called || turn.parts[j].kind == callPart
 		}
 		return called && !thought
 	}

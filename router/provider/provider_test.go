@@ -102,7 +102,7 @@ func readStream(t *testing.T, api API, from io.Reader) (c collected, err error) 
 	t.Helper()
 	s := NewStream(api, io.NopCloser(from), who)
 	all, err := io.ReadAll(s)
-	for _, event := range bytes.Split(all, []byte("\n\n")) {
+	for event := range bytes.SplitSeq(all, []byte("\n\n")) {
 		data, ok := bytes.CutPrefix(event, []byte("data: "))
 		switch {
 		case string(event) == ": ping":
@@ -256,10 +256,10 @@ func FuzzStream(f *testing.F) {
 			t.Fatalf("%v", err)
 		}
 		reason := false
-		for _, event := range bytes.Split(out, []byte("\n\n")) {
-			switch text := string(event); {
-			case text == "" || text == ": ping":
-			case text == "data: [DONE]":
+		for event := range bytes.SplitSeq(out, []byte("\n\n")) {
+			switch string(event) {
+			case "", ": ping":
+			case "data: [DONE]":
 				if !reason {
 					t.Fatalf("[DONE] without a reason: %s", out)
 				}

@@ -184,7 +184,7 @@ func TestWrongAnswersHaveAReason(t *testing.T) {
 		"no such model":     {model: "n", reason: kvcache.TransferRefused},
 		"no peer":           {secret: func(time.Time) string { return "" }, reason: kvcache.TransferRefused},
 		"a page":            {wrap: func(http.Handler) http.Handler { return http.NotFoundHandler() }, reason: kvcache.TransferRefused},
-		"a redirect":        {wrap: func(http.Handler) http.Handler { return http.RedirectHandler("http://127.0.0.1:1/", 302) }, reason: kvcache.TransferRefused},
+		"a redirect":        {wrap: func(http.Handler) http.Handler { return http.RedirectHandler("http://127.0.0.1:1/", http.StatusFound) }, reason: kvcache.TransferRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have := newCache(20)
