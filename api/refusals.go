@@ -119,6 +119,13 @@ var Refusals = map[string]Refusal{
 	"no_replica_in_region":    {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
 	"upstream_unavailable":    {http.StatusBadGateway, TypeUnavailable, time.Second},
 	"usage_unavailable":       {http.StatusServiceUnavailable, TypeUnavailable, time.Second},
+
+	// a replica that is a provider's API (router/provider), and POST /admin/kv-blocks (router/transfer), whose client is a weir
+	"unsupported_endpoint":  {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"invalid_peer":          {http.StatusUnauthorized, TypeInvalidRequest, 0},
+	"kv_identity_differs":   {http.StatusConflict, TypeInvalidRequest, 0},
+	"kv_blocks_busy":        {http.StatusServiceUnavailable, TypeUnavailable, 0},
+	"kv_blocks_unavailable": {http.StatusServiceUnavailable, TypeUnavailable, 0},
 }
 
 // statusHungUp is the status of requests whose clients went away.
