@@ -253,7 +253,7 @@ func (s *started) postTo(address string) int {
 }
 
 var (
-	transferTokens = stdflag.Int("transfer-tokens", 1024, "tokens of the prefix that is fetched and computed")
+	transferTokens = stdflag.Int("transfer-tokens", 512, "tokens of the prefix that is fetched and computed")
 	transferRounds = stdflag.Int("transfer-rounds", 1, "prefixes of each real model")
 )
 
