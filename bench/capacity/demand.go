@@ -132,15 +132,18 @@ func overZones(n, zones int) int {
 	return each * zones
 }
 
-// mostRate bounds a load, and with it the replicas that are counted.
-const mostRate = 1e9
+// These bound a load, and with it the replicas that are counted one by one: mostRate takes about a second.
+const (
+	mostRate = 1e5 // requests a second
+	mostRows = 1e9
+)
 
 func (in *Demand) check() error {
 	switch {
 	case in.Rate < 0 || in.Rows < 0 || in.Rate == 0 && in.Rows == 0:
 		return errors.New("no load: give requests a second, or rows of predictions a second")
-	case !(in.Rate <= mostRate && in.Rows <= mostRate):
-		return fmt.Errorf("%g requests and %g rows a second, want at most %g", in.Rate, in.Rows, mostRate)
+	case !(in.Rate <= mostRate && in.Rows <= mostRows):
+		return fmt.Errorf("%g requests and %g rows a second (rate, rows), want at most %g and %g; plan a part of it and multiply", in.Rate, in.Rows, mostRate, mostRows)
 	case !(in.Headroom >= 0 && in.Headroom < 1):
 		return fmt.Errorf("a headroom of %g, want a share from 0 to below 1", in.Headroom)
 	case in.Zones < 0:
