@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -115,9 +116,38 @@ func parseCatalogue(raw []byte) (*Catalogue, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(c); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, errors.New(inYAMLsWords(err.Error()))
 	}
 	return c, c.check()
+}
+
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongKind  = regexp.MustCompile("cannot construct !!(\\w+)( `[^`]*`)? into (\\S+)")
+	yamlKinds  = map[string]string{"seq": "a list", "map": "a mapping", "str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"}
+)
+
+// inYAMLsWords is a decoder's error without Go's types, and with the place that has all keys.
+func inYAMLsWords(text string) string {
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "yaml: "), "construct errors: ")
+	text = unknownKey.ReplaceAllString(text, "there is no key $1 here; configs/plan.example.yml has all of them")
+	return wrongKind.ReplaceAllStringFunc(text, func(found string) string {
+		m := wrongKind.FindStringSubmatch(found)
+		want := "a mapping"
+		switch {
+		case strings.HasPrefix(m[3], "[]"):
+			want = "a list"
+		case strings.Contains(m[3], "int"):
+			want = "a whole number"
+		case strings.Contains(m[3], "float"):
+			want = "a number"
+		case m[3] == "string":
+			want = "a text"
+		case m[3] == "bool":
+			want = "true or false"
+		}
+		return cmp.Or(yamlKinds[m[1]], m[1]) + m[2] + ", want " + want + "; configs/plan.example.yml shows it"
+	})
 }
 
 // Bounds of a catalogue.

@@ -406,3 +406,18 @@ func FuzzCatalogue(f *testing.F) {
 		}
 	})
 }
+
+// What is wrong with a catalogue is told in YAML's words.
+func TestCataloguesFaultsNameNoGoTypes(t *testing.T) {
+	for raw, want := range map[string]string{
+		"instances: [{name: a, price: 3}]": "line 1: there is no key price here; configs/plan.example.yml has all of them",
+		"models: 3":                        "line 1: a whole number `3`, want a list; configs/plan.example.yml shows it",
+		"[a]":                              "line 1: a list, want a mapping; configs/plan.example.yml shows it",
+		"zones: x":                         "line 1: a text `x`, want a whole number; configs/plan.example.yml shows it",
+		"headroom: [1]":                    "line 1: a list, want a number; configs/plan.example.yml shows it",
+	} {
+		if _, err := parseCatalogue([]byte(raw)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", raw, err, want)
+		}
+	}
+}
