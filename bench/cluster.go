@@ -2,6 +2,8 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,7 +233,8 @@ func (c *cluster) start(ctx context.Context, args []string) (*process, error) {
 // startWeir runs weir, with more of an environment, and returns when it says where it serves. The caller ends it.
 func startWeir(ctx context.Context, weir string, log io.Writer, environment, args []string) (*process, error) {
 	cmd := exec.Command(weir, args...) //nolint:gosec,noctx // it is this executable, and the caller ends it
-	cmd.Stderr = log
+	last := &lastLine{to: log}
+	cmd.Stderr = last
 	cmd.Env = append(append(os.Environ(), "WEIR_CONFIG="), environment...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -259,13 +262,36 @@ func startWeir(ctx context.Context, weir string, log io.Writer, environment, arg
 		return p, nil
 	case err := <-p.over:
 		p.over <- err
-		return nil, fmt.Errorf("weir %s ended before it served (%w); --log shows why", strings.Join(args, " "), err)
+		return nil, fmt.Errorf("weir %s ended before it served (%w): %s", strings.Join(args, " "), err, last.text())
 	case <-time.After(startTimeout):
 		return nil, errors.Join(fmt.Errorf("weir %s does not serve after %v", strings.Join(args, " "), startTimeout), p.kill())
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), p.kill())
 	}
 }
+
+// lastLine passes what a process says on, and keeps its last line. Text is for after the process's end.
+type lastLine struct {
+	to   io.Writer // nil: nowhere
+	line []byte
+}
+
+// mostLastLine bounds the line that is kept, in bytes.
+const mostLastLine = 1 << 12
+
+func (l *lastLine) Write(b []byte) (int, error) {
+	l.line = append(l.line, b...)
+	if at := bytes.LastIndexByte(bytes.TrimRight(l.line, "\n"), '\n'); at >= 0 {
+		l.line = l.line[at+1:]
+	}
+	l.line = l.line[max(0, len(l.line)-mostLastLine):]
+	if l.to == nil {
+		return len(b), nil
+	}
+	return l.to.Write(b)
+}
+
+func (l *lastLine) text() string { return cmp.Or(string(bytes.TrimSpace(l.line)), "it said nothing") }
 
 // kill ends the process at once, as a machine that fails does.
 func (p *process) kill() error {

@@ -92,12 +92,18 @@ func checkDrill(o *bench.DrillOptions, output string) error {
 		return fmt.Errorf("--fault %q: it takes %s", o.Fault, strings.Join(bench.DrillFaults(), ", "))
 	case o.Store != "" && !strings.HasPrefix(o.Store, "postgres://") && !strings.HasPrefix(o.Store, "postgresql://"):
 		return fmt.Errorf("--store %q: two regions can share PostgreSQL alone; leave it out for SQLite and backups", o.Store)
-	case min(o.Replicas, o.Clients, o.Requests, o.OutputTokens, o.Checks) < 1 || o.Replicas > 64 || o.Clients > 1024:
-		return errors.New("--replicas takes 1 to 64, --clients 1 to 1024, and the other counts 1 or more")
 	case o.Fault == bench.FaultReplica && o.Replicas < 2:
 		return errors.New("--fault replica needs two replicas or more: of one, nothing answers any more")
 	case min(o.BackupEvery, o.CheckEvery) < time.Millisecond:
 		return errors.New("--backup-interval and --check-interval take a millisecond or more")
+	}
+	for _, count := range []struct {
+		flag     string
+		is, most int
+	}{{"replicas", o.Replicas, 64}, {"clients", o.Clients, 1024}, {"requests", o.Requests, 1e6}, {"output-len", o.OutputTokens, 1e5}, {"checks", o.Checks, 1e4}} {
+		if count.is < 1 || count.is > count.most {
+			return fmt.Errorf("--%s %d: it takes 1 to %d", count.flag, count.is, count.most)
+		}
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestADrillOfTwoRegions(t *testing.T) {
 
 func TestDrillsAreRefusedByName(t *testing.T) {
 	for args, want := range map[string]string{
-		"--fault earthquake": "it takes region, router, replica", "--store sqlite:x.db": "can share PostgreSQL alone", "--clients 0": "--clients 1 to 1024",
+		"--fault earthquake": "it takes region, router, replica", "--store sqlite:x.db": "can share PostgreSQL alone", "--clients 0": "--clients 0: it takes 1 to 1024",
 		"--fault replica --replicas 1": "two replicas or more", "--backup-interval 0": "a millisecond or more", "-o csv": "it takes md or json",
 	} {
 		var out, errs strings.Builder
