@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"runtime"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -34,12 +35,16 @@ func (s *server) kvBlocks() http.Handler {
 	return h
 }
 
+// leastFetch is what fetching blocks may take where computing them would take less; 0 is the engine's. Tests have more, on busy machines.
+var leastFetch time.Duration
+
 // transferBlocks lets a model's engine fetch blocks from the peers that routers name.
 func (s *server) transferBlocks(name string, o *llm.Options) {
 	if !s.sharesBlocks() {
 		return
 	}
 	b := build()
+	o.LeastFetch = leastFetch
 	o.KVSource, o.Build = s.callers.blocks, b.Version+" "+b.Commit+" "+runtime.GOARCH
 	trouble := &quietly{every: troubleEvery}
 	o.OnFetchFailed = func(r *inference.Request, err error) {

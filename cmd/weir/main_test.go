@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -18,6 +19,7 @@ func TestMain(m *testing.M) {
 		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
 	}
 	costsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
+	leastFetch = 3 * time.Second
 	testscript.Main(m, map[string]func(){"weir": main})
 }
 

@@ -42,8 +42,9 @@ type Options struct {
 
 	BlockEvents bool // keep a log of the prefix cache's changes, for Engine.BlockEvents
 
-	KVSource KVSource // fetches KV blocks that requests say are elsewhere; nil: all are computed
-	Build    string   // of the program: blocks of another build are not taken, since its kernels may round otherwise
+	KVSource   KVSource      // fetches KV blocks that requests say are elsewhere; nil: all are computed
+	LeastFetch time.Duration // that fetching may take where computing would take less; 0: 50 ms
+	Build      string        // of the program: blocks of another build are not taken, since its kernels may round otherwise
 
 	// EndTokens end a choice unless the request ignores them. They are the
 	// tokenizer's; the engine knows no text.

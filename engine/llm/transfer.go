@@ -263,7 +263,7 @@ func (f *fetch) worth(blocks int) (compute time.Duration, why string) {
 // perform fetches blocks, for as long as computing them would take.
 func (f *fetch) perform(hashes []kvcache.Hash, limit time.Duration) {
 	e, j, began, first := f.e, f.job, time.Now(), f.next
-	ctx, cancel := context.WithTimeout(f.ctx, min(max(limit, leastFetchTime), longestFetchTime))
+	ctx, cancel := context.WithTimeout(f.ctx, min(max(limit, cmp.Or(e.opts.LeastFetch, leastFetchTime)), longestFetchTime))
 	defer cancel()
 	kv := j.req.KV
 	err := e.opts.KVSource.Fetch(ctx, kv, &kvcache.TransferAsk{

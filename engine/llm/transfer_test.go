@@ -21,6 +21,12 @@ type peer struct {
 	before   func(ctx context.Context, i int) error // block i is given; nil: nothing
 }
 
+// What a fetch may take in these tests, however busy the machine is; impatient is for those that must not come in time.
+const (
+	patient   = 20 * time.Second
+	impatient = time.Second
+)
+
 func (p *peer) Estimate(inference.KVTransfer, int64) (time.Duration, bool) {
 	return p.estimate, p.estimate >= 0
 }
@@ -80,7 +86,7 @@ func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
 		for _, kv := range []attend.KVType{attend.KVF16, attend.KVQ8, attend.KVQ4, attend.KVF32} {
 			t.Run(m.arch+"/"+kv.String(), func(t *testing.T) {
 				p := prompt(7, 150)
-				o := Options{KVType: kv, Secret: []byte("shared")}
+				o := Options{KVType: kv, Secret: []byte("shared"), LeastFetch: patient}
 				far := &peer{Engine: start(t, m, o)}
 				ask(t, far.Engine, greedy(p, 1))
 				alone := start(t, m, o)
@@ -139,7 +145,10 @@ func TestAFetchThatFailsIsComputed(t *testing.T) {
 		"failed just now": {peer: peer{estimate: -1}, skip: SkipSource},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{KVType: attend.KVQ8, Secret: []byte("shared")}
+			o := Options{KVType: attend.KVQ8, Secret: []byte("shared"), LeastFetch: patient}
+			if c.reason == kvcache.TransferTimeout {
+				o.LeastFetch = impatient
+			}
 			alone := start(t, m, o)
 			want := ask(t, alone, greedy(p, 10))
 			if c.kv != attend.KVF16 {
@@ -166,7 +175,7 @@ func TestAFetchThatFailsIsComputed(t *testing.T) {
 // A fetch holds up nobody but its own request, which can be cancelled meanwhile, and so can a drain that it is part of.
 func TestAFetchHoldsUpNobody(t *testing.T) {
 	m, p := families[0], prompt(9, 150)
-	o := Options{Secret: []byte("shared")}
+	o := Options{Secret: []byte("shared"), LeastFetch: patient}
 	reached := make(chan struct{}, 10)
 	far := &peer{Engine: start(t, m, o), before: func(ctx context.Context, _ int) error {
 		reached <- struct{}{}
@@ -208,7 +217,7 @@ func TestAFetchHoldsUpNobody(t *testing.T) {
 // Blocks that were evicted between two windows, or find no room, are computed.
 func TestAFetchWithoutRoom(t *testing.T) {
 	m, p := families[0], prompt(11, 240)
-	o := Options{Secret: []byte("shared")}
+	o := Options{Secret: []byte("shared"), LeastFetch: patient}
 	far := &peer{Engine: start(t, m, o)}
 	ask(t, far.Engine, greedy(p, 1))
 	want := ask(t, start(t, m, o), greedy(p, 10))
