@@ -77,7 +77,7 @@ func (f *Fleet) readBlocks(ctx context.Context, r *replica) error {
 	case err != nil:
 		return err
 	case res.StatusCode != http.StatusOK:
-		return fmt.Errorf("status %d of %s: %.200q", res.StatusCode, router.BlockEventsPath, text)
+		return fmt.Errorf("status %d of %s: %.200q", res.StatusCode, router.BlockEventsPath, r.wire.hide(text))
 	}
 	var told router.BlockEvents
 	if err := json.Unmarshal(text, &told); err != nil {

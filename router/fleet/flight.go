@@ -201,7 +201,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	}
 	if streamed {
 		d.of(res)
-		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path))}})
+		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path)), hide: r.wire.hide}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
 	if answer.Whole, err = readAnswer(res.Body); err != nil {
@@ -229,6 +229,10 @@ func (fl *flight) opened(answer *router.Answer, s *stream) (*router.Answer, erro
 // refused ends an attempt whose answer is there whole, or has an error in place of it. An error that the server has
 // put into an answer under 200 is an answer with the error's status.
 func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router.Answer, error) {
+	err = a.replica.wire.withhold(err)
+	if faultOf(answer.Status) != NoFault {
+		answer.Whole = a.replica.wire.hide(answer.Whole)
+	}
 	if said, ok := errors.AsType[*eventError](err); ok {
 		answer.Status, answer.Whole = said.Refusal()
 		answer.Header.Set("Content-Type", "application/json")
@@ -323,6 +327,7 @@ func (fl *flight) introduction(r *replica) http.Header {
 // fail ends an attempt that gave no answer. Where the client hung up, or its
 // deadline has passed, the replica is not blamed.
 func (fl *flight) fail(a *attempt, fault Fault, err error) error {
+	err = a.replica.wire.withhold(err)
 	if cause := a.cause(); cause != nil && fl.ctx.Err() == nil {
 		err = cause // the attempt was ended here: what was read then says less
 	}

@@ -12,6 +12,7 @@ import (
 // and [DONE] only behind the finish reasons of all choices.
 type guard struct {
 	dialect dialect
+	hide    func(said []byte) []byte // takes this server's credential out of an error; nil: there is none
 	events  chunk.Reader
 	ending  ending // of a stream of typed events
 
@@ -50,11 +51,14 @@ func (g *guard) add(piece []byte) (pass []byte, err error) {
 		} else if err = g.look(line); err != nil {
 			break
 		}
-		if at += i + 1; begun {
-			g.out = append(g.out, g.line...)
+		safe, changed := g.safe(line)
+		if begun || changed {
+			g.out = append(append(g.out, piece[:at]...), safe...) // at is 0 where the line began before
 			g.line = g.line[:0]
-			piece, at = piece[at:], 0
+			piece, at = piece[at+i+1:], 0
+			continue
 		}
+		at += i + 1
 	}
 	if rest := piece[at:]; err == nil && len(rest) > 0 {
 		g.line = append(g.line, rest...)
@@ -125,6 +129,25 @@ func (g *guard) typed(line, data []byte, ok bool) error {
 	return nil
 }
 
+// safe is a line as it may pass: what an event of a typed stream tells of a fault goes without this server's credential.
+func (g *guard) safe(line []byte) (safe []byte, changed bool) {
+	if !g.ending.fails || g.hide == nil {
+		return line, false
+	}
+	said, ok := errors.AsType[*eventError](g.said)
+	if !ok {
+		safe = g.hide(line)
+		return safe, !bytes.Equal(safe, line)
+	}
+	text := []byte(said.text)
+	hidden := g.hide(text)
+	if changed = !bytes.Equal(hidden, text); changed {
+		line = bytes.ReplaceAll(line, text, hidden)
+		said.text = string(hidden)
+	}
+	return line, changed
+}
+
 // complete reports whether the answer has all that it must have.
 func (g *guard) complete() bool {
 	if g.dialect != "" {
@@ -140,7 +163,8 @@ func (g *guard) end(err error) (rest []byte, whole bool) {
 		if g.look(g.line) != nil {
 			return nil, false
 		}
-		rest = append(append(rest, g.line...), '\n')
+		last, _ := g.safe(g.line)
+		rest = append(append(rest, last...), '\n')
 		g.line, g.blank = g.line[:0], false
 	}
 	if !g.complete() {

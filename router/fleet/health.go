@@ -177,7 +177,7 @@ func (r *replica) probe(ctx context.Context) probed {
 	case res.StatusCode == http.StatusServiceUnavailable && isDraining(body):
 		return probed{state: Draining, why: status(body)}
 	}
-	return probed{state: Down, why: fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), body)}
+	return probed{state: Down, why: fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), r.wire.hide(body))}
 }
 
 // status is the word of a health answer: {"status":"draining"}.

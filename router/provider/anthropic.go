@@ -25,6 +25,8 @@ func (anthropic) Authorize(req *http.Request, key string, _ []byte) error {
 	return nil
 }
 
+func (anthropic) Secrets(key string) []string { return []string{key} }
+
 func (anthropic) Streams(contentType string) bool {
 	return strings.HasPrefix(contentType, "text/event-stream")
 }

@@ -37,6 +37,17 @@ func (bedrock) Authorize(req *http.Request, key string, body []byte) error {
 	return signAmazon(req, credentials, region, body, time.Now())
 }
 
+func (bedrock) Secrets(key string) []string {
+	if key = cmp.Or(key, os.Getenv("AWS_BEARER_TOKEN_BEDROCK")); key != "" {
+		return []string{key}
+	}
+	c, err := amazonCredentials(os.Getenv)
+	if err != nil {
+		return nil // Authorize has told
+	}
+	return []string{c.SecretAccessKey, c.SessionToken}
+}
+
 func signAmazon(req *http.Request, c aws.Credentials, region string, body []byte, now time.Time) error {
 	sum := sha256.Sum256(body)
 	return v4.NewSigner().SignHTTP(context.Background(), c, req, hex.EncodeToString(sum[:]), "bedrock", region, now)

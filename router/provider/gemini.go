@@ -35,6 +35,8 @@ func (gemini) Authorize(req *http.Request, key string, _ []byte) error {
 	return nil
 }
 
+func (gemini) Secrets(key string) []string { return []string{key} }
+
 func (gemini) Streams(contentType string) bool {
 	return strings.HasPrefix(contentType, "text/event-stream")
 }

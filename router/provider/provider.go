@@ -18,6 +18,8 @@ type API interface {
 	Path(model string, stream bool) string
 	// Authorize adds the provider's credential, and what its API wants in every header. body is what is sent.
 	Authorize(req *http.Request, key string, body []byte) error
+	// Secrets are what Authorize sends or signs with, and nobody else may see.
+	Secrets(key string) []string
 	// Streams reports whether answers of a content type are streams.
 	Streams(contentType string) bool
 	// Request writes a chat as the provider's request. The error is a *Refusal where the provider cannot do what the chat asks for.
