@@ -44,6 +44,8 @@ type Asker struct {
 	Tenant  string
 	User    string // whom the request is about; "": it does not say
 	Request string // its id
+
+	Residency []string // regions of the servers that may get the request; none: all
 }
 
 // Arm is the part of a rollout that a request was given to. The zero Arm is of none.

@@ -98,7 +98,7 @@ func (c *call) classifier(entry *Model) (m *Model, release func(), fault *api.Er
 	if entry.Versions == nil {
 		return entry, func() {}, nil
 	}
-	held, err := entry.Versions.Acquire(&Ask{Model: entry.ID, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: routeModerations})
+	held, err := entry.Versions.Acquire(&Ask{Model: entry.ID, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: routeModerations, Residency: c.caller.Tenant.Residency})
 	if err != nil {
 		return nil, nil, edge.Fault(err)
 	}

@@ -127,10 +127,10 @@ func (c *call) relay(r *relayed) *api.Error {
 		return c.relayInBackground(ctx, p, r, sent)
 	}
 	if fault = p.ask(ctx, r, sent); fault != nil {
-		c.spares(fault.Status)
+		c.spares(fault)
 		return fault
 	}
-	if p.answer.Status != statusOK && c.spares(p.answer.Status) {
+	if p.answer.Status != statusOK && c.spares(refusalOf(p.answer)) {
 		return p.refusedBy()
 	}
 	if kept {

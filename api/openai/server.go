@@ -495,7 +495,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
 	warn(c.ctx, j.params.notes)
 	if fault = c.run(j, who); fault != nil && c.started && (fault.Status >= statusInternal || fault.Status == http.StatusTooManyRequests) {
-		c.spares(fault.Status)
+		c.spares(fault)
 	}
 	return fault
 }

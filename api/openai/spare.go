@@ -13,23 +13,24 @@ import (
 // mayBeSpared reports whether another version may have to answer the request, so that its body is kept until then.
 func (c *call) mayBeSpared() bool { return c.again && c.held != nil && c.held.Spare != nil }
 
-// spares decides that the stable version is asked after a candidate's failure.
-func (c *call) spares(status int) bool {
+// spares decides that the stable version is asked after a candidate's failure. One that no replica in the tenant's regions was there
+// for has cost nothing, so the bound of such requests does not count it.
+func (c *call) spares(fault *api.Error) bool {
 	if !c.mayBeSpared() || c.server.running.IsDraining() {
 		return false
 	}
-	switch status {
+	switch fault.Status {
 	case edge.StatusHungUp, http.StatusRequestTimeout, http.StatusConflict, http.StatusGatewayTimeout: // the client's, or its time is over
 		return false
 	}
-	c.failed = status >= http.StatusBadRequest && c.held.Spare()
+	c.failed = fault.Status >= http.StatusBadRequest && (fault.Code == noReplicaInRegion || c.held.Spare())
 	return c.failed
 }
 
 // failsToRead decides the same of a request that the candidate refuses before it runs: a chat that it cannot render, a
 // prompt that is too long for it. The refusal counts for the candidate.
 func (c *call) failsToRead(fault *api.Error) {
-	if c.mayBeSpared() && c.spares(fault.Status) {
+	if c.mayBeSpared() && c.spares(fault) {
 		c.refused(c.route, fault)
 	}
 }

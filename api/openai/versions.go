@@ -52,8 +52,9 @@ type Ask struct {
 	Tenant       string
 	Conversation string // what the client says of it, or a digest of its beginning
 	Endpoint     string
-	Pinned       bool // the request names its version
-	Spare        bool // the candidate of a rollout has failed it: the stable version answers in its place
+	Residency    []string // regions of the servers that may get the request; none: all
+	Pinned       bool     // the request names its version
+	Spare        bool     // the candidate of a rollout has failed it: the stable version answers in its place
 }
 
 // Held is a version that a request holds until Release. Model is nil where it is not in
@@ -96,7 +97,7 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 	if m.Versions == nil {
 		return m, nil
 	}
-	a := &Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != "", Spare: c.spare}
+	a := &Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != "", Spare: c.spare, Residency: c.caller.Tenant.Residency}
 	if o != nil {
 		a.Conversation = o.conversation()
 	}

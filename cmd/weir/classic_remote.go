@@ -180,6 +180,14 @@ func (r *remotePredictors) version(name, version string) (label string, ok bool)
 	return m.record.Version, true
 }
 
+// reaches reports whether a request that has to stay in the regions may go to a version: also to one that is computed here.
+func (r *remotePredictors) reaches(name, version string, regions []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := chosen(r.models[name], version)
+	return m == nil || m.fleet.Reaches(regions)
+}
+
 // index lists them as the protocols' repositories do.
 func (r *remotePredictors) index() []router.ModelState {
 	r.mu.Lock()

@@ -150,7 +150,10 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, fmt.Errorf("%w: the model %q is served no more", openai.ErrNoVersion, a.Model)
 	}
 	wanted := a.Version
-	d, rolling := f.s.rollouts.choose(a)
+	d, rolling := f.s.rollouts.choose(a, func(version string) bool {
+		i := n.index(version)
+		return i < 0 || n.versions[i].fleet.Reaches(a.Residency)
+	})
 	if rolling {
 		wanted = d.Version
 	}

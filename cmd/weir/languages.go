@@ -515,7 +515,7 @@ func (l *languages) policy(name, label string) *moderation.Policy {
 // Acquire implements openai.Versions.
 func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 	label := a.Version
-	d, rolling := l.s.rollouts.choose(a)
+	d, rolling := l.s.rollouts.choose(a, nil)
 	if rolling {
 		label = d.Version
 	}

@@ -144,7 +144,7 @@ func (r *rollouts) replaced(model, by string) {
 
 // running reports whether a rollout of a model is under way.
 func (r *rollouts) running(model string) bool {
-	_, ok := r.control.Choose(model, "", "", "")
+	_, ok := r.control.Stable(model)
 	return ok
 }
 
@@ -473,15 +473,16 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 	}
 }
 
-// choose lets a rollout decide which version answers a request that names none.
-func (r *rollouts) choose(a *openai.Ask) (d rollout.Decision, ok bool) {
+// choose lets a rollout decide which version answers a request that names none. reaches says whether the tenant's residency lets it go
+// to a version; nil: to all.
+func (r *rollouts) choose(a *openai.Ask, reaches func(version string) bool) (d rollout.Decision, ok bool) {
 	if a.Pinned {
 		return d, false
 	}
 	if a.Spare {
 		return r.control.Stable(a.Model)
 	}
-	return r.control.Choose(a.Model, a.Tenant, a.Conversation, a.ID)
+	return r.control.Choose(a.Model, a.Tenant, a.Conversation, a.ID, reaches)
 }
 
 // spare is how a request that the candidate fails comes to the stable version; nil: it does not.
@@ -522,7 +523,8 @@ func (r *rollouts) chooseClassic(model string, by router.Asker) (version string,
 	if r == nil {
 		return "", arm
 	}
-	if d, ok := r.control.Choose(model, by.Tenant, by.User, by.Request); ok {
+	reaches := func(version string) bool { return r.s.predictors.remotes.reaches(model, version, by.Residency) }
+	if d, ok := r.control.Choose(model, by.Tenant, by.User, by.Request, reaches); ok {
 		return d.Version, armOf(d)
 	}
 	r.mu.Lock()

@@ -17,19 +17,22 @@ func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
 	h.OnRequestFinish = func(f edge.RequestFinish) {
 		finish(f)
 		r.served.Store(time.Now().UnixNano())
-		if f.Arm.Rollout != "" {
+		if f.Arm.Rollout != "" && f.Code != displaced {
 			r.observe(&f)
 		}
 	}
 	refused := h.OnRefused
 	h.OnRefused = func(f edge.Refusal) {
 		refused(f)
-		if f.Arm.Rollout != "" && !f.Started && f.Moderation == nil {
+		if f.Arm.Rollout != "" && !f.Started && f.Moderation == nil && f.Code != displaced {
 			r.refused(&f)
 		}
 	}
 	return h
 }
+
+// displaced is the code of a request that no replica in the regions of its tenant was there for, which says nothing of an arm.
+const displaced = "no_replica_in_region"
 
 // refused takes in a request that an arm was to answer, and that was refused before it ran: a chat of a model that cannot chat, a prompt
 // that is too long for it.

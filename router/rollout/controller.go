@@ -93,11 +93,15 @@ func (c *Controller) of(model string) *guarded {
 	return c.active[model]
 }
 
-// Choose decides for a request; ok is false where its model has no rollout.
-func (c *Controller) Choose(model, tenant, conversation, request string) (d Decision, ok bool) {
+// Choose decides for a request; ok is false where its model has no rollout. Where the request may not go to the
+// candidate (mayGo; nil: it may), it is in no arm, and neither copied nor counted: the stable version answers it.
+func (c *Controller) Choose(model, tenant, conversation, request string, mayGo func(version string) bool) (d Decision, ok bool) {
 	g := c.of(model)
 	if g == nil {
 		return d, false
+	}
+	if mayGo != nil && !mayGo(g.plan.Candidate) {
+		return g.plan.inPlace(), true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -111,8 +115,11 @@ func (c *Controller) Stable(model string) (d Decision, ok bool) {
 	if g == nil {
 		return d, false
 	}
-	return Decision{Version: g.plan.Stable}, true
+	return g.plan.inPlace(), true
 }
+
+// inPlace is the decision for the stable version in place of the candidate.
+func (p *Plan) inPlace() Decision { return Decision{Version: p.Stable} }
 
 // Spare reports whether the stable version may be asked for a request that the candidate has failed.
 func (c *Controller) Spare(model, id string) (may bool) {

@@ -262,7 +262,7 @@ func TestSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := range 40 {
-		d, _ := c.Choose("chat", "acme", fmt.Sprint(k), "")
+		d, _ := c.Choose("chat", "acme", fmt.Sprint(k), "", nil)
 		c.Observe("chat", start, &Outcome{Rollout: d.Rollout, Arm: d.Arm, ID: fmt.Sprint("chatcmpl-", k), Tenant: "acme", Output: 3})
 	}
 	tell := func(id, tenant string, kind SignalKind, value float64) error {

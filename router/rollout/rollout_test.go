@@ -343,7 +343,7 @@ func TestOperators(t *testing.T) {
 	if err := c.Add(started(t, plan(func(p *Plan) { p.ID = "r2" }))); !errors.Is(err, ErrTaken) {
 		t.Errorf("a second rollout of a model: %v", err)
 	}
-	if _, ok := c.Choose("other", "", "", ""); ok {
+	if _, ok := c.Choose("other", "", "", "", nil); ok {
 		t.Error("a model without a rollout has one")
 	}
 	for _, what := range []string{"pause", "resume", "pause", "promote"} {
@@ -395,14 +395,14 @@ func TestRequestsCountForTheirRollout(t *testing.T) {
 	if err := c.Add(whole("first")); err != nil {
 		t.Fatal(err)
 	}
-	before, _ := c.Choose("chat", "tenant", "conversation", "request")
+	before, _ := c.Choose("chat", "tenant", "conversation", "request", nil)
 	if _, err := c.Decide("chat", "abort", "operator", start); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Add(whole("second")); err != nil {
 		t.Fatal(err)
 	}
-	after, _ := c.Choose("chat", "tenant", "conversation", "request")
+	after, _ := c.Choose("chat", "tenant", "conversation", "request", nil)
 	for range 40 {
 		if list := c.Observe("chat", start, &Outcome{Rollout: before.Rollout, Arm: before.Arm, Failed: true}); len(list) != 0 {
 			t.Fatalf("%+v", list)
@@ -534,6 +534,6 @@ func BenchmarkChoose(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		c.Choose("chat", "tenant", "a conversation", "")
+		c.Choose("chat", "tenant", "a conversation", "", nil)
 	}
 }
