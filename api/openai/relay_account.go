@@ -28,7 +28,7 @@ type account struct {
 // maxCountedBytes of an answer are tokenised where its servers do not tell its tokens.
 const maxCountedBytes = 1 << 20
 
-// chunk reads an event of a chat or of a completion, and counts what it delivers.
+// chunk reads an event of a stream, or a whole answer, of any API, and counts the texts that it delivers.
 func (a *account) chunk(data []byte) *chunk.Chunk {
 	c := a.events.Read(data)
 	if c == nil {
@@ -52,13 +52,6 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 		a.texts[t.Choice] = append(a.texts[t.Choice], t.Of(data)...)
 	}
 	return c
-}
-
-// piece counts an event of a typed stream that has text.
-func (a *account) piece(data []byte) {
-	a.told = false
-	a.pieces++
-	a.size += len(data)
 }
 
 // ends reports whether this is the first time that a choice ends.

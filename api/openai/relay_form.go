@@ -160,9 +160,6 @@ func (p *passage) readMessage(a *relayedAnswer) {
 	}
 }
 
-// typeBytes of an event hold its type, in all servers' streams that put it first.
-const typeBytes = 96
-
 // responseEvent reads an event of Responses.
 func (r *relayStream) responseEvent(data []byte) {
 	switch {
@@ -171,9 +168,6 @@ func (r *relayStream) responseEvent(data []byte) {
 	case bytes.Contains(data, []byte(`"response.completed"`)) || bytes.Contains(data, []byte(`"response.incomplete"`)) ||
 		bytes.Contains(data, []byte(`"response.failed"`)) || bytes.Contains(data, []byte(`"response.cancelled"`)):
 		r.done = r.p.read(data) || r.done
-	}
-	if bytes.Contains(data[:min(len(data), typeBytes)], []byte(`.delta"`)) {
-		r.p.account.piece(data)
 	}
 	if _, rest, ok := bytes.Cut(data, []byte(`"sequence_number":`)); ok {
 		digits := 0

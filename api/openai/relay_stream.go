@@ -196,13 +196,13 @@ func (r *relayStream) event(line []byte) *chunk.Chunk {
 		}
 	}
 	r.p.texts.read(r.p.form, data)
+	if r.p.form == chatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
+		r.done = true
+		return nil
+	}
+	c := r.p.account.chunk(data)
 	switch r.p.form {
 	case chatForm:
-		if bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
-			r.done = true
-			return nil
-		}
-		c := r.p.account.chunk(data)
 		if c != nil && (c.HasUsage() || c.Finished != 0) {
 			r.p.read(data)
 		}
@@ -210,9 +210,6 @@ func (r *relayStream) event(line []byte) *chunk.Chunk {
 	case responseForm:
 		r.responseEvent(data)
 	case messageForm:
-		if bytes.Contains(data[:min(len(data), typeBytes)], []byte(`"content_block_delta"`)) {
-			r.p.account.piece(data)
-		}
 		if bytes.Contains(data, []byte(`"usage"`)) || bytes.Contains(data, []byte(`"message_stop"`)) {
 			r.done = r.p.read(data) || r.done
 		}

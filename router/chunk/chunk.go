@@ -1,4 +1,4 @@
-// Package chunk reads the events of a streamed chat or completion as far as relaying them depends on it: whether they are
+// Package chunk reads the events of a streamed chat, completion, response or message as far as relaying them depends on it: whether they are
 // JSON, what they say, which choices end, and where usage, an error and the model's name stand. It parses, keeps no event
 // and allocates nothing for events that are alike.
 package chunk

@@ -33,6 +33,23 @@ func TestChunks(t *testing.T) {
 		{data: `{"error":null,"choices":[]}`, choices: 0},
 		{data: `{"choices":[{"index":100,"finish_reason":"length"}]}`, choices: 1, seen: 1 << 63, finished: 1 << 63},
 		{data: `[1,2]`, choices: -1},
+		{data: `{"type":"content_block_delta","index":3,"delta":{"type":"text_delta","text":"hel\n"}}`, choices: -1, said: true, texts: `0:hel\n`},
+		{data: `{"delta":{"thinking":"hm","type":"thinking_delta"},"type":"content_block_delta"}`, choices: -1, said: true, texts: "0:hm"},
+		{data: `{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{\"a\""}}`, choices: -1, said: true, texts: `0:{\"a\"`},
+		{data: `{"type":"content_block_delta","delta":{"type":"signature_delta","signature":"abc"}}`, choices: -1},
+		{data: `{"type":"content_block_delta","delta":{"type":"citations_delta","citation":{"cited_text":"a","text":"b"}}}`, choices: -1},
+		{data: `{"type":"content_block_start","content_block":{"type":"tool_use","id":"t","name":"f","input":{"text":"x"}}}`, choices: -1, said: true, texts: "0:f"},
+		{data: `{"type":"content_block_start","content_block":{"type":"mcp_tool_result","content":[{"type":"text","text":"x"}]}}`, choices: -1},
+		{data: `{"type":"message_delta","delta":{"stop_reason":"end_turn","text":"x"},"usage":{"a":1}}`, choices: -1, usage: `{"a":1}`},
+		{data: `{"type":"response.output_text.delta","item_id":"m","delta":"lo ","logprobs":[{"text":"x"}],"sequence_number":4}`, choices: -1, said: true, texts: "0:lo "},
+		{data: `{"delta":"{}","type":"response.function_call_arguments.delta"}`, choices: -1, said: true, texts: "0:{}"},
+		{data: `{"type":"response.audio.delta","delta":"UklGRg=="}`, choices: -1},
+		{data: `{"type":"response.output_text.done","text":"all","delta":"all"}`, choices: -1},
+		{data: `{"type":"response.output_item.added","item":{"type":"function_call","name":"f","arguments":""}}`, choices: -1, said: true, texts: "0:f"},
+		{data: `{"type":"response.completed","response":{"object":"response","output":[{"content":[{"text":"all"}]}]}}`, choices: -1},
+		{data: `{"object":"response","output":[{"type":"reasoning","summary":[{"text":"a"}]},{"content":[{"type":"output_text","text":"b"}]},{"name":"f","arguments":"{}"}]}`,
+			choices: -1, said: true, texts: "0:a 0:b 0:f 0:{}"},
+		{data: `{"content":[{"type":"text","text":"a"},{"type":"tool_use","name":"f","input":{"city":"Rome"}}],"type":"message"}`, choices: -1, said: true, texts: "0:a 0:f 0:Rome"},
 	} {
 		c := (&Reader{}).Read([]byte(tc.data))
 		if c == nil {
@@ -108,6 +125,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"usage":null}`), []byte("b"))
 	f.Add([]byte(`{ "usage" : {"prompt_tokens":1} , "choices":[{"text":"\u0061","finish_reason":"stop"}]}`), []byte(`"`))
 	f.Add([]byte(`{"usage":null,"error":{"code":1e3}}`), []byte(`\`))
+	f.Add([]byte(`{"delta":{"text":"a"},"type":"content_block_delta"}`), []byte("b"))
+	f.Add([]byte(`{"type":"response.output_text.delta","delta":"a","sequence_number":4}`), []byte(`\u0061`))
 	f.Fuzz(func(t *testing.T, data, text []byte) {
 		var r Reader
 		c := r.Read(data)

@@ -219,8 +219,19 @@ func (s *skimmer) event(c *Chunk) {
 		s.value()
 		return
 	}
+	var t typed
 	for f := s.open('{'); s.field(&f); {
 		switch string(f.name) {
+		case "type":
+			t.kind = s.value()
+		case "object":
+			t.object = s.value()
+		case "delta":
+			t.delta = s.value()
+		case "content_block", "item":
+			t.opened = s.value()
+		case "content", "output":
+			t.parts = s.value()
 		case "model":
 			if v := s.value(); s.bad || s.b[v.From] == '"' {
 				c.Model = v
@@ -238,6 +249,7 @@ func (s *skimmer) event(c *Chunk) {
 			s.value()
 		}
 	}
+	t.read(s, c)
 }
 
 // usage reads the field usage. What is cut out with it is the comma before it, or for the first field the one behind it.
@@ -360,10 +372,10 @@ func (s *skimmer) says(c *Chunk, name string) {
 }
 
 // wordFields are the fields of calls and parts whose texts are words of the model.
-var wordFields = []string{"arguments", "name", "input", "text", "thinking"}
+var wordFields = []string{"arguments", "name", "input", "text", "thinking", "partial_json"}
 
 // calls reads parts of calls and of texts: the words of them are what the model wrote. words: the value is of a field with
-// such words.
+// such words, and all within it are some.
 func (s *skimmer) calls(c *Chunk, words bool) {
 	switch s.space() {
 	case '"':
@@ -372,11 +384,11 @@ func (s *skimmer) calls(c *Chunk, words bool) {
 		}
 	case '{':
 		for f := s.open('{'); s.field(&f); {
-			s.calls(c, slices.Contains(wordFields, string(f.name)))
+			s.calls(c, words || slices.Contains(wordFields, string(f.name)))
 		}
 	case '[':
 		for e := s.open('['); s.element(&e); {
-			s.calls(c, false)
+			s.calls(c, words)
 		}
 	default:
 		s.value()

@@ -23,11 +23,12 @@ type guard struct {
 	unread         bool      // a line was too long to be read
 
 	line []byte // of the stream, not complete yet
-	long bool   // the line that passes is too long to be read
+	long int    // bytes that have passed of a line that is too long to be read
 	out  []byte // lines that pass, where a piece holds the end of one that began before
 }
 
-// maxLineBytes bounds a line that is read; a longer one passes unread.
+// maxLineBytes bounds a line that is read; a longer one passes unread, up to maxAnswerBytes: the last event of Responses
+// repeats the whole answer.
 const maxLineBytes = 1 << 20
 
 // add gives what passes once a piece has come: its whole lines, up to one that is wrong. It counts until the next call. Add
@@ -46,8 +47,11 @@ func (g *guard) add(piece []byte) (pass []byte, err error) {
 			g.line = append(g.line, line...)
 			line = g.line
 		}
-		if g.long {
-			g.long = false
+		if g.long > 0 {
+			if err = g.tooLong(len(line)); err != nil {
+				break
+			}
+			g.long = 0
 		} else if err = g.look(line); err != nil {
 			break
 		}
@@ -62,8 +66,8 @@ func (g *guard) add(piece []byte) (pass []byte, err error) {
 	}
 	if rest := piece[at:]; err == nil && len(rest) > 0 {
 		g.line = append(g.line, rest...)
-		if g.long || len(g.line) > maxLineBytes {
-			return g.overlong(piece[:at]), nil
+		if g.long > 0 || len(g.line) > maxLineBytes {
+			return g.overlong(piece[:at])
 		}
 	}
 	if len(g.out) == 0 {
@@ -74,14 +78,26 @@ func (g *guard) add(piece []byte) (pass []byte, err error) {
 }
 
 // overlong lets what there is of a line that is too long pass behind the lines before it.
-func (g *guard) overlong(lines []byte) []byte {
-	if !g.long && g.dialect != "" {
+func (g *guard) overlong(lines []byte) ([]byte, error) {
+	g.out = append(g.out, lines...)
+	if err := g.tooLong(len(g.line)); err != nil {
+		return g.out, err
+	}
+	if g.long == 0 && g.dialect != "" {
 		g.ending.look(g.line)
 	}
-	g.long, g.unread, g.blank = true, true, false
-	g.out = append(append(g.out, lines...), g.line...)
+	g.long, g.unread, g.blank = g.long+len(g.line), true, false
+	g.out = append(g.out, g.line...)
 	g.line = g.line[:0]
-	return g.out
+	return g.out, nil
+}
+
+// tooLong judges so many more bytes of a line that passes unread.
+func (g *guard) tooLong(more int) error {
+	if g.long+more <= maxAnswerBytes {
+		return nil
+	}
+	return BadAnswer.because("a line of the stream is above %d bytes", maxAnswerBytes)
 }
 
 // look judges a line.
