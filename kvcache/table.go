@@ -208,6 +208,17 @@ func (p *Pool) Fork(dst, src *Table) {
 	dst.tokens, dst.grown, dst.slid = src.tokens, src.tokens, src.slid
 }
 
+// Sole is how many blocks of a table no other table holds: Release makes those free that are not pinned.
+func (p *Pool) Sole(t *Table) int {
+	n := 0
+	for _, b := range t.blocks {
+		if m := &p.blocks[b]; b != 0 && m.ref == 1 {
+			n++
+		}
+	}
+	return n
+}
+
 // Release gives the blocks of the sequence back, the last one first; published
 // ones stay in the prefix cache. It is the only way to end a table and idempotent.
 func (p *Pool) Release(t *Table) {

@@ -13,6 +13,7 @@ type trial struct {
 	probe   kvcache.Table // asks the pool what a candidate would take
 	growth  []growth      // of running sequences, longest remaining first
 	stale   bool          // growth must be made anew
+	fair    *party        // of a candidate for which the tenants of its class are expected to grow up to their share of the blocks only; nil: none
 	slacks  []int         // [blockTokens]
 	passed  []*request    // waiting requests that the next admission overtakes
 	victims []*sequence
@@ -114,14 +115,36 @@ func (s *Scheduler) admitOne() bool {
 
 // claim starts the waiting request of a class whose turn it is, if its tenant is
 // entitled to a slot: before preempted sequences of tenants that have their share.
+// Waiting requests and preempted sequences of other tenants that would have more
+// blocks than their share are passed over.
 func (s *Scheduler) claim(class inference.Class) bool {
-	r := s.entitledHead(class)
-	if r == nil || s.firstResuming(class) != nil && s.entitled(s.firstResuming(class).req.party) {
+	if !s.contested(class) || s.waiting.Waiting(class) == 0 {
 		return false
 	}
 	s.waiting.Scan(class, false)
 	defer s.waiting.EndScan()
-	s.waiting.Next()
+	for range 1 + passedOver {
+		ref, _, ok := s.waiting.Next()
+		if !ok {
+			return false
+		}
+		r, q := s.requests.find(ID(ref)), s.firstResuming(class)
+		s.countBlocks(class)
+		modest := s.modest(r.party, len(r.Prompt))
+		first := q == nil || !s.entitled(q.req.party) || modest && !s.modest(q.req.party, len(q.ids)) && !s.resumes(r.party)
+		if first && s.entitled(r.party) && s.claimFor(r) {
+			return true
+		}
+		if modest {
+			return false
+		}
+		s.waiting.Pass()
+	}
+	return false
+}
+
+// claimFor starts the waiting request that the scan has come to.
+func (s *Scheduler) claimFor(r *request) bool {
 	c := candidate{req: r, ids: r.Prompt, most: r.live}
 	v := s.judge(&c)
 	if v == crowded {
@@ -130,16 +153,40 @@ func (s *Scheduler) claim(class inference.Class) bool {
 	return v == fits && s.start(&c)
 }
 
-// firstResuming is the first preempted sequence of a class.
-func (s *Scheduler) firstResuming(class inference.Class) *sequence {
-	if i := slices.IndexFunc(s.resuming, func(q *sequence) bool { return q.req.Class == class && !q.late }); i >= 0 {
-		return s.resuming[i]
+// firstResuming is the preempted sequence of a class that goes on first: the first one, or where its tenant would have more
+// blocks than its share, the first of another tenant that would not.
+func (s *Scheduler) firstResuming(class inference.Class) (first *sequence) {
+	for _, q := range s.resuming {
+		switch {
+		case q.req.Class != class || q.late:
+			continue
+		case !s.contested(class):
+			return q
+		case first == nil:
+			first = q
+			s.countBlocks(class)
+		}
+		if (q == first || q.req.party != first.req.party) && s.modest(q.req.party, len(q.ids)) {
+			return q
+		}
 	}
-	return nil
+	return first
+}
+
+// modest reports whether a tenant stays within its share of the blocks with so many rows more. Blocks were counted for
+// its class.
+func (s *Scheduler) modest(p *party, rows int) bool {
+	return s.withinShare(p, p.blocks+s.blocksFor(rows))
+}
+
+// resumes reports whether a tenant has preempted sequences of a class.
+func (s *Scheduler) resumes(p *party) bool {
+	return slices.ContainsFunc(s.resuming, func(q *sequence) bool { return q.req.party == p })
 }
 
 // resume starts the first preempted sequence of a class. Preempted sequences
-// keep their turn: nothing of their class or below passes them.
+// keep their turn: nothing of their class or below passes them, but who is entitled to a slot where they would have more
+// blocks than their tenant's share.
 func (s *Scheduler) resume(class inference.Class) (started, open bool) {
 	q := s.firstResuming(class)
 	if q == nil {
@@ -385,6 +432,7 @@ func (s *Scheduler) start(c *candidate) bool {
 		s.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
 	q.computed, q.shared = c.hit.Tokens, c.hit.Full*s.blockTokens
+	q.lent = len(q.table.Blocks()) - s.pool.Sole(&q.table)
 	if born && len(r.choices) > 1 && r.complete() {
 		q.shared = s.promptRows(r) // the last block becomes one with the others' when it is full
 	}

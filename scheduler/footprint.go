@@ -110,9 +110,12 @@ func (s *Scheduler) left(r *request, produced int) int {
 
 // growthOf is the growth of a running sequence.
 func (s *Scheduler) growthOf(q *sequence) growth {
-	blocks := len(q.table.Blocks())
+	blocks, left := len(q.table.Blocks()), s.left(q.req, q.produced)
+	if p := s.trial.fair; p != nil && q.req.Class == p.key.class {
+		left = min(left, q.req.party.room)
+	}
 	return growth{
-		left:    s.left(q.req, q.produced),
+		left:    left,
 		slack:   min(max(blocks*s.blockTokens-len(q.ids), 0), s.blockTokens-1),
 		private: q.private(s.blockTokens),
 	}

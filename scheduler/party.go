@@ -13,7 +13,8 @@ type party struct {
 	live   int // requests that have not ended
 	slots  int // of its running sequences
 	at     int // in parties.active
-	blocks int // scratch of tallyBlocks
+	blocks int // scratch of countBlocks
+	room   int // likewise: rows until it has its share of the blocks
 }
 
 type partyKey struct {

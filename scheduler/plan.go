@@ -131,7 +131,8 @@ func (s *Scheduler) decodes() {
 // cover gets the blocks for the next row of running[i], at the cost of
 // sequences behind it. When none may be displaced the sequence gives way
 // itself, or, after its fair number of preemptions, waits a step. The first of
-// all waits for nobody: if it lacks blocks when it is alone, it fails.
+// all gives way only to tenants within their share of the blocks: if it lacks
+// blocks when it is alone, it fails.
 func (s *Scheduler) cover(i int) bool {
 	q := s.running[i]
 	for !s.grow(q) {
@@ -140,7 +141,7 @@ func (s *Scheduler) cover(i int) bool {
 			continue
 		}
 		switch {
-		case i == 0 && len(s.paused) == 0:
+		case len(s.running)+len(s.paused) == 1:
 			s.failForBlocks(q)
 		case i == 0 || q.preemptions < s.cfg.PreemptLimit:
 			s.preempt(q)

@@ -1,13 +1,21 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"weir/internal/inference"
+)
 
 // victim chooses which sequence gives way to running[i]: a paused one of its
 // class or below, or a running one behind it; of the lowest class, then one that
 // has had its minimal run, then the one that loses least work, then the youngest.
 // A sequence that was preempted PreemptLimit times gives way only to the first
-// of all or to a higher class.
+// of all or to a higher class. Within a class a tenant above its share of the
+// blocks takes none from one that is within its own.
 func (s *Scheduler) victim(i int) *sequence {
+	if c := s.running[i].req.Class; s.contested(c) {
+		s.countBlocks(c)
+	}
 	if v := s.soonest(i, s.paused); v != nil {
 		return v
 	}
@@ -19,7 +27,7 @@ func (s *Scheduler) soonest(i int, list []*sequence) *sequence {
 	q := s.running[i]
 	var worst *sequence
 	for _, v := range list {
-		if v.req.Class < q.req.Class || v.preemptions >= s.cfg.PreemptLimit && i > 0 && v.req.Class == q.req.Class {
+		if v.req.Class < q.req.Class || v.preemptions >= s.cfg.PreemptLimit && i > 0 && v.req.Class == q.req.Class || s.spared(v, q) {
 			continue
 		}
 		if worst == nil || s.sooner(v, worst) <= 0 {
@@ -27,6 +35,13 @@ func (s *Scheduler) soonest(i int, list []*sequence) *sequence {
 		}
 	}
 	return worst
+}
+
+// spared reports whether a sequence keeps its blocks although another one lacks some: its tenant is within its share of
+// them, and the other's is not. Blocks were counted for their class.
+func (s *Scheduler) spared(v, q *sequence) bool {
+	a, b := v.req.party, q.req.party
+	return a != b && v.req.Class == q.req.Class && s.withinShare(a, a.blocks) && !s.withinShare(b, b.blocks+1)
 }
 
 // sooner orders sequences by who is preempted first: negative if a is.
@@ -87,20 +102,31 @@ func (s *Scheduler) displace(c *candidate) verdict {
 			return v
 		}
 	}
-	if !s.reclaim(c) {
-		return crowded
+	v := crowded
+	if s.reclaim(c) {
+		v = s.judge(c)
 	}
-	return s.judge(c)
+	s.trial.fair, s.trial.stale = nil, true
+	return v
 }
 
 // reclaim preempts sequences that have to give their blocks to a candidate: of
 // lower classes, and of tenants above their share of the pool if the candidate's
-// stays within its own. Nobody is touched if all of them together would not be
-// enough.
+// stays within its own. Then they are not expected to grow beyond it either.
+// Nobody is touched if all of them together would not be enough.
 func (s *Scheduler) reclaim(c *candidate) bool {
 	a := &s.trial
 	a.victims = a.victims[:0]
-	fair := c.need > 0 && s.tallyBlocks(c) // where judge looked anew: not in every plan
+	fair := s.tallyBlocks(c)
+	if fair {
+		a.fair, a.stale = c.req.party, true
+		s.match(c)
+		s.refresh()
+		if s.fitsAfter(c, 0) {
+			c.req.blocked = 0
+			return true
+		}
+	}
 	for _, list := range [2][]*sequence{s.paused, s.running} {
 		for _, v := range list {
 			if s.owes(c.req, v, fair) {
@@ -111,7 +137,7 @@ func (s *Scheduler) reclaim(c *candidate) bool {
 	if len(a.victims) == 0 {
 		return false
 	}
-	slices.SortFunc(a.victims, s.sooner)
+	slices.SortFunc(a.victims, s.gives)
 	n, enough := s.releasing(c)
 	if !enough {
 		return false
@@ -124,13 +150,29 @@ func (s *Scheduler) reclaim(c *candidate) bool {
 	return true
 }
 
-// owes reports whether a sequence has to give its blocks to a request: before
-// its first token or after its minimal run, and not more often than its limit.
-func (s *Scheduler) owes(r *request, v *sequence, fair bool) bool {
-	if v.since == s.plans || v.preemptions >= s.cfg.PreemptLimit || v.produced > 0 && s.shield(v) > 0 {
-		return false
+// gives orders sequences by who gives its blocks to a candidate: the first of all is the last.
+func (s *Scheduler) gives(a, b *sequence) int {
+	if x, y := s.isFirst(a), s.isFirst(b); x != y {
+		if x {
+			return 1
+		}
+		return -1
 	}
-	return v.req.Class > r.Class || fair && v.req.Class == r.Class && v.req.party != r.party && !s.isFirst(v)
+	return s.sooner(a, b)
+}
+
+// owes reports whether a sequence has to give its blocks to a request: before its first token or after its minimal run. To
+// a higher class it gives them no more often than its limit. What its tenant has above its share it gives again after each
+// minimal run, since others would wait for the end of its answer; only its prompt is then computed to the end.
+func (s *Scheduler) owes(r *request, v *sequence, fair bool) bool {
+	limited, rested := v.preemptions >= s.cfg.PreemptLimit, v.ran >= s.cfg.MinRunTokens
+	switch {
+	case v.since == s.plans || v.produced > 0 && !rested:
+		return false
+	case v.req.Class > r.Class:
+		return !limited
+	}
+	return fair && v.req.Class == r.Class && v.req.party != r.party && (!limited || rested)
 }
 
 // isFirst reports whether a sequence is the first of the running ones, now or
@@ -142,21 +184,28 @@ func (s *Scheduler) isFirst(q *sequence) bool {
 // tallyBlocks counts the blocks of the parties of a candidate's class, and
 // reports whether the candidate's would stay within its share of the pool.
 func (s *Scheduler) tallyBlocks(c *candidate) (within bool) {
-	class, own := c.req.Class, c.req.party
-	if !s.contested(class) {
+	if !s.contested(c.req.Class) {
 		return false
 	}
+	s.countBlocks(c.req.Class)
+	return s.withinShare(c.req.party, c.req.party.blocks+s.blocksFor(len(c.ids)))
+}
+
+// countBlocks counts the blocks of the parties of a class.
+func (s *Scheduler) countBlocks(class inference.Class) {
 	for _, p := range s.parties.active[class] {
 		p.blocks = 0
 	}
 	for _, list := range [2][]*sequence{s.paused, s.running} {
 		for _, q := range list {
 			if q.req.Class == class {
-				q.req.party.blocks += q.private(s.blockTokens)
+				q.req.party.blocks += q.held(s.blockTokens)
 			}
 		}
 	}
-	return s.withinShare(own, own.blocks+s.blocksFor(len(c.ids)))
+	for _, p := range s.parties.active[class] {
+		p.room = max(s.usable*p.weight/s.parties.weight[class]-p.blocks, 0) * s.blockTokens
+	}
 }
 
 // withinShare reports whether so many blocks are no more than a party's share.
@@ -180,9 +229,8 @@ func (s *Scheduler) releasing(c *candidate) (n int, enough bool) {
 		if v.req.Class == c.req.Class && s.withinShare(p, p.blocks) {
 			continue
 		}
-		own := v.private(s.blockTokens)
-		p.blocks -= own
-		freed += own
+		p.blocks -= v.held(s.blockTokens)
+		freed += s.pool.Sole(&v.table)
 		s.unexpect(s.growthOf(v), v.slots)
 		a.victims[n] = v
 		n++

@@ -542,8 +542,8 @@ func TestS12CancelIsLegalInEveryState(t *testing.T) {
 }
 
 func TestProgressTheorem(t *testing.T) {
-	// With one class, the first running sequence advances in every step, so the
-	// steps are bounded by the tokens of all requests, however small the pool.
+	// With one class, the first running sequence advances in every step, or gives its blocks to another tenant, whose
+	// sequence advances, so the steps are bounded by the tokens of all requests, however small the pool.
 	preemptions := uint64(0)
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 12))
@@ -563,7 +563,8 @@ func TestProgressTheorem(t *testing.T) {
 			bound += r.N * (len(r.Prompt) + r.MaxTokens)
 		}
 		w.onPlan = func(before []runner) {
-			if len(before) > 0 && !slices.Contains(w.sched.step.seqs, before[0].seq) {
+			gave := len(before) > 0 && w.sched.contested(inference.Default) && slices.Contains(w.plan.Preempted, before[0].id) && len(w.plan.Chunks) > 0
+			if len(before) > 0 && !gave && !slices.Contains(w.sched.step.seqs, before[0].seq) {
 				t.Fatalf("world %d: the first sequence does not advance: %s", seed, w)
 			}
 			if len(w.plan.Failed) > 0 {

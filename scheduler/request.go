@@ -103,6 +103,7 @@ type sequence struct {
 	rows        int                 // in the plan in the making or out, drafts included
 	chunk       int                 // index of these in the plan
 	late        bool                // gets no rows until Release
+	lent        int                 // blocks that others held when it started
 	aside       uint64              // plan of a short step that leaves it out
 	ended       bool                // ended while its rows are in a plan that is out
 }
@@ -118,6 +119,14 @@ func (q *sequence) forks() bool { return q.slots > 1 }
 // private is how many blocks preempting the sequence is sure to free.
 func (q *sequence) private(blockTokens int) int {
 	return len(q.table.Blocks()) - q.shared/blockTokens
+}
+
+// held is how many blocks count to its tenant's share: all but those that another sequence's count has.
+func (q *sequence) held(blockTokens int) int {
+	if len(q.req.choices) > 1 {
+		return q.private(blockTokens)
+	}
+	return len(q.table.Blocks()) - q.lent
 }
 
 // compare orders sequences by precedence: class, admission, choice.

@@ -13,7 +13,8 @@
 // Three rules keep it free of deadlock and livelock: what can never fit is
 // refused at the door; what is admitted fits now, together with its predicted
 // growth; and the oldest running sequence of the highest active class is never
-// preempted, so that every step advances it.
+// preempted, so that every step advances it, but for a tenant within its share of
+// the blocks, whose sequence advances then.
 //
 // A request is what a client asked for: the unit of queueing, fairness and
 // cancellation. Its N choices are sequences: the unit of running, growing and
@@ -221,7 +222,7 @@ type Scheduler struct {
 
 	waiting   *admission.Queue
 	requests  slab
-	running   []*sequence // in order of precedence; the first is never preempted
+	running   []*sequence // in order of precedence; the first is preempted only for another tenant's share of the blocks
 	paused    []*sequence // without a slot, their blocks kept, in the same order
 	resuming  []*sequence // preempted, in the same order
 	partial   []*request  // with choices that wait for a slot, in order of admission

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/internal/inference"
+	"weir/kvcache"
+)
+
+// filled has one tenant keep 64 answers of 4,000 tokens at a time, of which one alone takes nearly the whole cache, and,
+// unless it is alone, another send prompts of so many tokens, one after the other. It returns how many steps each of the
+// latter's first tokens took, and how many tokens of outputs the former got per second.
+func filled(t *testing.T, prompt int, alone bool) (first []int, pace float64) {
+	t.Helper()
+	pool, err := kvcache.New(kvcache.Config{Blocks: 1 + 338, BlockTokens: 16, ModelDigest: "m", KVType: "f16", FloorPercent: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{MaxSeqs: 64, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget}, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{s: s, pool: pool, last: map[ID]time.Duration{}, first: map[ID]time.Duration{}, took: speeds}
+	rng := rand.New(rand.NewPCG(3, 9))
+	var many []ID
+	tokens := 0
+	step := func() {
+		many = slices.DeleteFunc(many, func(id ID) bool { return s.requests.find(id) == nil })
+		for len(many) < 64 {
+			many = append(many, m.submit(t, Request{Prompt: text(rng, 1300), MaxTokens: 4000, Tenant: "many", Class: inference.Default}))
+		}
+		m.step()
+		for i := range m.plan.Chunks {
+			if c := &m.plan.Chunks[i]; c.Decode && slices.Contains(many, c.Request) {
+				tokens++
+			}
+		}
+		if err := s.CheckInvariants(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prefix := text(rng, prompt)
+	for steps := func() uint64 { return s.Stats().Steps }; steps() < 12_000; {
+		for range 4 + rng.IntN(12) {
+			step()
+		}
+		if alone {
+			continue
+		}
+		before := steps()
+		few := m.submit(t, Request{Tenant: "few", Class: inference.Default, Prompt: append(prefix[:prompt:prompt], text(rng, 12)...), MaxTokens: 8})
+		for m.first[few] == 0 {
+			step()
+		}
+		first = append(first, int(steps()-before)) //nolint:gosec // small
+		for s.requests.find(few) != nil {
+			step()
+		}
+	}
+	slices.Sort(first)
+	return first, float64(tokens) / m.now.Seconds()
+}
+
+// A tenant within its share of the blocks waits neither for the end of an answer that has nearly all of them, nor behind
+// the other's preempted sequences.
+func TestATenantThatFillsTheCacheKeepsNobodyWaiting(t *testing.T) {
+	_, alone := filled(t, 0, true)
+	for _, c := range []struct{ prompt, worst int }{{80, 8}, {330, 24}} {
+		first, pace := filled(t, c.prompt, false)
+		n := len(first)
+		t.Logf("prompt of %d tokens: %d first tokens, after %d steps at p50, %d at p99, %d at worst; the other's outputs have %.1f tokens/s (alone %.1f)",
+			c.prompt, n, first[n/2], first[n*99/100], first[n-1], pace, alone)
+		if first[n-1] > c.worst || first[n*9/10] > 2 {
+			t.Errorf("prompt of %d tokens: a first token took %d steps, p90 %d", c.prompt, first[n-1], first[n*9/10])
+		}
+		if pace < alone/2 {
+			t.Errorf("prompt of %d tokens: the other tenant has %.1f tokens/s, alone %.1f", c.prompt, pace, alone)
+		}
+	}
+}
