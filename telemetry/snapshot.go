@@ -116,7 +116,7 @@ func counters() []series {
 			func(s *Snapshot) uint64 { return s.Transfer.HitTokens }),
 		total("weir_kv_transfer_fetches_total", "Fetches of KV blocks from other replicas, good ones and others.",
 			func(s *Snapshot) uint64 { return s.Transfer.Fetches }),
-		series{prometheus.NewDesc("weir_kv_transfer_seconds_total", "Time that these took.", nil, nil), prometheus.CounterValue,
+		{prometheus.NewDesc("weir_kv_transfer_seconds_total", "Time that these took.", nil, nil), prometheus.CounterValue,
 			func(s *Snapshot) float64 { return s.Transfer.Seconds }},
 		total("vllm:num_preemptions_total", "Sequences preempted to free KV blocks.",
 			func(s *Snapshot) uint64 { return s.Preemptions }),
