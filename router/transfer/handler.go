@@ -140,6 +140,9 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, cache Cache, a *a
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	text, _ := json.Marshal(map[string]any{"error": map[string]string{"message": message, "type": "invalid_request_error", "code": code}}) //nolint:errchkjson // strings
 	w.Header().Set("Content-Type", "application/json")
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // a broken peer is no news
 }
