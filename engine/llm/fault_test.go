@@ -20,11 +20,12 @@ func oneSeq() scheduler.Config { return scheduler.Config{MaxSeqs: 1} }
 type breakable struct {
 	phase phase
 	armed atomic.Bool
-	also  func() // what else breaks
+	also  func()      // what else breaks
+	only  func() bool // whether it may break now; nil: yes
 }
 
 func (b *breakable) at(p phase) {
-	if p == b.phase && b.armed.CompareAndSwap(true, false) {
+	if p == b.phase && b.armed.Load() && (b.only == nil || b.only()) && b.armed.CompareAndSwap(true, false) {
 		if b.also != nil {
 			b.also()
 		}
@@ -39,7 +40,11 @@ func TestAPanicAnywhereInAStepIsSurvived(t *testing.T) {
 		t.Run(p.String(), func(t *testing.T) {
 			b := &breakable{phase: p}
 			var told atomic.Int32
-			e := start(t, families[0], Options{atPhase: b.at, OnFault: func(text string) {
+			var e *Engine
+			if p != taking { // the first request's last step, and an empty plan behind it, may still be under way when its client has the answer
+				b.only = func() bool { return e.sched.Stats().Submitted == 2 }
+			}
+			e = start(t, families[0], Options{atPhase: b.at, OnFault: func(text string) {
 				told.Add(1)
 				if !strings.Contains(text, p.String()) || !strings.Contains(text, "broken on purpose") {
 					t.Errorf("fault %q does not name the phase and the panic", text)
