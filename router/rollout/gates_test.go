@@ -202,6 +202,14 @@ func TestBothArmsSurviveARestartInEveryStep(t *testing.T) {
 	}
 }
 
+// seeds is how often a simulation runs: once in short runs.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return n
+}
+
 // A candidate that is right at twice the cost, or takes twice the computing, is not
 // promoted: users are not harmed, and who pays for it is told.
 func TestRightAtTwiceTheCost(t *testing.T) {
@@ -209,7 +217,7 @@ func TestRightAtTwiceTheCost(t *testing.T) {
 		"mean cost":                        func(w *traffic) { w.cost *= 2 },
 		"computing time of a token, media": func(w *traffic) { w.compute *= 2 },
 	} {
-		for seed := range uint64(5) {
+		for seed := range seeds(5) {
 			res := simulate(t, plan(nil), with(change), 100, seed)
 			last := res.transitions[len(res.transitions)-1]
 			if res.state != RolledBack || !strings.Contains(last.Reason, want) {
@@ -229,7 +237,7 @@ func TestRightAtTwiceTheCost(t *testing.T) {
 // A better KPI buys no worse p99: gates take back what reaches its goal.
 func TestBetterKPIWorseP99(t *testing.T) {
 	better := func(p *Plan) { p.Goal = &Goal{Signal: Conversion, Gain: 0.2} }
-	for seed := range uint64(5) {
+	for seed := range seeds(5) {
 		res := simulate(t, plan(better), with(func(w *traffic) { w.converts, w.tail = 0.25, 0.05 }), 100, seed)
 		last := res.transitions[len(res.transitions)-1]
 		if res.state != RolledBack || !strings.Contains(last.Reason, "p9") {
@@ -246,7 +254,7 @@ func TestBetterKPIWorseP99(t *testing.T) {
 	if res := simulate(t, plan(better), fine, 100, 1); res.state != Paused || !strings.Contains(res.transitions[len(res.transitions)-1].Reason, "goal") {
 		t.Errorf("a candidate that is no better: %s: %s", res.state, res.transitions[len(res.transitions)-1].Reason)
 	}
-	for seed := range uint64(3) {
+	for seed := range seeds(3) {
 		res := simulate(t, plan(nil), with(func(w *traffic) { w.converts = 0.01 }), 100, seed)
 		if last := res.transitions[len(res.transitions)-1]; res.state != RolledBack || !strings.Contains(last.Reason, "conversion") {
 			t.Errorf("a worse KPI: %s: %s", res.state, last.Reason)
