@@ -70,7 +70,7 @@ type conn struct {
 	lingerTime  time.Duration // most time for that
 
 	gone      chan struct{}          // closed when the peer has hung up
-	hungUp    atomic.Pointer[func()] // called then; nil: nobody asks for it
+	hungUp    atomic.Pointer[func()] // called then; nil: nothing is
 	goneOnce  sync.Once
 	closeOnce sync.Once
 

@@ -175,7 +175,7 @@ func (d *drill) fault(ctx context.Context, faulted context.CancelFunc) error {
 	if err := d.a.kill(); err != nil {
 		return err
 	}
-	faulted() // nobody backs up a region that is gone
+	faulted() // ends the backups of the region that is gone
 	if err := d.a.awaitFailure(ctx); err != nil {
 		return err
 	}

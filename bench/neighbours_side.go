@@ -28,12 +28,12 @@ var sideAttacks = []Attack{
 		}
 		return chatAttack(fields{"messages": userSays("Choose."), "stream": true, "max_tokens": 100, "temperature": 1, "structured_outputs": fields{"choice": words}})
 	}},
-	{Name: "background", About: "64 responses that nobody waits for, again and again", Clients: 8, request: func(words, client, turn int) (string, []byte) {
+	{Name: "background", About: "64 background responses, again and again", Clients: 8, request: func(words, client, turn int) (string, []byte) {
 		return "/v1/responses", encoded(fields{"model": clusterModel, "input": longText(words, client, turn), "background": true, "max_output_tokens": 200})
 	}},
 	{Name: "usage", About: "32 clients that ask for their usage", Clients: 32, do: look("/v1/usage", attackerKey)},
 	{Name: "files", About: "32 clients that list files and batches", Clients: 32, do: look("/v1/files?limit=10000", attackerKey)},
-	{Name: "strangers", About: "64 clients with a key that there is not", Clients: 64, do: look("/v1/models", "sk-nobody")},
+	{Name: "strangers", About: "64 clients with an unknown key", Clients: 64, do: look("/v1/models", "sk-nobody")},
 	{Name: "pages", About: "32 clients that read the metrics", Clients: 32, do: look("/metrics", attackerKey)},
 	{Name: "vocabulary", About: "32 clients that read the tokenizer", Clients: 32, do: look("/tokenizer_info", attackerKey)},
 	{Name: "uploads", About: "sixteen uploads of 64 MB that are broken off at the half", Clients: 16, do: breakUpload},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A hash is good for the domain that it is of, whoever knows it; blocks that were entered are found as computed ones.
+// A hash finds a block in its own domain only; blocks that were entered are found as computed ones are.
 func TestBlocksAreFoundInTheirDomainAlone(t *testing.T) {
 	c := Config{Blocks: 6, BlockTokens: 2, Secret: []byte("s")}
 	p, err := New(c)

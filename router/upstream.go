@@ -118,7 +118,7 @@ type Head struct {
 	Traceparent string // W3C Trace Context; empty: not sent
 	Tracestate  string // likewise
 	Version     string // the field anthropic-version of a request of Messages, for Anthropic's own API; "" is none
-	Beta        string // its field anthropic-beta, likewise
+	Beta        string // the client's anthropic-beta
 
 	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
 	// for each attempt; nil: nobody is told.

@@ -14,7 +14,7 @@ type party struct {
 	slots  int // of its running sequences
 	at     int // in parties.active
 	blocks int // scratch of countBlocks
-	room   int // likewise: rows until it has its share of the blocks
+	room   int // scratch of countBlocks, too: rows until it has its share of the blocks
 }
 
 type partyKey struct {

@@ -12,9 +12,9 @@
 //
 // Three rules keep it free of deadlock and livelock: what can never fit is
 // refused at the door; what is admitted fits now, together with its predicted
-// growth; and the oldest running sequence of the highest active class is never
-// preempted, so that every step advances it, but for a tenant within its share of
-// the blocks, whose sequence advances then.
+// growth; and every step advances the oldest running sequence of the highest active
+// class, or preempts it for a tenant within its share of the blocks and advances
+// that tenant's.
 //
 // A request is what a client asked for: the unit of queueing, fairness and
 // cancellation. Its N choices are sequences: the unit of running, growing and

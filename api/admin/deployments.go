@@ -49,7 +49,11 @@ func (c Config) deploy(w http.ResponseWriter, r *http.Request) {
 		}
 		var p rollout.Plan
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if err := readBody(r, &p); err != nil {
+		err := readBody(r, &p)
+		if err == nil && (p.Model == "" || p.Candidate == "") {
+			err = errors.New("modelId and version, or model and candidate, are missing")
+		}
+		if err != nil {
 			refuse(w, api.Refuse("invalid_value", err.Error()+`; send {"modelId": "chat", "version": "chat:v2"} for all servers on the store, or {"model": "chat", "candidate": "2"} for a rollout on this one, and steps and gates where the usual ones do not do`))
 			return
 		}

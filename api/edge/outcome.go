@@ -132,5 +132,5 @@ func OutcomeFault(err error) *api.Error {
 		return api.Refuse("store_unavailable", err.Error()+"; tell it again in a moment")
 	}
 	return api.Refuse("answer_not_found", err.Error()+"; outcomes count for the last answers of rollouts that are under way: with a store on any server that is on it, "+
-		"but for answers of the last second before a server was killed, and without one on the server that gave the answer")
+		"except for answers of the last second before a server was killed, and without one on the server that gave the answer")
 }

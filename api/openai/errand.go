@@ -16,8 +16,8 @@ func (c *call) gone() <-chan struct{} {
 	return api.Watch(c.ctx)
 }
 
-// context ends when nobody wants the call's answer any more, with errHungUp, and with edge.ErrStopped when the server stops. The caller ends
-// it with the call.
+// context ends with errHungUp when the client hangs up or the errand's sender ends it, and with edge.ErrStopped when the server stops. The
+// caller ends it with the call.
 func (c *call) context() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := c.untilStopped()
 	c.untilHangUp(ctx, cancel)
@@ -28,7 +28,7 @@ func (c *call) untilStopped() (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(c.server.running.Context())
 }
 
-// untilHangUp ends a context once nobody wants the call's answer any more; never that of an execution under an idempotency key.
+// untilHangUp ends a context when the client hangs up or the errand's sender ends it; never that of an execution under an idempotency key.
 func (c *call) untilHangUp(ctx context.Context, cancel context.CancelCauseFunc) {
 	switch {
 	case c.execution != nil:

@@ -189,7 +189,7 @@ func TestProvidersAnswerEveryClient(t *testing.T) {
 	}
 }
 
-// TestMessagesPassToAnthropicAsTheyAre: a client of Messages speaks with Anthropic's API itself, but for the key and the model's name.
+// TestMessagesPassToAnthropicAsTheyAre: a client of Messages speaks with Anthropic's API itself; only the key and the model's name are changed.
 func TestMessagesPassToAnthropicAsTheyAre(t *testing.T) {
 	p := &fakeProvider{kind: fleet.Anthropic, stream: recordedBy(t, "anthropic/thinking.sse")}
 	r, finished := providerRig(t, p)

@@ -7,8 +7,8 @@ import (
 	"weir/api/edge"
 )
 
-// The candidate of a rollout that fails a request whose client has seen nothing of an answer yet harms nobody: the stable
-// version is asked in its place, once. The failure counts for the candidate; nothing of it is billed.
+// Where the candidate of a rollout fails a request, and the client has seen nothing of an answer yet, the stable version is
+// asked once in its place. The failure counts for the candidate; nothing of it is billed.
 
 // mayBeSpared reports whether another version may have to answer the request, so that its body is kept until then.
 func (c *call) mayBeSpared() bool { return c.again && c.held != nil && c.held.Spare != nil }
@@ -49,7 +49,7 @@ func (c *call) answerWith(e *endpoint, m *Model, o *object, lowered lowering, mo
 	return c.answerBy(e, m, o.again(), lowered, more)
 }
 
-// again is the object as if nobody had read of it.
+// again is the object with all its fields unread.
 func (o *object) again() *object {
 	again := o.anew()
 	again.notes, again.keepsResponses, again.previous, again.earlier = o.notes, o.keepsResponses, o.previous, o.earlier

@@ -130,7 +130,7 @@ func (p *Peers) Verify(text string, look bool, now time.Time) (*Tenant, inferenc
 	return t, s.KV, p.once(s, look)
 }
 
-// VerifyFetch reports whether a peer fetches KV blocks, likewise.
+// VerifyFetch reports whether the caller is a peer that fetches KV blocks.
 func (p *Peers) VerifyFetch(text string, now time.Time) error {
 	s, err := p.read(text, now)
 	switch {

@@ -28,7 +28,7 @@ type measured struct {
 	count int // of output tokens a sequence; 0 is of a prompt
 }
 
-// stepRows is how many rows of prompts a step computes at most where nobody says: the default of --max-num-batched-tokens.
+// stepRows is how many rows of prompts a step computes at most where a result does not say it: the default of --max-num-batched-tokens.
 const stepRows = 512
 
 // prompts is what n prompts of so many tokens took, in steps of at most so many rows.

@@ -16,7 +16,7 @@ func (r *rollouts) openJournal() {
 	}
 }
 
-// tell takes in what came of an answer. With a store whichever server on it is told, the one that gave the answer counts it.
+// tell takes in an outcome. With a store any server on it takes it, and the one that gave the answer counts it.
 func (r *rollouts) tell(s *rollout.Signal) error {
 	s.ID = answerID(s.ID)
 	if r.journal != nil {

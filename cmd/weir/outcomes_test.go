@@ -101,7 +101,7 @@ models:
 	}
 	a.untilCounted(rollout.SignalStatus{Mean: 1, Answers: len(first[0])}, rollout.SignalStatus{Answers: len(first[1])})
 	if status := b.tellOf("chatcmpl-000000000000000000000000", words[0]); status != http.StatusNotFound {
-		t.Errorf("nobody's answer: status %d", status)
+		t.Errorf("an unknown answer: status %d", status)
 	}
 	second := ask()
 	lastID := func() string { _, _, id := a.askChat(asked, 3); return id }()

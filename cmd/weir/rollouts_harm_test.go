@@ -91,7 +91,7 @@ func (s *started) askStream(n int) (arm string, whole bool) {
 	return r.Header.Get("X-Weir-Arm"), err == nil && r.StatusCode == http.StatusOK && strings.Contains(string(text), "It is fine today.") && strings.Contains(string(text), "[DONE]")
 }
 
-// A candidate that turns bad once it has users, in whichever way, is taken back, and nobody is harmed: the stable version answers what it
+// A candidate that turns bad once it has users, in whichever way, is taken back, and no user gets an error: the stable version answers what it
 // fails, whole answers and streams, and only its answer is billed.
 func TestUsersOfABadCandidateAreSpared(t *testing.T) {
 	fine := new(atomic.Bool)

@@ -14,7 +14,7 @@ import (
 )
 
 // Blocks of a prompt can be fetched from another replica that has computed them (KV transfer). That happens before the job
-// enters the loop, on a goroutine of its own: nobody waits for a network but the request itself. What comes is entered into
+// enters the loop, on a goroutine of its own: only the request itself waits for the network. What comes is entered into
 // the prefix cache between two steps, a window at a time, and the request then finds it there as anything else that is cached.
 // So a fetch that fails, or brings a part only, needs no way back: the rest is computed.
 

@@ -172,7 +172,7 @@ func TestAFetchThatFailsIsComputed(t *testing.T) {
 	}
 }
 
-// A fetch holds up nobody but its own request, which can be cancelled meanwhile, and so can a drain that it is part of.
+// A fetch holds up its own request only. The request can be cancelled meanwhile, and a drain that waits for it can be aborted.
 func TestAFetchHoldsUpNobody(t *testing.T) {
 	m, p := families[0], prompt(9, 150)
 	o := Options{Secret: []byte("shared"), LeastFetch: patient}

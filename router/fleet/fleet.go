@@ -31,7 +31,7 @@ type Source struct {
 	APIKey   Key      // sent as a bearer token; "" is none
 	AdminURL string   // of the second listener, for metrics and block events; "" is none
 	Zone     string   // where the replicas are; "" is not known
-	Region   string   // likewise; without one they get no request of a tenant with a residency
+	Region   string   // where the replicas are; without one they get no request of a tenant with a residency
 	APIs     []string // that they serve beside chat completions, of APIs; weirs serve all
 	Events   Events   // of the caches of vLLM and SGLang
 }

@@ -71,7 +71,7 @@ var echoes = []struct {
 	{"exception", Bedrock, chatPath, amazonSent, 0, ""},
 }
 
-// TestErrorsKeepTheCredential: a server that repeats this server's credential in an error tells it neither the caller nor whoever reads the
+// TestErrorsKeepTheCredential: a server that repeats this server's credential in an error tells it neither the caller nor the reader of the
 // record of the attempt.
 func TestErrorsKeepTheCredential(t *testing.T) {
 	for _, tc := range echoes {

@@ -21,7 +21,7 @@ import (
 
 const (
 	idleConns    = 256              // idle connections to a replica that are kept for later requests
-	idleTime     = time.Minute      // that they are kept
+	idleTime     = time.Minute      // how long they are kept
 	atOnceBytes  = 64 << 10         // of a body that is written before the answer is looked at; every system's buffers take that
 	maxHeadBytes = 1 << 20          // of an answer, interim ones counted
 	maxInterim   = 8                // answers 1xx before one
@@ -29,14 +29,14 @@ const (
 	keepAlive    = 15 * time.Second // between probes of a connection without traffic
 )
 
-// transport sends requests by HTTP/1.1 without TLS in the goroutine of their caller. net/http's own hands each request to one goroutine and
-// takes its answer from another, which took a fifth of the processor time of relaying a request. It still does what it alone does well: TLS, and bodies that a
-// server may refuse before it has taken them in.
+// transport sends requests by HTTP/1.1 without TLS in the goroutine of their caller. net/http's Transport hands each request to one goroutine
+// and takes its answer from another, which took a fifth of the processor time of relaying a request. It still sends requests over TLS, and
+// those with a body above atOnceBytes, which a server may refuse before it has read it.
 type transport struct {
 	rest *http.Transport
 
 	mu   sync.Mutex
-	idle []*link // that used last at the end
+	idle []*link // idle connections, the one that was used last at the end
 	ages *time.Timer
 }
 
@@ -103,7 +103,7 @@ func (t *transport) exchange(l *link, req *http.Request) (res *http.Response, ag
 	return res, false, nil
 }
 
-// take gives a connection that rests, or a new one.
+// take gives an idle connection, or a new one.
 func (t *transport) take(req *http.Request) (*link, error) {
 	address := req.URL.Host
 	if req.URL.Port() == "" {
@@ -128,7 +128,7 @@ func (t *transport) take(req *http.Request) (*link, error) {
 	return l, nil
 }
 
-// last takes the connection to an address that was used last; nil where none rests.
+// last takes the idle connection to an address that was used last; nil where there is none.
 func (t *transport) last(address string) *link {
 	t.mu.Lock()
 	defer t.mu.Unlock()

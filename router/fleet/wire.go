@@ -122,7 +122,7 @@ func (w *wire) at(path string) *url.URL {
 		u = w.base.JoinPath(path)
 		w.urls[path] = u
 	}
-	own := *u // whoever signs a request may add to it
+	own := *u // Authorize may add to it
 	return &own
 }
 

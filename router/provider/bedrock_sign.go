@@ -20,7 +20,7 @@ import (
 )
 
 // Authorize sends a key of Bedrock's own as a bearer token. Without one it signs the request (SigV4) with the credentials that Amazon's own
-// tools would take from the environment or from their file; these are read anew for each request, since they change.
+// tools would take from the environment or from their file; these are read for each request, since they change.
 func (bedrock) Authorize(req *http.Request, key string, body []byte) error {
 	if key = cmp.Or(key, os.Getenv("AWS_BEARER_TOKEN_BEDROCK")); key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)

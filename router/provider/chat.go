@@ -315,7 +315,7 @@ func (r *reader) value(name string, into any, form string) {
 	}
 }
 
-// rest are the fields that nobody has taken and that say something, sorted.
+// rest are the names of the fields that were not taken and are not empty, sorted.
 func (r *reader) rest() []string {
 	var names []string
 	for name, raw := range r.fields {

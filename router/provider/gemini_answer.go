@@ -95,7 +95,7 @@ func (s *geminiState) piece(data []byte, to sink) error {
 func (s *geminiState) part(p *geminiPart, to sink) error {
 	switch {
 	case p.Call != nil && len(p.Call.Partial) > 0:
-		return unreadable("arguments of a call come in pieces, which nobody has asked for")
+		return unreadable("arguments of a call come in pieces, which the request did not ask for")
 	case p.Call != nil && p.Call.Name == "": // ends a call
 	case p.Call != nil:
 		s.calls++

@@ -18,7 +18,7 @@ type API interface {
 	Path(model string, stream bool) string
 	// Authorize adds the provider's credential, and what its API wants in every header. body is what is sent.
 	Authorize(req *http.Request, key string, body []byte) error
-	// Secrets are what Authorize sends or signs with, and nobody else may see.
+	// Secrets are what Authorize sends or signs with; they must not reach clients or logs.
 	Secrets(key string) []string
 	// Streams reports whether answers of a content type are streams.
 	Streams(contentType string) bool

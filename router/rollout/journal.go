@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// KeptAnswer is an answer of which something may be told later, on whichever server.
+// KeptAnswer is an answer whose outcome may be told later, on any server of the store.
 type KeptAnswer struct {
 	Key  string // of its id and whose it is: AnswerKey
-	Home string // the record of a rollout that what is told counts in: that of the server that gave the answer
+	Home string // the rollout's record of the server that gave the answer; outcomes count there
 	Arm  Arm
 	Step int
 }
 
-// KeptSignal is a word about an answer that is kept.
+// KeptSignal is an outcome that was told of a kept answer.
 type KeptSignal struct {
 	Key   string // of the answer
 	Kind  SignalKind
 	Value float64
 }
 
-// Uncounted is a word that its home has not counted yet.
+// Uncounted is an outcome that its home has not counted yet.
 type Uncounted struct {
 	Arm    Arm
 	Step   int
@@ -34,29 +34,29 @@ type Uncounted struct {
 	Before *float64 // what it has counted; nil: nothing
 }
 
-// AnswerStore keeps answers and what is told of them where several servers see it. What it keeps is bounded in rows and age.
+// AnswerStore keeps answers and their outcomes where several servers see them, bounded in rows and age.
 type AnswerStore interface {
 	// SaveAnswers keeps answers. An id that is used again is that of the last one.
 	SaveAnswers(ctx context.Context, list []KeptAnswer) error
-	// FindAnswer gives what was told of an answer; false: it is not known.
+	// FindAnswer gives the outcomes of an answer; false: the answer is not known.
 	FindAnswer(ctx context.Context, key string) (told map[SignalKind]float64, ok bool, err error)
-	// TellAnswers keeps words, all or none. Those about answers that are not known are left out.
+	// TellAnswers keeps outcomes, all or none. Those of unknown answers are left out.
 	TellAnswers(ctx context.Context, list []KeptSignal) error
-	// TakeUncounted gives words that a home has not counted, and notes them as counted.
+	// TakeUncounted gives the outcomes that a home has not counted, and marks them as counted.
 	TakeUncounted(ctx context.Context, home string) ([]Uncounted, error)
-	// ForgetRollout ends what may be told of a home's answers.
+	// ForgetRollout deletes a home's answers; their outcomes are refused from then on.
 	ForgetRollout(ctx context.Context, home string) error
 }
 
-// AnswerKey is a digest of an answer's id and its tenant, so that a tenant tells of its own answers only and no id is kept.
+// AnswerKey is a digest of an answer's id and its tenant, so that a tenant reports outcomes of its own answers only and no id is kept.
 func AnswerKey(tenant, id string) string {
 	sum := sha256.Sum256([]byte(tenant + "\x00" + id))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Journal keeps in a store which arm gave an answer and what is told of it, so that every server on the store takes the
-// word and a server that was killed still knows its answers. Answers are written each second, beside the requests; a word
-// is in the store before it is acknowledged. The server that gave the answer counts it within the next second.
+// Journal keeps in a store which arm gave an answer, and the answer's outcomes, so that every server on the store takes an
+// outcome and a server that was killed still knows its answers. Answers are written each second, beside the requests; an
+// outcome is in the store before it is acknowledged. The server that gave the answer counts it within the next second.
 type Journal struct {
 	store   AnswerStore
 	control *Controller
@@ -68,11 +68,11 @@ type Journal struct {
 	dropped int                   // because too many waited
 
 	writing sync.Mutex // one flush at a time, so that an answer that is being written is waited for
-	words   chan *word
+	told    chan *toldOutcome
 }
 
-// word is a signal that waits to be written.
-type word struct {
+// toldOutcome is an outcome that waits to be written.
+type toldOutcome struct {
 	KeptSignal
 	done chan error
 }
@@ -80,19 +80,19 @@ type word struct {
 const (
 	// journalEvery is how often answers are written: what a cut loses.
 	journalEvery = time.Second
-	// maxWaiting bounds words that wait for one write, and wordBatch those of one.
-	maxWaiting = 1024
-	wordBatch  = 256
-	// wordTimeout bounds how long a word waits for the store.
-	wordTimeout = 5 * time.Second
+	// maxWaiting bounds the outcomes that wait, and outcomeBatch those of one transaction.
+	maxWaiting   = 1024
+	outcomeBatch = 256
+	// outcomeTimeout bounds how long an outcome waits for the store.
+	outcomeTimeout = 5 * time.Second
 )
 
-// ErrBusyJournal says that a word cannot be kept now.
+// ErrBusyJournal says that an outcome cannot be kept now.
 var ErrBusyJournal = errors.New("the store of outcomes does not keep up")
 
 // NewJournal keeps a controller's answers from now on. home is what this server keeps a rollout under.
 func NewJournal(store AnswerStore, control *Controller, home func(rollout string) string) *Journal {
-	j := &Journal{store: store, control: control, home: home, waiting: make(map[string]KeptAnswer), words: make(chan *word, maxWaiting)}
+	j := &Journal{store: store, control: control, home: home, waiting: make(map[string]KeptAnswer), told: make(chan *toldOutcome, maxWaiting)}
 	control.keep = j.note
 	return j
 }
@@ -109,13 +109,13 @@ func (j *Journal) note(o *Outcome, step int) {
 	j.waiting[a.Key] = a
 }
 
-// Run writes until ctx ends. changed takes the transitions that words bring about, failed hears of trouble.
+// Run writes until ctx ends. It calls changed with the transitions that outcomes cause, and failed with errors of the store.
 func (j *Journal) Run(ctx context.Context, changed func([]Transition), failed func(error)) {
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		for {
 			select {
-			case w := <-j.words:
+			case w := <-j.told:
 				j.write(ctx, w)
 			case <-ctx.Done():
 				return
@@ -130,7 +130,7 @@ func (j *Journal) Run(ctx context.Context, changed func([]Transition), failed fu
 		case <-ctx.Done():
 			open = false
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordTimeout)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 		list, err := j.work(limited)
 		cancel()
 		changed(list)
@@ -141,7 +141,7 @@ func (j *Journal) Run(ctx context.Context, changed func([]Transition), failed fu
 	ended.Wait()
 }
 
-// work writes the answers that wait and counts what is told of this server's.
+// work writes the answers that wait and counts the outcomes of this server's.
 func (j *Journal) work(ctx context.Context) (changes []Transition, err error) {
 	err = j.flush(ctx)
 	for id := range j.control.Seen() {
@@ -168,7 +168,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	}
 	var err error
 	if dropped > 0 {
-		err = fmt.Errorf("%w: what comes of %d answers cannot be told", ErrBusyJournal, dropped)
+		err = fmt.Errorf("%w: outcomes of %d answers will be refused", ErrBusyJournal, dropped)
 	}
 	if len(list) == 0 {
 		return err
@@ -185,7 +185,7 @@ func (j *Journal) flush(ctx context.Context) error {
 	return errors.Join(err, failure)
 }
 
-// Forget ends what may be told of a rollout's answers of this server.
+// Forget deletes this server's answers of a rollout; their outcomes are refused from then on.
 func (j *Journal) Forget(ctx context.Context, rollout string) error {
 	home := j.home(rollout)
 	j.writing.Lock()
@@ -200,15 +200,15 @@ func (j *Journal) Forget(ctx context.Context, rollout string) error {
 	return j.store.ForgetRollout(ctx, home)
 }
 
-// Tell keeps what is told of an answer that any server on the store gave. The same word told again changes nothing, and
-// another one replaces it.
+// Tell keeps an outcome of an answer that any server on the store gave. The same outcome told again changes nothing; another
+// one replaces it.
 func (j *Journal) Tell(ctx context.Context, s *Signal) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, wordTimeout)
+	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
-	w := &word{KeptSignal{AnswerKey(s.Tenant, s.ID), s.Kind, s.Value}, make(chan error, 1)}
+	w := &toldOutcome{KeptSignal{AnswerKey(s.Tenant, s.ID), s.Kind, s.Value}, make(chan error, 1)}
 	told, known, err := j.find(ctx, w.Key)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusyJournal, err)
@@ -220,7 +220,7 @@ func (j *Journal) Tell(ctx context.Context, s *Signal) error {
 		return nil
 	}
 	select {
-	case j.words <- w:
+	case j.told <- w:
 	default:
 		return fmt.Errorf("%w: %d wait", ErrBusyJournal, maxWaiting)
 	}
@@ -246,12 +246,12 @@ func (j *Journal) find(ctx context.Context, key string) (told map[SignalKind]flo
 	return j.store.FindAnswer(ctx, key)
 }
 
-// write keeps a word and those that have come meanwhile, in one transaction.
-func (j *Journal) write(ctx context.Context, first *word) {
-	batch := []*word{first}
-	for more := true; more && len(batch) < wordBatch; {
+// write keeps an outcome and those that have come meanwhile, in one transaction.
+func (j *Journal) write(ctx context.Context, first *toldOutcome) {
+	batch := []*toldOutcome{first}
+	for more := true; more && len(batch) < outcomeBatch; {
 		select {
-		case w := <-j.words:
+		case w := <-j.told:
 			batch = append(batch, w)
 		default:
 			more = false
@@ -261,7 +261,7 @@ func (j *Journal) write(ctx context.Context, first *word) {
 	for i, w := range batch {
 		list[i] = w.KeptSignal
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordTimeout)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 	defer cancel()
 	err := j.store.TellAnswers(limited, list)
 	if err != nil {

@@ -62,7 +62,7 @@ func NewClient(sign func(now time.Time) string) *Client {
 	}}
 }
 
-// Close ends the connections that nobody uses.
+// Close ends the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // known is what is known of a replica. The caller holds mu.

@@ -1,5 +1,5 @@
-// Package transfer brings KV blocks from one weir to another: the format of an answer, the handler of who has blocks and the
-// client of who wants them. Which blocks are worth it, and what becomes of them, is the engine's.
+// Package transfer brings KV blocks from one weir to another: the format of an answer, the handler of the weir that has blocks
+// and the client of the weir that lacks them. The engine decides which blocks are worth fetching, and enters them into its cache.
 package transfer
 
 import (

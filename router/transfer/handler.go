@@ -39,12 +39,12 @@ type Cache interface {
 	ReadBlocks(ctx context.Context, domain string, hashes []kvcache.Hash) ([]kvcache.TransferBlock, error)
 }
 
-// Handler answers peers that ask for blocks. Whoever holds no peer key learns nothing, not even whether a hash is known; and
-// whoever holds it learns of the domain that it names alone.
+// Handler answers peers that ask for blocks. A caller without the peer key learns nothing, not even whether a hash is known; a
+// caller with it gets blocks of the domain that it names only.
 type Handler struct {
 	Find   func(model string) Cache                    // nil: no such model is in memory here
 	Verify func(statement string, now time.Time) error // of who asks
-	Denied func(reason error, remote string)           // hears of those that are refused; nil: nobody does
+	Denied func(reason error, remote string)           // is called for each peer that is refused; may be nil
 	slots  chan struct{}
 }
 
@@ -131,7 +131,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, cache Cache, a *a
 		_ = wire.Flush() // the reader takes these in while the next ones are copied
 		blocks, err = cache.ReadBlocks(ctx, a.Domain, hashes)
 	}
-	if err != nil { // the status is out: only a cut tells the reader
+	if err != nil { // the status is out: only a cut tells the reader; net/http recovers this and closes the connection
 		panic(http.ErrAbortHandler)
 	}
 	_ = out.End() // who reads no longer needs no end

@@ -210,7 +210,7 @@ func TestWrongAnswersHaveAReason(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("no server", func(t *testing.T) {
 		client := NewClient(sign)
 		_, err := fetch(client, inference.KVTransfer{RemoteURL: "http://127.0.0.1:1", RemoteModel: "m"}, newCache(1), "acme")
 		if fault, _ := errors.AsType[*kvcache.TransferFault](err); fault == nil || fault.Reason != kvcache.TransferUnreachable {
