@@ -26,7 +26,10 @@ type NeighboursOptions struct {
 	Prefix   int           // words that every request of the measured tenant begins with
 	Log      io.Writer     // what the server logs; nil: nowhere
 
+	SameServer bool // one server for all attacks, of which each finds what those before it left; else each has a new one
+
 	Progress func(attack string, done, total int)
+	Row      func(*Neighbour) error // called with each row once it is measured; may be nil
 }
 
 // Neighbour is how one tenant fared beside an attack of another.
@@ -90,39 +93,68 @@ func RunNeighbours(ctx context.Context, o NeighboursOptions) (rows []*Neighbour,
 	if err != nil {
 		return nil, err
 	}
-	r := &neighboursRun{o: &o, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	attacks = append([]Attack{{}}, attacks...) // alone first
+	groups := slices.Collect(slices.Chunk(attacks, 1))
+	if o.SameServer {
+		groups = [][]Attack{attacks}
+	}
+	for _, group := range groups {
+		err := onNewServer(ctx, &o, func(r *neighboursRun) error {
+			for _, a := range group {
+				if o.Progress != nil {
+					o.Progress(a.Name, len(rows), len(attacks))
+				}
+				n, err := r.beside(ctx, &a)
+				if err != nil {
+					return fmt.Errorf("%s: %w", a.Name, err)
+				}
+				rows = append(rows, n)
+				if o.Row != nil {
+					if err := o.Row(n); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// warmRequests are the measured tenant's first requests on a new server: they compute the prefix and find nothing warm, and are not measured.
+const warmRequests = 5
+
+// onNewServer starts a server, warms it, and stops it after do.
+func onNewServer(ctx context.Context, o *NeighboursOptions, do func(*neighboursRun) error) (err error) {
+	folder, err := os.MkdirTemp("", "weir-neighbours-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	args := []string{"serve"}
 	if o.Model != "" {
 		args = append(args, o.Model)
 	}
-	args = append(args, "--port", "0", "--admin-address", "off", "--api-metrics", "--served-model-name", clusterModel, "--api-key", victimKey, "--api-key", attackerKey)
-	folder, err := os.MkdirTemp("", "weir-neighbours-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	args = append(args, "--store", "sqlite:"+filepath.Join(folder, "weir.db"), "--file-dir", filepath.Join(folder, "files"))
+	args = append(args, "--port", "0", "--admin-address", "off", "--api-metrics", "--served-model-name", clusterModel, "--api-key", victimKey, "--api-key", attackerKey,
+		"--store", "sqlite:"+filepath.Join(folder, "weir.db"), "--file-dir", filepath.Join(folder, "files"))
+	r := &neighboursRun{o: o, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	defer r.client.CloseIdleConnections()
 	if r.server, err = startWeir(ctx, o.Weir, o.Log, nil, append(args, o.Flags...)); err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, r.server.kill()) }()
 	r.target = &Target{BaseURL: r.server.url, Endpoint: EndpointChat, Served: clusterModel, APIKey: victimKey, Timeout: time.Minute}
 	if err := r.target.Check(); err != nil {
-		return nil, err
+		return err
 	}
 	defer r.target.Close()
-	r.ask(ctx) // what computes the prefix, and finds nothing warm, is not measured
-	for i, a := range append([]Attack{{}}, attacks...) {
-		if o.Progress != nil {
-			o.Progress(a.Name, i, len(attacks)+1)
-		}
-		n, err := r.beside(ctx, &a)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.Name, err)
-		}
-		rows = append(rows, n)
+	for range warmRequests {
+		r.ask(ctx)
 	}
-	return rows, nil
+	return do(r)
 }
 
 // settleTime is what a server gets after an attack, whose requests are cancelled, before the next one.

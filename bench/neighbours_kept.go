@@ -50,7 +50,6 @@ var keptAttacks = []Attack{
 		}
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Tell ", client, turn)), "stream": true, "stop": stops, "max_tokens": 200, "ignore_eos": true})
 	}},
-	// The last one: its lines go on when its clients are gone.
 	{Name: "batches", About: "two clients that send a batch of 2,000 lines, again and again", Clients: 2, do: sendBatch},
 }
 

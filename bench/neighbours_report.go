@@ -11,22 +11,27 @@ import (
 	"strings"
 )
 
-// WriteNeighbours writes the table. Memory is in MB, in use on Go's heap in brackets.
-func WriteNeighbours(w io.Writer, rows []*Neighbour) error {
-	var b strings.Builder
-	b.WriteString("| another tenant sends | first token p50, ms | worst, ms | step p50, ms | longest, ms | worst in longest steps | between tokens p50, ms | worst, ms | failed | answered (refused) | hung up | each second | cores: server, attack " +
-		"| server's memory (heap), MB | a second after |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, n := range rows {
-		name := n.About
-		if n.Attack == "" {
-			name = "nothing"
-		}
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.0f | %s | %d (%d) | %d | %.0f | %.1f, %.1f | %s | %s |\n", name, n.P50(), n.Worst(),
-			n.Steps.P50, n.Steps.Worst, n.OfStep(), median(n.Gaps), greatest(n.Gaps), failures(n.Failed),
-			n.Sent.Answered, n.Sent.Refused, n.Sent.HungUp, n.Sent.rate(), n.Cores.Server, n.Cores.Attack, n.Peak, n.Rest)
-	}
-	_, err := io.WriteString(w, b.String())
+// WriteNeighboursHead writes the head of a table of Neighbour's rows. Memory is in MB, in use on Go's heap in brackets.
+func WriteNeighboursHead(w io.Writer) error {
+	_, err := io.WriteString(w, "| another tenant sends | first token p50, ms | worst, ms | step p50, ms | longest, ms | worst in longest steps | between tokens p50, ms | worst, ms | failed "+
+		"| answered (refused) | hung up | each second | cores: server, attack | server's memory (heap), MB | a second after |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	return err
+}
+
+// WriteRow writes the line of the table.
+func (n *Neighbour) WriteRow(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f | %.0f | %s | %d (%d) | %d | %.0f | %.1f, %.1f | %s | %s |\n", n.name(), n.P50(), n.Worst(),
+		n.Steps.P50, n.Steps.Worst, n.OfStep(), median(n.Gaps), greatest(n.Gaps), failures(n.Failed),
+		n.Sent.Answered, n.Sent.Refused, n.Sent.HungUp, n.Sent.rate(), n.Cores.Server, n.Cores.Attack, n.Peak, n.Rest)
+	return err
+}
+
+// name is what the other tenant sends.
+func (n *Neighbour) name() string {
+	if n.Attack == "" {
+		return "nothing"
+	}
+	return n.About
 }
 
 // rate is how many requests an attack's clients had done with in a second.
@@ -88,11 +93,7 @@ func PlotNeighbours(w io.Writer, rows []*Neighbour) error {
 	}
 	for i, n := range rows {
 		y := top + row*(float64(i)+0.5)
-		name := n.About
-		if n.Attack == "" {
-			name = "nothing"
-		}
-		d.text(left-14, y+4, end, "label", name)
+		d.text(left-14, y+4, end, "label", n.name())
 		if len(n.First) == 0 {
 			d.text(left+8, y+4, start, "label", "no answer")
 			continue

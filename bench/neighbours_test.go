@@ -37,8 +37,13 @@ func TestNeighboursAreReported(t *testing.T) {
 		{Attack: "regex", About: "a regular expression", Failed: map[string]int{failTimeout: 3, "http_503": 1}},
 	}
 	var table, plot strings.Builder
-	if err := WriteNeighbours(&table, rows); err != nil {
+	if err := WriteNeighboursHead(&table); err != nil {
 		t.Fatal(err)
+	}
+	for _, n := range rows {
+		if err := n.WriteRow(&table); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, want := range []string{"| nothing | 20 | 30 | 0 | 0 | 0.0 |", "| thirty streams | 50 | 300 | 30 | 200 | 1.5 | 5 | 70 | 0 | 9 (2) | 1 | 5 | 1.2, 0.3 | 5 (2) | 4 (1) |", "3 timeout"} {
 		if !strings.Contains(table.String(), want) {

@@ -21,7 +21,7 @@ func newBenchNeighbours() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "neighbours [MODEL.gguf]",
 		Short: "Measure one tenant's first tokens beside another tenant's attacks",
-		Long: "Start a server with two tenants on loopback. One sends short chats, one after the other; the other sends what costs\n" +
+		Long: "Start a server with two tenants on loopback for each attack. One sends short chats, one after the other; the other sends what costs\n" +
 			"a server most: long prompts, many choices, log-probabilities, streams, texts to tokenise, schemas, regular expressions,\n" +
 			"lists of prompts, tools, clients that hang up or do not read, idempotency keys, conversations, slow connections, large\n" +
 			"bodies, answers that fill the KV cache, batches. The attack's clients are a process of the lowest priority.\n" +
@@ -44,6 +44,7 @@ func newBenchNeighbours() *cobra.Command {
 	f.IntVar(&o.Words, "words", 400, "words of the attacks' long prompts")
 	f.IntVar(&o.Prefix, "prefix-words", 0, "words that every request of the measured tenant begins with")
 	f.StringArrayVar(&o.Flags, "server-flag", nil, "flag of weir serve; may be repeated")
+	f.BoolVar(&o.SameServer, "same-server", false, "one server for all attacks, to see what they leave behind (default: each has a new one)")
 	f.StringVar(&plot, "plot", "", "draw the table into this SVG file")
 	f.StringVar(&log, "log", "", "file for what the server logs")
 	f.StringVar(&attackURL, "attack-url", "", "send --attacks to this server until the end of the standard input, and write what came of them")
@@ -74,17 +75,22 @@ func newBenchNeighbours() *cobra.Command {
 		shown := newSteps(cmd.ErrOrStderr())
 		defer shown.end()
 		o.Progress = func(_ string, done, total int) { shown.update("attacks", done, total) }
+		if err := bench.WriteNeighboursHead(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		o.Row = func(n *bench.Neighbour) error {
+			shown.end() // the next attack draws it again, below the row
+			return n.WriteRow(cmd.OutOrStdout())
+		}
 		rows, err := bench.RunNeighbours(ctx, o)
 		shown.end()
 		if err != nil {
 			return err
 		}
-		if plot != "" {
-			if err := savePlot(plot, func(w io.Writer) error { return bench.PlotNeighbours(w, rows) }); err != nil {
-				return err
-			}
+		if plot == "" {
+			return nil
 		}
-		return bench.WriteNeighbours(cmd.OutOrStdout(), rows)
+		return savePlot(plot, func(w io.Writer) error { return bench.PlotNeighbours(w, rows) })
 	}
 	return cmd
 }
