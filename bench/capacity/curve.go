@@ -183,6 +183,17 @@ func (r *replica) exact(rate float64) (Latency, error) {
 	return here.least(line), err
 }
 
+// slowdown is by how much longer steps take than their estimates in the second latency of a plan: how far measured rates of a quiet machine are
+// from those of a busy one.
+const slowdown = 1.1
+
+// slower is the latency at a rate where all steps take longer: that of as many more requests a second, in longer seconds.
+func (r *replica) slower(rate float64) (Latency, error) {
+	l, err := r.simulate(slowdown * rate)
+	times := func(q Quantiles) Quantiles { return Quantiles{slowdown * q.P50, slowdown * q.P99} }
+	return Latency{times(l.TTFT), times(l.ITL), l.Busy}, err
+}
+
 // least is the lesser of each latency.
 func (l Latency) least(m Latency) Latency {
 	lesser := func(a, b Quantiles) Quantiles { return Quantiles{min(a.P50, b.P50), min(a.P99, b.P99)} }

@@ -123,6 +123,9 @@ func checkPlan(t *testing.T, c *Catalogue, plan *Plan) {
 			if p.Used > 1-plan.Headroom+1e-9 || p.Rate > p.Sustained*(1+1e-9) || p.Replicas < p.Needed || plan.Zones < 2 && p.Replicas != p.Needed {
 				t.Errorf("%s: %+v", m.Name, p)
 			}
+			if p.Latency != nil && (p.Slower.TTFT.P99 < p.Latency.TTFT.P99 || p.Slower.ITL.P50 < p.Latency.ITL.P50) {
+				t.Errorf("%s: %v, and with longer steps %v", m.Name, p.Latency, p.Slower)
+			}
 			if memory := p.kind.memory() / gib; c.Models[i].WeightsGiB > memory {
 				t.Errorf("%s of %g GiB stands on %s", m.Name, c.Models[i].WeightsGiB, p.Kind)
 			}
@@ -306,6 +309,35 @@ func TestLatenciesFromABenchmark(t *testing.T) {
 				t.Errorf("%+v: %s %.4g s from the benchmark, %.4g s of the machine", load, q.name, q.got, q.want)
 			}
 		}
+	}
+}
+
+// What a plan says of longer steps is what a machine with longer steps does.
+func TestSlowerStepsAreThoseOfASlowerMachine(t *testing.T) {
+	lengths, err := Spread(200, 40, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(slower float64) *replica {
+		long := func(d time.Duration) time.Duration { return time.Duration(slower * float64(d)) }
+		m := bench.SmallMachine
+		m.Step, m.Row, m.Output, m.Position, m.Bound = long(m.Step), long(m.Row), long(m.Output), long(m.Position), long(m.Bound)
+		config := scheduler.Config{MaxSeqs: 64, MaxBatchTokens: 512, ITLTarget: long(200 * time.Millisecond)}
+		return &replica{demand: Demand{Rate: 1, Prompt: 200, Output: 40, Prefill: 1, Decode: 1, Sequences: 1}, lengths: lengths,
+			rates: &Rates{Machine: &m}, config: config}
+	}
+	const rate = 1.2
+	got, err := at(1).slower(rate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := at(slowdown).simulate(rate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(a, b Quantiles) bool { return math.Abs(a.P50/b.P50-1) < 0.01 && math.Abs(a.P99/b.P99-1) < 0.01 }
+	if !same(got.TTFT, want.TTFT) || !same(got.ITL, want.ITL) {
+		t.Errorf("%v where steps are said to take longer, %v where they do", &got, &want)
 	}
 }
 

@@ -19,6 +19,7 @@ type PoolPlan struct {
 	Limit     string   `json:"limit"`              // that binds the sustained rate
 	Used      float64  `json:"utilization"`        // share of what one can serve by all limits but latency, without headroom
 	Latency   *Latency `json:"latency,omitempty"`
+	Slower    *Latency `json:"latency_steps_10_percent_longer,omitempty"`
 	Formulas  []string `json:"formulas"`
 
 	kind    *Kind
@@ -277,6 +278,12 @@ func (o *option) refine() error {
 			return err
 		}
 		p.Latency = &l
+		slower, err := p.replica.slower(min(p.Rate, p.Sustained))
+		if err != nil {
+			return err
+		}
+		slower = slower.most(l)
+		p.Slower = &slower
 	}
 	o.join()
 	return nil

@@ -40,6 +40,9 @@ func (m *ModelPlan) write(b *strings.Builder) {
 		if l := pool.Latency; l != nil {
 			fmt.Fprintf(b, "    latency             = %s at %.4g requests a second of each, simulated\n", l, pool.Rate)
 		}
+		if l := pool.Slower; l != nil {
+			fmt.Fprintf(b, "    steps 10 %% longer   = %s at that rate, simulated\n", l)
+		}
 	}
 	if m.Off > 0 {
 		fmt.Fprintf(b, "    steps are %.1f %% from their estimates in the mean\n", 100*m.Off)
