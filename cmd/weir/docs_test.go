@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"weir/api"
 )
 
 // foreign are flags of other programs that the documents name: of the scripts in bench/clients, of the servers that
@@ -55,6 +57,9 @@ func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 			if strings.HasPrefix(line, "```") {
 				block = !block
 			}
+			if filepath.Base(file) == "migrate.md" && strings.HasPrefix(line, "|") {
+				_, line, _ = strings.Cut(line[1:], "|") // its first column is of other servers
+			}
 			for _, m := range flag.FindAllStringSubmatch(line, -1) {
 				if !flags[strings.TrimSuffix(m[1], "-")] {
 					t.Errorf("%s:%d: no verb has the flag %s", filepath.Base(file), i+1, m[1])
@@ -77,6 +82,30 @@ func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 	}
 }
 
+// Codes of errors that a page tells readers to look for are those of refusals.
+func TestTroubleshootingNamesCodesThatExist(t *testing.T) {
+	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, codes := 0, regexp.MustCompile("`([a-z_]+)`")
+	for line := range strings.Lines(string(text)) {
+		if !regexp.MustCompile(`^\| [45]\d\d `).MatchString(line) {
+			continue
+		}
+		first, _, _ := strings.Cut(line[1:], "|")
+		for _, m := range codes.FindAllStringSubmatch(first, -1) {
+			if _, known := api.Refusals[m[1]]; !known {
+				t.Errorf("no refusal has the code %s", m[1])
+			}
+			n++
+		}
+	}
+	if n < 8 {
+		t.Errorf("the page names %d codes", n)
+	}
+}
+
 // Every link of a page to another one leads to a file.
 func TestLinksLeadSomewhere(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -88,7 +117,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		t.Fatal(rfcs, err)
 	}
 	link := regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
-	for _, file := range slices.Concat(pages, rfcs, []string{"../../README.md", "../../bench/README.md"}) {
+	for _, file := range slices.Concat(pages, rfcs, []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../bench/README.md"}) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
