@@ -54,6 +54,7 @@ func addOptions(cmd *cobra.Command, sections []string) *options {
 		if setting.IsBool() {
 			f.NoOptDefVal = "true"
 		}
+		f.Annotations = map[string][]string{groupAnnotation: {groupOf(section)}}
 	}
 	return o
 }

@@ -73,11 +73,10 @@ func newRoot() *cobra.Command {
 		Args:              knownVerb,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{err, fmt.Sprintf("run %s --help for the flags", cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newDrill(), newVersion())
 	tellRepeats(root)
+	groupFlags(root)
 	return root
 }
 
@@ -87,6 +86,7 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "run " + cmd.CommandPath() + " --help for the commands"
+	cmd.SuggestionsMinimumDistance = typoDistance
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}

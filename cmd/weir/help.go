@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroups are the headings of flags in help texts, in their order, and the sections of the configuration under each.
+var flagGroups = []struct {
+	title    string
+	sections []string
+}{
+	{"Listeners and access", []string{"server"}},
+	{"Model", []string{"model"}},
+	{"Engine and KV cache", []string{"engine"}},
+	{"Scheduler", []string{"scheduler"}},
+	{"API", []string{"api"}},
+	{"HTTP limits", []string{"http"}},
+	{"Kept answers", []string{"idempotency", "responses", "response_cache"}},
+	{"Files and batches", []string{"files", "batch"}},
+	{"Classical models", []string{"predict"}},
+	{"Model folder and registries", []string{"registry"}},
+	{"Store", []string{"store"}},
+	{"Quotas over several servers", []string{"quota"}},
+	{"Objectives", []string{"slo"}},
+	{"Logs and traces", []string{"log", "trace"}},
+}
+
+// groupAnnotation is where a flag has the title of its group.
+const groupAnnotation = "group"
+
+// groupOf is the title for a section of the configuration.
+func groupOf(section string) string {
+	for _, g := range flagGroups {
+		if slices.Contains(g.sections, section) {
+			return g.title
+		}
+	}
+	return ""
+}
+
+// groupFlags writes a verb's flags under the titles of their groups where it has more than a screen of them.
+func groupFlags(cmd *cobra.Command) {
+	cobra.AddTemplateFunc("flagsInGroups", flagsInGroups)
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsInGroups .LocalFlags}}", 1))
+}
+
+// mostUngrouped is how many flags stand under one title at most.
+const mostUngrouped = 30
+
+func flagsInGroups(all *pflag.FlagSet) string {
+	groups, n := map[string]*pflag.FlagSet{}, 0
+	all.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			n++
+		}
+	})
+	all.SortFlags = false
+	all.VisitAll(func(f *pflag.Flag) {
+		title := ""
+		if given := f.Annotations[groupAnnotation]; len(given) > 0 && n > mostUngrouped {
+			title = given[0]
+		}
+		if groups[title] == nil {
+			groups[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
+			groups[title].SortFlags = false
+		}
+		groups[title].AddFlag(f)
+	})
+	var b strings.Builder
+	write := func(title, heading string) {
+		if g := groups[title]; g != nil && g.HasAvailableFlags() {
+			fmt.Fprintf(&b, "%s:\n%s\n", heading, g.FlagUsages())
+		}
+	}
+	write("", "Flags")
+	for _, g := range flagGroups {
+		write(g.title, g.title)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// typoDistance is how many letters may differ between a word and what was meant.
+const typoDistance = 2
+
+// nearest are the names that a mistyped one may mean.
+func nearest(word string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: typoDistance}
+	for _, name := range names {
+		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return c.SuggestionsFor(word)
+}
+
+// flagError is the error of a command line with a wrong flag, with the flag that may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := fmt.Sprintf("run %s --help for the flags", cmd.CommandPath())
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := nearest(unknown.GetSpecifiedName(), names); len(near) > 0 && len(near) <= 3 {
+			hint = "did you mean --" + strings.Join(near, " or --") + "?"
+		}
+	}
+	return &usageError{err, hint}
+}
