@@ -37,6 +37,9 @@ type Chooser interface {
 	// Choose returns the version, "" for that which answers by default, and the rollout's arm
 	// that it is.
 	Choose(model string, by Asker) (version string, arm Arm)
+	// Spare decides whether the stable version answers a request that a rollout's candidate has failed, and returns
+	// it, "" for that which answers by default.
+	Spare(model string, arm Arm) (version string, may bool)
 }
 
 // Asker is who asks, as far as rollouts care: the same one gets the same version.

@@ -66,6 +66,11 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	return c.orSpared(o, func(o *object) *api.Error { return c.poolBy(e, o) })
+}
+
+// poolBy has the model that a request names, in the version that is chosen, answer it.
+func (c *call) poolBy(e *poolingEndpoint, o *object) *api.Error {
 	m, fault := c.resolve(o)
 	if fault != nil {
 		return fault
@@ -106,13 +111,19 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 		}
 	}
 	if fault != nil {
+		c.failsToRead(fault)
 		c.tellRemaining(m)
 		return fault
 	}
 	p.model, p.price, p.id, p.name, p.arrived = m, m.Price.OfClass(t.class), e.prefix+c.id, e.prefix+c.name(p.requestID), c.arrived
-	api.ReleaseBody(c.ctx)
+	if !c.mayBeSpared() {
+		api.ReleaseBody(c.ctx)
+	}
 	warn(c.ctx, o.notes)
-	return c.runPooling(e, p, t, who)
+	if fault = c.runPooling(e, p, t, who); fault != nil && c.started {
+		c.spares(fault)
+	}
+	return fault
 }
 
 // runPooling reserves, has the texts pooled, and answers.

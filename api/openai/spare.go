@@ -37,8 +37,13 @@ func (c *call) failsToRead(fault *api.Error) {
 
 // answerWith has a model answer, and where its candidate fails the stable version.
 func (c *call) answerWith(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
+	return c.orSpared(o, func(o *object) *api.Error { return c.answerBy(e, m, o, lowered, more) })
+}
+
+// orSpared answers a request, and where a candidate fails it once more: the stable version is chosen then.
+func (c *call) orSpared(o *object, answer func(o *object) *api.Error) *api.Error {
 	c.again = true
-	fault := c.answerBy(e, m, o, lowered, more)
+	fault := answer(o)
 	if !c.failed {
 		return fault
 	}
@@ -46,7 +51,7 @@ func (c *call) answerWith(e *endpoint, m *Model, o *object, lowered lowering, mo
 	for _, name := range []string{"X-Weir-Arm", "X-Weir-Version", "X-Weir-Attempts", "X-Weir-Replica", "X-Weir-Route-Reason", "Retry-After", "X-Should-Retry"} {
 		c.ctx.Response.Header.Del(name)
 	}
-	return c.answerBy(e, m, o.again(), lowered, more)
+	return answer(o.again())
 }
 
 // again is the object with all its fields unread.

@@ -147,6 +147,10 @@ func (c *call) score() *api.Error {
 			answer.Set("X-Weir-Quota", "local")
 		}
 	})
+	if c.spared {
+		answer.Del("X-Weir-Arm")
+		c.label(answer.Set)
+	}
 	for _, n := range c.p.Notes {
 		answer.Set("X-Weir-"+n.Name, n.Value)
 	}

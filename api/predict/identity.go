@@ -2,6 +2,7 @@ package predict
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -68,6 +69,30 @@ func (s *Server) choose(j *job) (version string, arm router.Arm) {
 		return c.Choose(j.asked, j.asker)
 	}
 	return "", arm
+}
+
+// spares decides that the stable version is asked after the candidate of a rollout has failed the job, and takes that. The failure
+// counts for the candidate.
+func (s *Server) spares(j *job, fault *api.Error) bool {
+	c, ok := s.config.Models.(router.Chooser)
+	if !ok || j.pinned || j.spared || !j.ran || s.running.IsDraining() {
+		return false
+	}
+	switch fault.Status {
+	case edge.StatusHungUp, http.StatusRequestTimeout, http.StatusConflict, http.StatusGatewayTimeout: // the client's, or its time is over
+		return false
+	}
+	version, may := c.Spare(j.asked, j.arm)
+	if !may {
+		return false
+	}
+	before, predictor := j.about, j.predictor
+	if s.take(j, version) != nil || !reflect.DeepEqual(before.Inputs, j.about.Inputs) { // it is not there, or takes other rows
+		j.about, j.predictor = before, predictor
+		return false
+	}
+	j.spared, j.arm = true, router.Arm{}
+	return true
 }
 
 // settle chooses the version again for a request whose body is read: it may say whom it is about. again: the version takes other

@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/predict/oip"
+	"weir/internal/inference"
 	"weir/internal/tensor"
 	"weir/router"
 )
@@ -132,11 +134,19 @@ func TestOneIdentityOverHTTP(t *testing.T) {
 			s.check(t, id, version, arm)
 		})
 	}
+	// What the candidate refuses the stable version is asked, too, and its refusal is the answer.
 	res, got := r.do("POST", "/v1/models/sums:predict", `{"instances":[[1,2]]}`, "X-Request-Id", "x-1")
-	if res.StatusCode != 400 || res.Header.Get("X-Request-Id") != "x-1" || res.Header.Get("X-Weir-Version") != "4" || res.Header.Get("X-Weir-Arm") != "candidate" {
+	if res.StatusCode != 400 || res.Header.Get("X-Request-Id") != "x-1" || res.Header.Get("X-Weir-Version") != "3" || res.Header.Get("X-Weir-Arm") != "" {
 		t.Errorf("a refused request: %d %s %v", res.StatusCode, got, res.Header)
 	}
-	s.check(t, "x-1", "4", "candidate")
+	s.mu.Lock()
+	candidates := s.hooks[:2]
+	s.hooks = s.hooks[2:]
+	s.mu.Unlock()
+	if want := "x-1 4 candidate"; candidates[0] != want || candidates[1] != want {
+		t.Errorf("the hooks had %q before", candidates)
+	}
+	s.check(t, "x-1", "3", "")
 	if res, got := r.do("POST", "/v1/models/sums:predict", `{"instances":[[1,2,3,4]]}`, "X-Weir-User", strings.Repeat("x", 257)); res.StatusCode != 400 {
 		t.Errorf("a long user: %d %s", res.StatusCode, got)
 	}
@@ -222,5 +232,39 @@ func TestOneIdentityOverGRPC(t *testing.T) {
 			t.Errorf("a message of the id %q was answered as %q", own, got.GetId())
 		}
 		s.check(t, got.GetId(), got.GetModelVersion(), got.GetParameters()["arm"].GetStringParam())
+	}
+}
+
+// Spare implements router.Chooser.
+func (versioned) Spare(_ string, arm router.Arm) (version string, may bool) {
+	return "3", arm.Name == "candidate"
+}
+
+// What the candidate of a rollout fails, the stable version answers, in no arm.
+func TestTheStableVersionScoresWhatTheCandidateFails(t *testing.T) {
+	for _, bad := range []error{inference.ErrInternal, inference.ErrInvalid, inference.ErrUnavailable, inference.ErrTenantQueueFull} {
+		var s seen
+		models := rollingSums(&s)
+		for _, f := range models.list {
+			if f.about.Version == "4" {
+				f.do = func(context.Context, *router.Prediction) error { return bad }
+			}
+		}
+		c := s.config(config(t, nil))
+		c.Models = versioned{models}
+		r := newRig(t, c)
+		res, text := r.do("POST", "/v2/models/sums/infer", `{"id":"x-1","inputs":[`+sumInput+`]}`)
+		if head := res.Header; res.StatusCode != statusOK || head.Get("X-Weir-Version") != "3" || head.Get("X-Weir-Arm") != "" || !strings.Contains(text, "10") {
+			t.Errorf("%v: %d %v %s", bad, res.StatusCode, head, text)
+		}
+		s.mu.Lock()
+		if want := []string{"x-1 4 candidate", "x-1 4 candidate", "x-1 3 ", "x-1 3 "}; !slices.Equal(s.hooks, want) || s.arm != "" || s.version != "3" {
+			t.Errorf("%v: hooks %q, want %q; the prediction's arm is %q, its version %q", bad, s.hooks, want, s.arm, s.version)
+		}
+		s.mu.Unlock()
+		// A request that names its version has that one.
+		if res, text = r.do("POST", "/v2/models/sums/versions/4/infer", `{"id":"x-1","inputs":[`+sumInput+`]}`); res.StatusCode == statusOK {
+			t.Errorf("%v: %s", bad, text)
+		}
 	}
 }

@@ -36,6 +36,8 @@ type job struct {
 	asker     router.Asker // that the version was last chosen by
 	arm       router.Arm   // of the rollout that chose the version
 	started   bool         // OnRequestStart has seen it
+	ran       bool         // the version has had the request
+	spared    bool         // the candidate of a rollout has failed it: the stable version has it in its place
 	parsed    time.Time
 	computed  time.Time // the answer was there
 }
@@ -66,6 +68,17 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 		return edge.ShuttingDown()
 	}
 	defer s.running.Leave()
+	notes := j.p.Notes
+	fault := s.predictBy(ctx, j, remaining)
+	if fault != nil && s.spares(j, fault) {
+		j.p.Outputs, j.p.Notes = nil, notes
+		return s.predictBy(ctx, j, remaining)
+	}
+	return fault
+}
+
+// predictBy has the version that was chosen score the job's rows.
+func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Remaining, bool)) *api.Error {
 	t := j.caller.Tenant
 	p := &j.p
 	p.ID, p.Arm, p.Tenant, p.Weight, p.Speaker = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.Speaker(t)
@@ -82,7 +95,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks
-	j.started = true
+	j.started, j.ran = true, true
 	if hooks.OnRequestStart != nil {
 		hooks.OnRequestStart(finish.RequestStart)
 	}

@@ -158,6 +158,11 @@ func (w *enriched) Choose(model string, by router.Asker) (version string, arm ro
 	return w.config.rollouts.chooseClassic(model, by)
 }
 
+// Spare implements router.Chooser.
+func (w *enriched) Spare(model string, arm router.Arm) (version string, may bool) {
+	return w.config.rollouts.spareClassic(model, arm)
+}
+
 // close writes what the logs hold and ends the connections.
 func (w *enriched) close(ctx context.Context) error {
 	close(w.over)

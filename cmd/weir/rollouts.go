@@ -539,6 +539,19 @@ func (r *rollouts) chooseClassic(model string, by router.Asker) (version string,
 	return version, arm
 }
 
+// spareClassic is the stable version in place of a candidate that has failed a request to a classical model.
+func (r *rollouts) spareClassic(model string, arm router.Arm) (version string, may bool) {
+	if r == nil || arm.Name != rollout.Candidate.String() || !r.control.Spare(model, arm.Rollout) {
+		return "", false
+	}
+	if d, ok := r.control.Stable(model); ok {
+		return d.Version, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.classic[model], true // the rollout is over
+}
+
 // drift takes a candidate back whose features or scores drift.
 func (r *rollouts) drift(model, version string, columns []string) {
 	if r == nil {

@@ -178,6 +178,7 @@ func (c *candidateCheck) texts(path string) error {
 		} else {
 			o.Empty, o.Output, o.ITL = strings.Join(got.Texts, "") == "", got.Output, got.ITL
 			o.Distance = textDistance(usual.Texts, got.Texts)
+			o.Texts.Stable, o.Texts.Candidate = strings.Join(usual.Texts, ""), strings.Join(got.Texts, "")
 			if got.Compute > 0 && usual.Compute > 0 && got.Output > 0 && usual.Output > 0 {
 				o.Compute = rollout.Computed{Candidate: got.Compute / time.Duration(got.Output), Stable: usual.Compute / time.Duration(usual.Output)}
 			}
@@ -186,7 +187,7 @@ func (c *candidateCheck) texts(path string) error {
 			return err
 		}
 	}
-	return nil
+	return check.End()
 }
 
 func (c *candidateCheck) goldenTexts(path string) error {

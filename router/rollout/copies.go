@@ -19,6 +19,8 @@ type Copied struct {
 	Compute  Computed      // for a token
 	Output   int
 	Before   int // tokens of the stable version's answer
+
+	Texts struct{ Stable, Candidate string } // the answers, of a check
 }
 
 // Distances is a distance that may not have been measured.
@@ -137,12 +139,14 @@ func (g *Gates) judgeSame(c *copies) judgement {
 
 // Check is what a candidate answered before its first user, beside the stable version.
 type Check struct {
-	gates  *Gates
-	copies copies
+	gates    *Gates
+	copies   copies
+	relation relation
+	golden   bool // what its answers must hold was said, and they do
 }
 
 // NewCheck has seen nothing yet. The plan has its defaults.
-func (p *Plan) NewCheck() *Check { return &Check{gates: &p.Gates} }
+func (p *Plan) NewCheck() *Check { return &Check{gates: &p.Gates, golden: len(p.Golden) > 0} }
 
 const (
 	// leastFailed is after how many answers of which none came a candidate answers nothing.
@@ -163,5 +167,16 @@ func (c *Check) Add(o *Copied) (enough bool, err error) {
 	if j.verdict == bad {
 		return true, fmt.Errorf("%w: %s", ErrCheck, j.why)
 	}
-	return j.verdict == good && n >= enoughChecked, nil
+	if !o.Failed {
+		c.relation.add(o.Texts.Stable, o.Texts.Candidate)
+	}
+	return j.verdict == good && n >= enoughChecked && c.End() == nil, nil
+}
+
+// End judges the candidate by all that it has answered.
+func (c *Check) End() error {
+	if j := c.relation.judge(); j.verdict == bad && !c.golden {
+		return fmt.Errorf("%w: %s", ErrCheck, j.why)
+	}
+	return nil
 }
