@@ -6,9 +6,9 @@ import (
 	"io"
 
 	"github.com/valyala/fasthttp"
-)
 
-const firstBodyBytes = 4 << 10 // first size of a body's buffer, which doubles as bytes arrive
+	"weir/internal/memory"
+)
 
 // readBody reads the body of a request, at most MaxRequestBytes of it. The buffer
 // grows with the bytes that have arrived, whatever length the header declares, and
@@ -20,45 +20,33 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 		return nil
 	}
 	declared := ctx.Request.Header.ContentLength()
-	most := s.config.MaxRequestBytes + 1 // one more tells that a chunked body is too large
-	if declared >= 0 {
-		most = declared
+	body, err := memoryOf(ctx).Read(stream, declared+1, s.config.MaxRequestBytes)
+	switch {
+	case errors.Is(err, memory.ErrNoRoom):
+		return NoMemory("the request bodies of all connections use")
+	case errors.Is(err, memory.ErrTooLarge):
+		return s.tooLarge()
+	case err == nil && len(body) < declared:
+		err = io.ErrUnexpectedEOF
 	}
-	var body []byte
-	for {
-		if len(body) == cap(body) && len(body) < most {
-			var fault *Error
-			if body, fault = grow(ctx, body, min(most, max(firstBodyBytes, 2*cap(body)))); fault != nil {
-				return fault
-			}
-		}
-		n, err := stream.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case len(body) > s.config.MaxRequestBytes:
-			return s.tooLarge()
-		case errors.Is(err, io.EOF) && len(body) < declared:
-			return unreadable(io.ErrUnexpectedEOF)
-		case errors.Is(err, io.EOF):
-			ctx.Request.SetBodyRaw(body)
-			return nil
-		case err != nil:
-			return unreadable(err)
-		}
+	if err != nil {
+		return unreadable(err)
 	}
+	ctx.Request.SetBodyRaw(body)
+	return nil
 }
 
-// grow moves a body into a larger buffer, if the budget has room for it.
-func grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
-	c := connOf(ctx)
-	memory, ok := c.charge(size)
-	if !ok {
-		return nil, Refuse("server_is_overloaded",
-			"the request bodies of all connections use all of their memory (--http-body-memory-bytes); retry, or send less at once")
+// memoryOf is what a request holds of the memory of bodies.
+func memoryOf(ctx *fasthttp.RequestCtx) *memory.Share {
+	if c := connOf(ctx); c != nil {
+		return &c.bodies
 	}
-	grown := memory[:copy(memory, body)]
-	c.refund(cap(body))
-	return grown, nil
+	return new(memory.Share)
+}
+
+// NoMemory refuses a request because others use up the memory of bodies.
+func NoMemory(who string) *Error {
+	return Refuse("server_is_overloaded", who+" all of their memory (--http-body-memory-bytes); retry, or send less at once")
 }
 
 // ReleaseBody gives back the memory of a request's body. A handler that runs for
@@ -66,7 +54,7 @@ func grow(ctx *fasthttp.RequestCtx, body []byte, size int) ([]byte, *Error) {
 // server calls it at the end of Handle in any case.
 func ReleaseBody(ctx *fasthttp.RequestCtx) {
 	ctx.Request.ResetBody()
-	connOf(ctx).refundAll()
+	memoryOf(ctx).Release()
 }
 
 // unreadable is the refusal of a request that broke off or is no HTTP.
@@ -86,24 +74,15 @@ func unreadable(err error) *Error {
 // ReadDecoded reads what a request's body decodes to, at most limit bytes of it. The
 // memory counts against the bodies' budget until the body is released.
 func ReadDecoded(ctx *fasthttp.RequestCtx, r io.Reader, limit int) ([]byte, *Error) {
-	var plain []byte
-	for {
-		if len(plain) == cap(plain) {
-			var fault *Error
-			if plain, fault = grow(ctx, plain, min(max(firstBodyBytes, 2*cap(plain)), limit+1)); fault != nil {
-				return nil, fault
-			}
-		}
-		n, err := r.Read(plain[len(plain):cap(plain)])
-		plain = plain[:len(plain)+n]
-		switch {
-		case len(plain) > limit:
-			return nil, Refuse("request_too_large",
-				fmt.Sprintf("the request body decodes to more than the %d bytes that this server takes (--http-max-request-bytes)", limit))
-		case errors.Is(err, io.EOF):
-			return plain, nil
-		case err != nil:
-			return nil, Refuse("malformed_request", fmt.Sprintf("the request body cannot be decoded: %v", err))
-		}
+	plain, err := memoryOf(ctx).Read(r, 0, limit)
+	switch {
+	case errors.Is(err, memory.ErrNoRoom):
+		return nil, NoMemory("the request bodies of all connections use")
+	case errors.Is(err, memory.ErrTooLarge):
+		return nil, Refuse("request_too_large",
+			fmt.Sprintf("the request body decodes to more than the %d bytes that this server takes (--http-max-request-bytes)", limit))
+	case err != nil:
+		return nil, Refuse("malformed_request", fmt.Sprintf("the request body cannot be decoded: %v", err))
 	}
+	return plain, nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/internal/memory"
 )
 
 const (
@@ -49,9 +51,7 @@ type conn struct {
 	secure   *tls.Conn   // nil: no TLS
 	forget   func(*conn) // called once, by the first Close
 
-	bodies       *budget // nil: no bound
-	charged      int64   // of it, by the body being read or handled; owned by the connection's goroutine
-	chargedLarge int64   // of that, in large buffers
+	bodies memory.Share // what the request that is read or handled holds; owned by the connection's goroutine
 
 	listener *listener     // nil: not counted
 	busy     atomic.Bool   // from a request's arrival until the server reads on
@@ -301,45 +301,6 @@ func (c *conn) SetDeadline(t time.Time) error {
 		return err
 	}
 	return c.SetWriteDeadline(t)
-}
-
-// charge gives a buffer of n bytes of the budget for a body; false when it has no room.
-func (c *conn) charge(n int) ([]byte, bool) {
-	if c == nil || c.bodies == nil {
-		return make([]byte, n), true
-	}
-	p, ok := c.bodies.take(n)
-	if ok {
-		c.count(int64(n))
-	}
-	return p, ok
-}
-
-// count adds n bytes of one buffer to what the connection holds of the budget; n below 0 takes them away.
-func (c *conn) count(n int64) {
-	c.charged += n
-	if max(n, -n) > smallBodyBytes {
-		c.chargedLarge += n
-	}
-}
-
-// refund gives a buffer of n bytes back.
-func (c *conn) refund(n int) {
-	if c == nil || c.bodies == nil {
-		return
-	}
-	charged, large := c.charged, c.chargedLarge
-	c.count(-int64(n))
-	c.bodies.give(charged-c.charged, large-c.chargedLarge)
-}
-
-// refundAll gives all of the connection's share of the budget back.
-func (c *conn) refundAll() {
-	if c == nil || c.bodies == nil {
-		return
-	}
-	c.bodies.give(c.charged, c.chargedLarge)
-	c.charged, c.chargedLarge = 0, 0
 }
 
 // linger delays the close of a request's connection so that its client can read

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/internal/memory"
 )
 
 // One address that takes all places with heads that it never ends keeps no other client out: what it holds makes place at once
@@ -44,7 +46,7 @@ func TestOneAddressCannotTakeAllPlaces(t *testing.T) {
 func TestWhoseConnectionsAreACrowd(t *testing.T) {
 	config := DefaultConfig()
 	config.MaxConnections = 6
-	l := newListener(nil, config, newBudget(1<<20))
+	l := newListener(nil, config, memory.New(1<<20))
 	rest := func(network string) *conn {
 		c := &conn{network: netip.MustParseAddr(network)}
 		l.open[c] = struct{}{}

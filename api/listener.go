@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"weir/internal/memory"
 	"weir/internal/socket"
 )
 
@@ -36,7 +37,7 @@ const (
 type listener struct {
 	net.Listener
 	config Config
-	bodies *budget
+	bodies *memory.Budget
 
 	pause    time.Duration // before the next Accept; owned by the accepting goroutine
 	closed   chan struct{}
@@ -50,7 +51,7 @@ type listener struct {
 	resting map[netip.Addr]int // how many of idle there are, by network
 }
 
-func newListener(ln net.Listener, c Config, bodies *budget) *listener {
+func newListener(ln net.Listener, c Config, bodies *memory.Budget) *listener {
 	return &listener{
 		Listener: ln, config: c, bodies: bodies, open: make(map[*conn]struct{}), idle: list.New(),
 		resting: make(map[netip.Addr]int), surplus: list.New(), closed: make(chan struct{}),
@@ -119,7 +120,7 @@ func (l *listener) Close() error {
 func (l *listener) wrap(nc net.Conn) *conn {
 	c := newConn(socket.QuickWrites(nc, l.config.WriteTimeout), l.forget)
 	c.network = networkOf(nc.RemoteAddr())
-	c.listener, c.bodies, c.lingerBytes = l, l.bodies, 4*int64(l.config.MaxRequestBytes)
+	c.listener, c.bodies, c.lingerBytes = l, l.bodies.Share(), 4*int64(l.config.MaxRequestBytes)
 	if l.config.TLS != nil {
 		c.speakTLS(l.config.TLS, l.config.ReadTimeout)
 	}

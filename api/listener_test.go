@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/internal/memory"
 )
 
 // failing is a listener whose first Accepts fail.
@@ -79,7 +81,7 @@ func TestPausingAcceptEndsAtClose(t *testing.T) {
 	for range cap(f.errs) {
 		f.errs <- syscall.EMFILE
 	}
-	l := newListener(f, DefaultConfig(), &budget{})
+	l := newListener(f, DefaultConfig(), &memory.Budget{})
 	l.pause = time.Minute
 	done := make(chan error, 1)
 	go func() { _, err := l.Accept(); done <- err }()

@@ -22,17 +22,20 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/internal/memory"
 )
 
 // Config bounds what a client can make the server hold.
 type Config struct {
-	ReadTimeout     time.Duration // a whole request, header and body
-	IdleTimeout     time.Duration // a kept-alive connection between requests
-	WriteTimeout    time.Duration // one write, not one response: streams may run for hours
-	MaxHeaderBytes  int           // request line and header fields
-	MaxRequestBytes int           // request body
-	BodyMemoryBytes int64         // request bodies in memory, over all connections, freed ones included until they are collected; further ones get 503
-	MaxConnections  int           // further ones take the place of a resting one, or are surplus connections
+	ReadTimeout     time.Duration  // a whole request, header and body
+	IdleTimeout     time.Duration  // a kept-alive connection between requests
+	WriteTimeout    time.Duration  // one write, not one response: streams may run for hours
+	MaxHeaderBytes  int            // request line and header fields
+	MaxRequestBytes int            // request body
+	BodyMemoryBytes int64          // request bodies in memory, over all connections, freed ones included until they are collected; further ones get 503
+	Bodies          *memory.Budget // that memory, where others use it, too; nil: it is the server's own
+	MaxConnections  int            // further ones take the place of a resting one, or are surplus connections
 	// SurplusConnections are answered beyond MaxConnections: a GET of one of ProbePaths as ever, anything else with 503.
 	SurplusConnections int
 	ProbePaths         []string
@@ -136,7 +139,7 @@ type Server struct {
 	handler Handler
 	uploads Uploads // the same handler, where it reads some bodies itself; nil: none
 	http    *fasthttp.Server
-	bodies  *budget
+	bodies  *memory.Budget
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -145,7 +148,10 @@ type Server struct {
 
 // New returns a server that does not listen yet.
 func New(c Config, h Handler) *Server {
-	s := &Server{config: c, handler: h, bodies: newBudget(c.BodyMemoryBytes)}
+	s := &Server{config: c, handler: h, bodies: c.Bodies}
+	if s.bodies == nil {
+		s.bodies = memory.New(c.BodyMemoryBytes)
+	}
 	s.uploads, _ = h.(Uploads)
 	fasthttp.SetBodySizePoolLimit(pooledBodyBytes, pooledBodyBytes)
 	s.http = &fasthttp.Server{
@@ -232,7 +238,7 @@ type Stats struct {
 
 // Stats counts.
 func (s *Server) Stats() Stats {
-	st := Stats{BodyBytes: s.bodies.used.Load()}
+	st := Stats{BodyBytes: s.bodies.Used()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/internal/memory"
 )
 
 // authority signs certificates of a test.
@@ -388,7 +390,7 @@ func TestAbortDoesNotWaitForTheClient(t *testing.T) {
 	} {
 		there, here := net.Pipe() // holds no byte that is not read
 		c := newConn(here, nil)
-		c.listener = newListener(nil, DefaultConfig(), &budget{})
+		c.listener = newListener(nil, DefaultConfig(), &memory.Budget{})
 		c.listener.stopping.Store(end.stopping)
 		c.speakTLS(held.Config(), patience)
 		client := tls.Client(there, ours.client(nil, "", future()))

@@ -267,7 +267,7 @@ func settings(c *Config) []Setting {
 		{Key: "http.max_request_bytes", Flag: "http-max-request-bytes", Usage: "size of the largest request body",
 			binding: bindInt(&c.HTTP.MaxRequestBytes, 1<<10, 1<<30, "")},
 		{Key: "http.body_memory_bytes", Flag: "http-body-memory-bytes",
-			Usage: "memory for the request bodies of all connections, at least twice --http-max-request-bytes; further " +
+			Usage: "memory for the request bodies of all connections and for whole answers of replicas, at least twice --http-max-request-bytes; further " +
 				"requests get 503",
 			binding: bindBytes(&c.HTTP.BodyMemoryBytes, "")},
 		{Key: "http.max_connections", Flag: "http-max-connections",

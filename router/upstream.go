@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/memory"
 )
 
 // ErrNoReplica says that an upstream has no server that could take a request now.
 var ErrNoReplica = errors.New("no replica takes requests")
+
+// ErrNoMemory says that an answer has come for which this server has no memory now.
+var ErrNoMemory = errors.New("no memory is left for the answer")
 
 // ErrResidency says that servers are left, and none of them is where the caller's data stays. It stands beside ErrNoReplica.
 var ErrResidency = errors.New("no replica in the regions of the tenant's residency takes requests")
@@ -164,9 +168,19 @@ type Answer struct {
 
 	Fault  UpstreamFault // what a refusal says of the server; nil: nothing is known
 	Whole  []byte        // of an answer that is no stream
+	Memory memory.Share  // what Whole and what is made of it hold; see Release
 	Events io.ReadCloser // of a stream; nil where Whole counts. The caller closes it exactly once
+
+	Untold func(tokens int) // is told how many tokens were counted here, because the server did not tell them; nil: nobody wants to know
 
 	Replica  string // the server that it is from
 	Reason   string // why that server was picked
 	Attempts int    // servers that were asked
+}
+
+// Release gives the memory of a whole answer back, once nothing more is made of it. Whole may still be read.
+func (a *Answer) Release() {
+	if a != nil {
+		a.Memory.Release()
+	}
 }

@@ -25,6 +25,7 @@ type RouteReplica struct {
 
 	Requests int64
 	Faults   map[string]int64 // by kind
+	Untold   int64            // tokens
 }
 
 // Values of RouteReplica.Breaker.
@@ -38,8 +39,8 @@ const (
 type routes struct {
 	read func() []Route
 
-	picks, retries, none, displaced               *prometheus.Desc
-	requests, errors, inFlight, ready, breakerNow *prometheus.Desc
+	picks, retries, none, displaced                       *prometheus.Desc
+	requests, errors, untold, inFlight, ready, breakerNow *prometheus.Desc
 }
 
 // AddRoutes publishes what read returns at each scrape.
@@ -58,6 +59,8 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
 		errors: desc("weir_route_errors_total", "Answers of replicas with a fault, by kind; docs/replicas.md has what follows each.",
 			replica, "kind"),
+		untold: desc("weir_route_estimated_tokens_total",
+			"Tokens of answers that were counted here by their text, because the replica did not tell its usage, or told one that cannot be.", replica),
 		inFlight:   desc("weir_route_in_flight", "Requests at a replica that have not ended.", replica),
 		ready:      desc("weir_route_replica_ready", "1 where a replica's probes say that it takes requests.", replica),
 		breakerNow: desc("weir_route_breaker_state", "A replica's breaker: 0 closed, 1 half-open, 2 open.", replica),
@@ -66,7 +69,7 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 
 // Describe implements prometheus.Collector.
 func (r *routes) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.requests, r.errors, r.inFlight, r.ready, r.breakerNow} {
+	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.requests, r.errors, r.untold, r.inFlight, r.ready, r.breakerNow} {
 		to <- d
 	}
 }
@@ -94,6 +97,7 @@ func (r *routes) Collect(to chan<- prometheus.Metric) {
 			for kind, n := range p.Faults {
 				count(r.errors, n, p.Replica, kind)
 			}
+			count(r.untold, p.Untold, p.Replica)
 			send(r.inFlight, prometheus.GaugeValue, float64(p.InFlight), p.Replica)
 			ready := 0.0
 			if p.Ready {

@@ -82,7 +82,7 @@ func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
 var messageFaults = map[int]string{
 	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
 	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
-	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error",
+	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error", statusOverloaded: "overloaded_error",
 }
 
 // appendMessageFault appends {"type":"error","error":{type,message},"request_id"}.

@@ -14,6 +14,7 @@ import (
 	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/router"
+	"weir/router/chunk"
 	"weir/scheduler/quota"
 )
 
@@ -155,7 +156,7 @@ func (c *call) relay(r *relayed) *api.Error {
 		return fault
 	}
 	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
-	c.ctx.SetBody(whole)
+	c.ctx.Response.SetBodyRaw(whole)
 	return nil
 }
 
@@ -239,11 +240,15 @@ func (p *passage) ask(ctx context.Context, r *relayed, sent *router.Call) (fault
 // whole reads an answer that is no stream, and gives what the client gets of it.
 func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
 	p.inTime()
+	var said *chunk.Chunk
 	if r.service.writes {
-		p.account.chunk(p.answer.Whole)
+		said = p.account.chunk(p.answer.Whole)
 	}
 	p.read(p.answer.Whole)
 	p.texts.read(p.form, p.answer.Whole)
+	if said != nil && said.HasUsage() && !p.account.told && r.job == nil && p.form == chatForm {
+		p.answer.Whole = slices.Replace(p.answer.Whole, said.Usage.From, said.Usage.To, p.ownUsage()...)
+	}
 	if !r.service.writes {
 		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
 	}
@@ -370,12 +375,21 @@ func (p *passage) broken(err error) *api.Error {
 	case errors.Is(err, router.ErrNoReplica):
 		fault = api.Refuse(noReplica, "none of the servers behind this model takes requests now; retry")
 		p.result.Cause = err
+	case errors.Is(err, router.ErrNoMemory):
+		fault = noMemory()
+		p.result.Cause = err
 	default:
 		fault = upstreamFault(err)
 		p.result.Cause = err
 	}
+	fault.Status = p.route.statusOf(fault.Status)
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
+}
+
+// noMemory refuses a request whose answer there is no memory for.
+func noMemory() *api.Error {
+	return api.NoMemory("request bodies and the answers of the servers behind models use")
 }
 
 // displaced refuses a request that only servers outside its tenant's residency could take.
@@ -422,10 +436,14 @@ func (p *passage) letGo() {
 	if p.answer != nil && p.answer.Events != nil {
 		_ = p.answer.Events.Close() // all that was wanted of it was read
 	}
+	p.answer.Release()
 	p.result.Finished = time.Now()
 }
 
 func (p *passage) charge() {
+	if p.result.Estimated && p.answer != nil && p.answer.Untold != nil {
+		p.answer.Untold(p.account.guessed + p.result.OutputTokens)
+	}
 	if p.result.Charged() {
 		p.result.Cost = p.price.Cost(int64(p.result.PromptTokens), int64(p.result.CachedTokens), int64(p.result.OutputTokens))
 	}

@@ -3,7 +3,9 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
+	"weir/api"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -14,6 +16,10 @@ import (
 // because the stream was cut, by what was delivered.
 type account struct {
 	asked  bool // the client wants the usage of its stream
+	asks   bool // the request has something to read: a prompt of no tokens is not believed
+	writes bool // the answer has a text
+	most   int  // output tokens that the answer may have; 0: there is no bound
+	beside bool // it says what is not in words: sounds, pictures
 	told   bool // usage has come, and nothing that was said after it
 	events chunk.Reader
 	ended  chunk.Set // choices whose end was counted
@@ -23,6 +29,8 @@ type account struct {
 	texts  [][]byte // by choice, as JSON; only where count can count them
 	count  func(text string) int
 	prompt func() int // tokens of the prompt, counted or guessed
+
+	guessed int // tokens of the prompt that were
 }
 
 // maxCountedBytes of an answer are tokenised where its servers do not tell its tokens.
@@ -34,6 +42,7 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 	if c == nil {
 		return nil
 	}
+	a.beside = a.beside || c.SaysBeside()
 	last := -1 // choice that this event has text of
 	for _, t := range c.Texts {
 		if t.IsEmpty() {
@@ -88,7 +97,7 @@ func (a *account) output(known func(events int) (tokens int, ok bool)) int {
 	return a.size / relayBytesPerToken
 }
 
-// estimate counts what the servers have not told of an answer that was delivered, whole or in part.
+// estimate counts what the servers have not told, or what cannot be, of an answer that was delivered, whole or in part.
 func (p *passage) estimate() {
 	r, a := &p.result, &p.account
 	delivered := !r.FirstToken.IsZero() || p.answer != nil && p.answer.Events == nil && r.Status == statusOK
@@ -98,10 +107,11 @@ func (p *passage) estimate() {
 		}
 		return
 	}
-	r.Estimated = true
-	if r.PromptTokens == 0 && a.prompt != nil {
+	if !r.Estimated && r.PromptTokens == 0 && a.prompt != nil {
 		r.PromptTokens = a.prompt()
+		a.guessed = r.PromptTokens
 	}
+	r.Estimated = true
 	r.OutputTokens = a.output(func(events int) (int, bool) {
 		if !r.Stream {
 			return 0, false
@@ -113,7 +123,7 @@ func (p *passage) estimate() {
 // newAccount is the account of a request. It holds nothing of the client's connection, which may end first.
 func (c *call) newAccount(r *relayed, sent *router.Call) account {
 	s, model := c.server, r.model.ID
-	a := account{asked: r.wantsUsage, prompt: func() int {
+	a := account{asked: r.wantsUsage, asks: sent.PromptBytes() > emptyPromptBytes, writes: r.service.writes, most: r.mostOutput(), prompt: func() int {
 		if sent.Tokens != nil {
 			return len(sent.Tokens)
 		}
@@ -137,6 +147,24 @@ func (c *call) newAccount(r *relayed, sent *router.Call) account {
 		}
 	}
 	return a
+}
+
+// emptyPromptBytes of JSON may be a prompt without a text.
+const emptyPromptBytes = len(`[""]`)
+
+// slackTokens of each answer may be counted beyond the limit that was asked for: its end.
+const slackTokens = 16
+
+// mostOutput is how many output tokens the answers may have together; 0: there is no bound.
+func (r *relayed) mostOutput() int {
+	var p params
+	var ignored *api.Error
+	p.readMaxTokens(r.sent, &ignored)
+	n := r.sent.count("n", 1, maxInt32, 1, &ignored)
+	if p.maxTokens <= 0 || ignored != nil || r.path == completionEndpoint.upstream { // of several completions the best one may be chosen
+		return 0
+	}
+	return int(min(int64(n)*r.prompts()*int64(p.maxTokens+slackTokens), maxToldTokens))
 }
 
 // askUsage has the servers tell the usage at the end of a stream, whether or not the client wants to know it.
@@ -165,30 +193,41 @@ func (r *relayed) askUsage(sent *router.Call) {
 	own.Sent, _ = json.Marshal(options) // raw values were read as JSON
 }
 
-// appendChunk appends a line of a chat's stream with the model's name that the client knows, and without what it did not ask
-// for: usage. It is false where nothing of the event is left.
+// appendChunk appends a line of a chat's stream with the model's name that the client knows, without usage where it did not ask
+// for it, and with what was counted here in place of a usage that cannot be. It is false where nothing of the event is left.
 func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 	const at = len("data:")
-	var cut chunk.Span
-	if !p.account.asked {
-		if !c.Usage.IsEmpty() && c.Error.IsEmpty() && (c.Choices == 0 || c.Choices < 0 && c.HasUsage()) {
-			return dst, false // it says nothing else
-		}
-		cut = c.UsageField
+	var usage chunk.Span
+	var own []byte // in its place
+	switch {
+	case p.account.asked && c.HasUsage() && !p.account.told:
+		usage, own = c.Usage, p.ownUsage()
+	case p.account.asked:
+	case !c.Usage.IsEmpty() && c.Error.IsEmpty() && (c.Choices == 0 || c.Choices < 0 && c.HasUsage()):
+		return dst, false // it says nothing else
+	default:
+		usage = c.UsageField
 	}
 	name, from := c.Model, 0
 	data := line[at:]
 	dst = append(dst, line[:at]...)
 	for range 2 {
-		if !cut.IsEmpty() && (name.IsEmpty() || cut.From < name.From) {
-			dst, from = append(dst, data[from:cut.From]...), cut.To
-			cut = chunk.Span{}
+		if !usage.IsEmpty() && (name.IsEmpty() || usage.From < name.From) {
+			dst, from = append(append(dst, data[from:usage.From]...), own...), usage.To
+			usage = chunk.Span{}
 		} else if !name.IsEmpty() {
 			dst, from = append(append(dst, data[from:name.From]...), p.name...), name.To
 			name = chunk.Span{}
 		}
 	}
 	return append(dst, data[from:]...), true
+}
+
+// ownUsage is the usage of a chat by what was counted here.
+func (p *passage) ownUsage() []byte {
+	p.estimate()
+	prompt, output := p.result.PromptTokens, p.result.OutputTokens
+	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, output, prompt+output)
 }
 
 // over notes the end of a choice.

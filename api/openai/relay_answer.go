@@ -160,7 +160,10 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 	ctx, cancel := c.context()
 	defer cancel(nil)
 	a, err := m.Upstream.Send(ctx, c.relayCall(r, t))
+	defer a.Release()
 	switch {
+	case errors.Is(err, router.ErrNoMemory):
+		return noMemory()
 	case errors.Is(err, router.ErrResidency):
 		return displaced()
 	case err != nil:
@@ -173,6 +176,6 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 	}
 	c.tellRoute(a)
 	c.ctx.SetContentType(a.Header.Get("Content-Type"))
-	c.ctx.SetBody(a.Whole)
+	c.ctx.Response.SetBodyRaw(a.Whole)
 	return nil
 }

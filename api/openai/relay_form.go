@@ -145,7 +145,7 @@ func (p *passage) readMessage(a *relayedAnswer) {
 			continue
 		}
 		u := part.Usage
-		if min(u.Input, u.CacheRead, u.CacheWritten, u.OutputTokens) < 0 {
+		if min(u.Input, u.CacheRead, u.CacheWritten) < 0 || !p.account.believes(counted{prompt: 1, output: u.OutputTokens}) {
 			p.account.told = false
 			continue
 		}

@@ -1,16 +1,19 @@
 package openai
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Clients are told the name of the model that they may ask for, and not what a server behind
 // it calls it.
 
 var modelKey = []byte(`"model"`)
 
-// underName is an answer with a model's name in the place of its server's. name is JSON.
+// underName is an answer with a model's name in the place of its server's, written over it where there is room. name is JSON.
 func underName(answer, name []byte) []byte {
 	if from, to := modelValue(answer); to > 0 && !bytes.Equal(answer[from:to], name) {
-		return appendUnderName(make([]byte, 0, len(answer)+len(name)), answer, name)
+		return slices.Replace(answer, from, to, name...)
 	}
 	return answer
 }

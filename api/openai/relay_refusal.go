@@ -20,8 +20,10 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 	if status < 400 || p.answer.Fault != nil && p.answer.Fault.Lasting() {
 		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
 	}
+	status = p.route.statusOf(status)
 	p.result.Status, p.result.Code = status, upstreamCode(whole)
 	fault := refusalOf(p.answer)
+	fault.Status = status
 	switch {
 	case j != nil:
 		return j.explain(fault)
@@ -31,7 +33,7 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 	advise(c.ctx.Response.Header.Set, status, p.result.Code, p.answer.Header)
 	c.ctx.SetStatusCode(status)
 	c.ctx.SetContentType("application/json")
-	c.ctx.SetBody(whole)
+	c.ctx.Response.SetBodyRaw(whole)
 	return nil
 }
 
@@ -40,6 +42,17 @@ func (p *passage) refusedBy() *api.Error {
 	fault := refusalOf(p.answer)
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
+}
+
+// statusOverloaded is what Anthropic's API has for 503, and its clients alone know.
+const statusOverloaded = 529
+
+// statusOf is a server's status as the path's clients know it; nil is no path.
+func (rt *route) statusOf(status int) int {
+	if status == statusOverloaded && (rt == nil || !rt.ownShape()) {
+		return http.StatusServiceUnavailable
+	}
+	return status
 }
 
 // hasErrorForm reports whether a body is an error as the path's clients read it.

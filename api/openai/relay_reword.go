@@ -125,14 +125,24 @@ func (r *rewordedStream) isComplete() bool { return r.over && r.read == len(r.bu
 // Close is called by the HTTP server after the last byte, or when the connection broke.
 func (r *rewordedStream) Close() error { return r.chat.Close() }
 
-// used is the usage that the servers told.
+// used is the usage that the servers told, or else what was counted here.
 func (p *passage) used() usage {
+	if !p.account.told {
+		p.estimate()
+	}
 	f := &p.result
 	return usage{prompt: f.PromptTokens, output: f.OutputTokens, cached: f.CachedTokens, reasoning: p.reasoned, thinks: p.reasoned > 0}
 }
 
+// rewordedBytes is what an answer of any API has beside its texts.
+const rewordedBytes = 1 << 10
+
 // rewordWhole writes a whole chat anew.
 func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
+	dst, ok := p.answer.Memory.Buffer(rewordedBytes + 2*len(p.answer.Whole)) // the texts that are read once more, and what is written
+	if !ok {
+		return nil, p.broken(router.ErrNoMemory)
+	}
 	var reader chatReader
 	d, err := reader.read(p.answer.Whole)
 	if err != nil {
@@ -142,7 +152,7 @@ func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
 		last := reader.close()
 		d.finish, d.called = last.finish, last.called
 	}
-	return j.endpoint.encode(j).appendWhole(nil, []delta{*d}, p.used()), nil
+	return j.endpoint.encode(j).appendWhole(dst[:0], []delta{*d}, p.used()), nil
 }
 
 // relayInBackground answers with the response as it is now, and has its answer computed without

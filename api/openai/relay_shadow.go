@@ -59,6 +59,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *
 	c.Body, c.Prompt = sent.withoutModel()
 	began := time.Now()
 	a, err := m.Upstream.Send(ctx, c)
+	defer a.Release()
 	switch {
 	case errors.Is(err, router.ErrNoReplica):
 		return Shadowed{}, fmt.Errorf("%w: %w", inference.ErrQueueFull, err)

@@ -46,13 +46,32 @@ func (u *relayedUsage) ofChat() counted {
 	return c
 }
 
+// hiddenTokens of an answer may be neither in its texts nor among the thoughts that the server tells of: Anthropic's API bills thoughts
+// of which it sends a summary, and models think within 128k tokens.
+const hiddenTokens = 1 << 17
+
+// tokensPerByte bounds the tokens that a text has: what a model writes has no more, whatever characters it writes.
+const tokensPerByte = 8
+
+// believes reports whether an answer can have used what its server tells, by what was asked and what has come.
+func (a *account) believes(c counted) bool {
+	said := int(c.output - min(max(c.reasoning, 0), c.output)) // some servers' limits do not count thoughts
+	switch {
+	case c.prompt < 0 || c.output < 0, c.prompt == 0 && a.asks, a.most > 0 && said > a.most:
+		return false
+	case !a.writes || a.beside:
+		return true
+	}
+	return said <= hiddenTokens+tokensPerByte*a.size
+}
+
 // take counts what was told, unless a request cannot have used that: then its text counts.
 func (p *passage) take(c counted) {
 	r := &p.result
-	if c.prompt >= 0 {
+	if c.prompt > 0 || c.prompt == 0 && !p.account.asks {
 		r.PromptTokens, r.CachedTokens = int(c.prompt), int(min(max(c.cached, 0), c.prompt))
 	}
-	if p.account.told = c.prompt >= 0 && c.output >= 0; !p.account.told {
+	if p.account.told = p.account.believes(c); !p.account.told {
 		return
 	}
 	r.OutputTokens = int(c.output)

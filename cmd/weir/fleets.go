@@ -106,7 +106,7 @@ func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) 
 		secret = []byte(c.Engine.PrefixCacheKey)
 	}
 	made, err := fleet.New(fleet.Config{
-		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret,
+		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret, Bodies: f.s.bodies,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
 		Changed: func(c fleet.Change) { f.changed(m, c) },
 	})
@@ -243,7 +243,7 @@ func (f *fleets) series() []telemetry.Route {
 		for _, s := range r.fleet.Status() {
 			list[i].Replicas = append(list[i].Replicas, telemetry.RouteReplica{
 				Replica: s.ID, Ready: s.State == fleet.Ready, Breaker: breakerStates[s.Breaker], InFlight: s.Running,
-				Requests: s.Requests, Faults: s.Faults,
+				Requests: s.Requests, Faults: s.Faults, Untold: s.Untold,
 			})
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"weir/configs"
 	"weir/engine/kernel/pool"
 	"weir/engine/llm"
+	"weir/internal/memory"
 	"weir/internal/store"
 	"weir/router"
 	"weir/scheduler/admission"
@@ -102,6 +103,7 @@ type server struct {
 	log     *zap.Logger
 	level   zap.AtomicLevel // of the log
 	metrics *telemetry.Metrics
+	bodies  *memory.Budget // of requests, and of answers of other servers
 
 	store   *store.Store // nil: none
 	callers *callers
@@ -211,6 +213,7 @@ func newServer(c configs.Config, budget int64, read readConfig, out, errs io.Wri
 	}
 	s.prices.Store(&c.Prices)
 	s.access = newAccessLog(s.log, c.Log.AccessPerSecond)
+	s.bodies = memory.New(c.HTTP.BodyMemoryBytes)
 	s.fleets = newFleets(s)
 	if s.languages, err = newLanguages(s, budget); err != nil {
 		return nil, err
@@ -374,6 +377,7 @@ func (s *server) addResponseCache() error {
 func (s *server) connections(f files) api.Config {
 	c := s.config.HTTP
 	c.MaxConnections, c.SurplusConnections, c.Hooks = f.connections, f.surplus, edgeHooks(s.metrics, s.log)
+	c.Bodies = s.bodies
 	if s.tls != nil {
 		c.TLS, c.ClientCertificates = s.tls.Config(), true // a reload may ask clients for certificates
 	}

@@ -46,6 +46,9 @@ func (c *Chunk) Said() bool {
 	return c.beside || slices.ContainsFunc(c.Texts, func(t Text) bool { return !t.IsEmpty() })
 }
 
+// SaysBeside reports whether a choice says something that is not in words.
+func (c *Chunk) SaysBeside() bool { return c.beside }
+
 // HasUsage reports whether the event counts tokens.
 func (c *Chunk) HasUsage() bool { return !c.Usage.IsEmpty() && !c.null }
 
@@ -55,17 +58,18 @@ func (c *Chunk) HasNullUsage() bool { return !c.Usage.IsEmpty() && c.null }
 // Set is a set of choices, by index. The last bit stands for all that are behind it.
 type Set uint64
 
-const lastOfSet = 63
+// LastOfSet is the index of the last bit.
+const LastOfSet = 63
 
 // Add adds a choice.
-func (s *Set) Add(index int) { *s |= 1 << min(max(index, 0), lastOfSet) }
+func (s *Set) Add(index int) { *s |= 1 << min(max(index, 0), LastOfSet) }
 
 // Has reports whether all of o are in the set.
 func (s Set) Has(o Set) bool { return o&^s == 0 }
 
 // First is the set of the choices 0 to n-1.
 func First(n int) Set {
-	if n > lastOfSet {
+	if n > LastOfSet {
 		return ^Set(0)
 	}
 	return 1<<max(n, 0) - 1

@@ -107,7 +107,7 @@ func (d dialect) fault(data []byte, e *typed) *eventError {
 var faultStatuses = map[string]int{
 	"invalid_request_error": http.StatusBadRequest, "invalid_prompt": http.StatusBadRequest,
 	"rate_limit_error": http.StatusTooManyRequests, "rate_limit_exceeded": http.StatusTooManyRequests,
-	"overloaded_error": http.StatusServiceUnavailable, "authentication_error": http.StatusUnauthorized, "permission_error": http.StatusForbidden,
+	"overloaded_error": statusOverloaded, "authentication_error": http.StatusUnauthorized, "permission_error": http.StatusForbidden,
 	"billing_error": http.StatusPaymentRequired, "not_found_error": http.StatusNotFound, "request_too_large": http.StatusRequestEntityTooLarge,
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"weir/router"
+	"weir/router/chunk"
 )
 
 // Fault is what is wrong with a replica's answer. Its text is that of metrics and of /admin/explain.
@@ -22,12 +23,14 @@ const (
 	EmptyAnswer         // 200 without choices
 	NotStreamed         // 200 with one JSON object where a stream was asked for
 	BrokenStream        // a stream that broke after content
+	Overrun             // a stream that goes on behind the end of its answer
 	Misconfigured       // 3xx, 401, 402, 403, 404, 405, 407: a key, an account, a path or a model's name is wrong, if other replicas answer
 	TooLarge            // 413, likewise
 	Throttled           // 429
 	Overloaded          // 503, 529
 	Rejected            // another status of 400 and above: the request is wrong
 	Unsupported         // never sent: the replica's API cannot do what the request asks for
+	NoMemory            // a whole answer for which this server has no memory now
 	numFaults
 )
 
@@ -68,12 +71,14 @@ var treatments = [numFaults]struct {
 	EmptyAnswer:   {"empty_answer", budgeted, guilty, false, "gave an answer with nothing in it"},
 	NotStreamed:   {"not_streamed", budgeted, guilty, false, "did not stream its answer"},
 	BrokenStream:  {"broken_stream", budgeted, guilty, false, "did not bring its answer to the end"}, // asked again only where the client lets a stream be resumed
+	Overrun:       {"overrun", never, guilty, false, "went on behind the end of its answer"},         // the caller has the whole answer, and none of what follows
 	Misconfigured: {"misconfigured", opinion, suspected, false, "does not take requests from this server"},
 	TooLarge:      {"too_large", opinion, suspected, false, "does not take so large a request"},
 	Throttled:     {"throttled", once, innocent, true, "takes no more requests for now"},
 	Overloaded:    {"overloaded", once, innocent, true, "is overloaded"},
 	Rejected:      {"rejected", never, innocent, false, "refuses the request"},
 	Unsupported:   {"unsupported", always, innocent, false, "cannot do what the request asks for"},
+	NoMemory:      {"no_memory", never, innocent, false, "gave an answer for which this server has no memory now"},
 }
 
 func (f Fault) String() string { return treatments[f].name }
@@ -169,19 +174,28 @@ func (fl *flight) check(a *router.Answer) error {
 		}
 		return BadAnswer.because("%w", err)
 	}
-	if !json.Valid(a.Whole) {
+	if !chunk.IsJSON(a.Whole) {
 		return BadAnswer.because("the answer is no JSON: %.200q", a.Whole)
 	}
-	var said map[string]json.RawMessage
-	err := json.Unmarshal(a.Whole, &said) // an array or a number has no fields
 	name := listed[c.Path]
+	var list, fault []byte // an array or a number has no fields
+	for field, value := range chunk.Fields(a.Whole) {
+		switch field {
+		case "error":
+			fault = value
+		case name:
+			list = value
+		}
+	}
 	switch {
-	case !isEmpty(said["error"]):
-		return &eventError{text: string(said["error"]), dialect: dialect(apiOf(c.Path))}
-	case name != "" && (err != nil || !isList(said[name])):
+	case len(fault) > maxErrorBytes:
+		return BadAnswer.because("the answer has an error of %d bytes", len(fault))
+	case !isEmpty(fault):
+		return &eventError{text: string(fault), dialect: dialect(apiOf(c.Path))}
+	case name != "" && !isList(list):
 		return EmptyAnswer.because("the answer has no %s: %.200q", name, a.Whole)
 	case name == "choices":
-		if err := checkChoices(said[name]); err != nil {
+		if err := checkChoices(list); err != nil {
 			return err
 		}
 	}
@@ -192,28 +206,51 @@ func (fl *flight) check(a *router.Answer) error {
 }
 
 // isList reports whether a value is a list; content and output may be empty ones.
-func isList(value json.RawMessage) bool { return len(value) > 0 && value[0] == '[' }
+func isList(value []byte) bool { return len(value) > 0 && value[0] == '[' }
+
+func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
 
 // checkChoices reads the choices of a whole answer as far as their clients need them.
-func checkChoices(list json.RawMessage) error {
-	var choices []struct{ Text, Message json.RawMessage }
-	if err := json.Unmarshal(list, &choices); err != nil {
-		return BadAnswer.because("choices of the answer have a wrong type: %.200q", list)
+func checkChoices(list []byte) error {
+	n := 0
+	for choice := range chunk.Elements(list) {
+		if !isObject(choice) {
+			return BadAnswer.because("choices of the answer have a wrong type: %.200q", list)
+		}
+		if err := checkChoice(n, choice); err != nil {
+			return err
+		}
+		n++
 	}
-	if len(choices) == 0 {
+	if n == 0 {
 		return EmptyAnswer.because("the answer has no choices")
 	}
-	for i, c := range choices {
-		var message map[string]json.RawMessage
-		switch err := json.Unmarshal(c.Message, &message); {
-		case isText(c.Text):
-		case len(c.Message) == 0 || message == nil && err == nil:
-			return EmptyAnswer.because("choice %d of the answer has no message", i)
-		case err != nil:
-			return BadAnswer.because("the message of choice %d has a wrong type: %.200q", i, c.Message)
-		case !isNull(message["content"]) && !isText(message["content"]) && !isList(message["content"]):
-			return BadAnswer.because("the content of choice %d has a wrong type: %.200q", i, message["content"])
+	return nil
+}
+
+func checkChoice(i int, choice []byte) error {
+	var text, message, content []byte
+	for field, value := range chunk.Fields(choice) {
+		switch field {
+		case "text":
+			text = value
+		case "message":
+			message = value
 		}
+	}
+	for field, value := range chunk.Fields(message) {
+		if field == "content" {
+			content = value
+		}
+	}
+	switch {
+	case isText(text):
+	case isNull(message):
+		return EmptyAnswer.because("choice %d of the answer has no message", i)
+	case !isObject(message):
+		return BadAnswer.because("the message of choice %d has a wrong type: %.200q", i, message)
+	case !isNull(content) && !isText(content) && !isList(content):
+		return BadAnswer.because("the content of choice %d has a wrong type: %.200q", i, content)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/memory"
 	"weir/router"
 	"weir/router/balance"
 )
@@ -55,6 +56,8 @@ type Config struct {
 	Secret  []byte // that the replicas' block hashes are made with, of weirs (--prefix-cache-key); nil: prompts are told apart by their text
 
 	Routing
+
+	Bodies *memory.Budget // the memory that whole answers take, with whatever else counts to it; nil: there is no bound
 
 	// Changed hears of replicas that come, go, fail and recover. It must not block.
 	Changed func(Change)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -14,9 +13,6 @@ import (
 	"weir/router/balance"
 	"weir/router/prefix"
 )
-
-// maxAnswerBytes bounds an answer that is no stream.
-const maxAnswerBytes = 64 << 20
 
 // maxAttempts bounds the replicas that are asked and that may have worked for a request;
 // such as could not be reached do not count.
@@ -62,6 +58,7 @@ func (fl *flight) begin() (answer *router.Answer, err error) {
 		if !fl.again() {
 			return answer, err
 		}
+		answer.Release()
 	}
 }
 
@@ -193,18 +190,24 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	r.heard.Add(1)
 	fl.fleet.note(r, res.Header)
 	a.status = res.StatusCode
-	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
+	coded, err := decode(res)
+	answer := &router.Answer{Status: res.StatusCode, Header: res.Header, Replica: r.id, Reason: a.reason, Attempts: len(fl.tried), Untold: r.counts.untell}
 	streamed := res.StatusCode == http.StatusOK && isEventStream(res.Header.Get("Content-Type"))
 	if streamed && !fl.call.Stream {
-		_ = res.Body.Close() // nobody asked for it
-		return answer, BadAnswer.because("the answer is a stream, and none was asked for")
+		err = BadAnswer.because("the answer is a stream, and none was asked for")
+	}
+	if err != nil {
+		_ = res.Body.Close() // nobody asked for it so
+		return answer, err
 	}
 	if streamed {
-		d.of(res)
+		if d.of(res); coded {
+			d.conn = nil
+		}
 		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path)), hide: r.wire.hide}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
-	if answer.Whole, err = readAnswer(res.Body); err != nil {
+	if err = fl.fleet.read(answer, res.Body, res.ContentLength); err != nil {
 		return nil, err
 	}
 	if faultOf(answer.Status) == NoFault {
@@ -239,6 +242,7 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 		err = nil
 	}
 	if err != nil {
+		answer.Release()
 		fault := NoAnswer
 		if e, ok := errors.AsType[*faultError](err); ok {
 			fault = e.fault
@@ -305,6 +309,7 @@ func (fl *flight) withoutOptions(ctx context.Context, a *attempt, body []byte, f
 	if !refused && (first.Status != http.StatusInternalServerError || !named) || !named && r.options.Load() {
 		return first, nil
 	}
+	first.Release()
 	answer, err := fl.exchange(ctx, a, body, fl.call.StreamOptions.Asked)
 	if named || err == nil && answer.Status == http.StatusOK {
 		r.plain.Store(true)
@@ -400,14 +405,6 @@ func (fl *flight) again() bool {
 func (fl *flight) late(now time.Time) bool {
 	past := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 	return past(fl.call.Head.DoneBy) || !fl.content && past(fl.call.Head.FirstTokenBy)
-}
-
-func readAnswer(r io.Reader) ([]byte, error) {
-	whole, err := io.ReadAll(io.LimitReader(r, maxAnswerBytes+1))
-	if err == nil && len(whole) > maxAnswerBytes {
-		err = fmt.Errorf("the answer is above %d bytes", maxAnswerBytes)
-	}
-	return whole, err
 }
 
 // errNothingLeft: the stream broke when all tokens that were asked for had been said.

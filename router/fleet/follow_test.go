@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/router/chunk"
 )
 
 // wired is a server that answers each request with the same bytes, where cuts is not 0 in pieces: some whole chunks, and others by chance.
@@ -123,12 +125,13 @@ func FuzzFollow(f *testing.F) {
 		}
 		sent, readErr := io.ReadAll(res.Body)
 		_ = res.Body.Close()
+		var l chunk.Lines
 		var g guard
-		want, wantErr := g.add(sent)
-		whole := wantErr == nil
+		want, wantErr := g.add(slices.Concat(l.Add(sent), l.End()))
+		whole := wantErr == nil || isOverrun(wantErr)
 		if whole {
 			var rest []byte
-			rest, whole = g.end(cmp.Or(readErr, io.EOF))
+			rest, whole = g.end(cmp.Or(wantErr, readErr, io.EOF))
 			want = slices.Concat(want, rest)
 		}
 		w := newWired(t, answer, true, cuts)

@@ -20,6 +20,8 @@ type guard struct {
 	said           error     // a fault that an event of a typed stream has told of, and that passes
 	done           bool      // [DONE] has passed
 	blank          bool      // the last line that passed was empty
+	drops          bool      // the last line does not pass
+	overran        int       // bytes of lines behind the end of their choice, which did not pass
 	unread         bool      // a line was too long to be read
 
 	line []byte // of the stream, not complete yet
@@ -80,6 +82,9 @@ func (g *guard) add(piece []byte) (pass []byte, err error) {
 // overlong lets what there is of a line that is too long pass behind the lines before it.
 func (g *guard) overlong(lines []byte) ([]byte, error) {
 	g.out = append(g.out, lines...)
+	if g.drops = false; g.over() && g.long == 0 {
+		return g.out, g.overrun("has a line above %d bytes behind its last event", maxLineBytes)
+	}
 	if err := g.tooLong(len(g.line)); err != nil {
 		return g.out, err
 	}
@@ -103,7 +108,11 @@ func (g *guard) tooLong(more int) error {
 // look judges a line.
 func (g *guard) look(line []byte) error {
 	data, ok := dataOf(line)
-	g.blank = len(bytes.TrimRight(line, "\r\n")) == 0
+	blank := len(bytes.TrimRight(line, "\r\n")) == 0
+	if g.drops = false; g.over() {
+		return g.behind(data, ok, blank)
+	}
+	g.blank = blank
 	switch {
 	case g.dialect != "":
 		return g.typed(line, data, ok)
@@ -125,10 +134,66 @@ func (g *guard) look(line []byte) error {
 	case c.Wrong != "":
 		return BadAnswer.because("%s of an event has a wrong type: %.200q", c.Wrong, data)
 	}
+	if g.overruns(c) {
+		g.drops, g.blank = true, true // what ends its event passes
+		if g.overran += len(line); g.overran > maxOverrunBytes {
+			return g.overrun("says more than %d bytes behind its finish reason", maxOverrunBytes)
+		}
+		return nil
+	}
 	g.seen |= c.Seen
 	g.finished |= c.Finished
 	return nil
 }
+
+// over reports whether the event has passed that ends the stream.
+func (g *guard) over() bool {
+	if g.dialect != "" {
+		return g.ending.whole
+	}
+	return g.done
+}
+
+// behind judges a line behind the end; empty ones pass. Some servers write [DONE] behind the last event of any API.
+func (g *guard) behind(data []byte, isData, blank bool) error {
+	g.drops, g.blank = !blank, g.blank || blank
+	if !isData || len(data) == 0 || bytes.Equal(data, doneLine) {
+		return nil
+	}
+	return g.overrun("says %.100q behind its last event", data)
+}
+
+// isOverrun reports whether what is wrong stands behind a whole answer.
+func isOverrun(err error) bool {
+	e, ok := errors.AsType[*faultError](err)
+	return ok && e.fault == Overrun
+}
+
+func (g *guard) overrun(format string, args ...any) error {
+	err := Overrun.because("the stream "+format, args...)
+	if g.said == nil {
+		g.said = err
+	}
+	return err
+}
+
+// overruns reports whether a choice has words after its finish reason. The last one of a set stands for several.
+func (g *guard) overruns(c *chunk.Chunk) bool {
+	if g.finished == 0 {
+		return false
+	}
+	for _, t := range c.Texts {
+		var one chunk.Set
+		if one.Add(t.Choice); !t.IsEmpty() && t.Choice < chunk.LastOfSet && g.finished.Has(one) {
+			_ = g.overrun("says more behind the finish reason of choice %d", t.Choice)
+			return true
+		}
+	}
+	return false
+}
+
+// maxOverrunBytes of a stream are read behind the finish reason of a choice: usage may follow.
+const maxOverrunBytes = 64 << 10
 
 // typed judges a line of a stream of typed events. An event that tells of a fault is the end that its API has for one.
 func (g *guard) typed(line, data []byte, ok bool) error {
@@ -145,8 +210,11 @@ func (g *guard) typed(line, data []byte, ok bool) error {
 	return nil
 }
 
-// safe is a line as it may pass: what an event of a typed stream tells of a fault goes without this server's credential.
+// safe is a line as it may pass: nothing of one behind the end, and what an event of a typed stream tells of a fault goes without this server's credential.
 func (g *guard) safe(line []byte) (safe []byte, changed bool) {
+	if g.drops {
+		return nil, true
+	}
 	if !g.ending.fails || g.hide == nil {
 		return line, false
 	}
@@ -176,12 +244,15 @@ func (g *guard) complete() bool {
 // added; what broke off behind a whole answer is left out.
 func (g *guard) end(err error) (rest []byte, whole bool) {
 	if errors.Is(err, io.EOF) && len(g.line) > 0 { // the last line, without its end
-		if g.look(g.line) != nil {
+		if err := g.look(g.line); err != nil && !isOverrun(err) {
 			return nil, false
 		}
-		last, _ := g.safe(g.line)
-		rest = append(append(rest, last...), '\n')
-		g.line, g.blank = g.line[:0], false
+		if !g.drops {
+			last, _ := g.safe(g.line)
+			rest = append(append(rest, last...), '\n')
+			g.blank = false
+		}
+		g.line = g.line[:0]
 	}
 	if !g.complete() {
 		return rest, false

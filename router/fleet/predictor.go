@@ -72,14 +72,16 @@ func (p *Predictor) ask(ctx context.Context, r *replica) (*router.Description, e
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // only read
-	text, err := readAnswer(res.Body)
+	answer := router.Answer{Status: res.StatusCode}
+	defer answer.Release()
+	err = p.fleet.read(&answer, res.Body, res.ContentLength)
 	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %.200q", res.StatusCode, text)
+		err = fmt.Errorf("status %d: %.200q", res.StatusCode, answer.Whole)
 	}
 	if err != nil {
 		return nil, err
 	}
-	about, err := readDescription(text)
+	about, err := readDescription(answer.Whole)
 	if about != nil {
 		about.Name, about.Version = p.fleet.config.Model, cmp.Or(p.fleet.config.Version, about.Version)
 	}
@@ -104,6 +106,7 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 	}
 	began := time.Now()
 	answer, err := p.fleet.Send(ctx, call)
+	defer answer.Release() // the outputs may lie in it, and count until nobody reads them
 	q.Waited, q.Computed, q.Batch = 0, time.Since(began), 0
 	switch {
 	case ctx.Err() != nil:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,6 +45,7 @@ func (fl *flight) translate(ctx context.Context, a *attempt, api provider.API, b
 	answer, err := fl.translateOnce(ctx, a, api, body)
 	if err == nil && !a.replica.fixed.Load() && provider.RefusesSampling(answer.Status, answer.Whole) {
 		a.replica.fixed.Store(true)
+		answer.Release()
 		return fl.translateOnce(ctx, a, api, body)
 	}
 	return answer, err
@@ -53,7 +53,7 @@ func (fl *flight) translate(ctx context.Context, a *attempt, api provider.API, b
 
 func (fl *flight) translateOnce(ctx context.Context, a *attempt, api provider.API, body []byte) (*router.Answer, error) {
 	r := a.replica
-	answer := &router.Answer{Header: make(http.Header), Replica: r.id, Reason: a.reason, Attempts: len(fl.tried)}
+	answer := &router.Answer{Header: make(http.Header), Replica: r.id, Reason: a.reason, Attempts: len(fl.tried), Untold: r.counts.untell}
 	if fl.call.Path != chatPath {
 		return unsupported(answer, provider.OnlyChats(string(r.target.Kind), fl.call.Path))
 	}
@@ -77,20 +77,25 @@ func (fl *flight) translateOnce(ctx context.Context, a *attempt, api provider.AP
 	if len(asked.Ignored) > 0 {
 		answer.Header.Set(warnings, "ignored "+strings.Join(asked.Ignored, ", ignored "))
 	}
+	if _, err := decode(res); err != nil {
+		_ = res.Body.Close() // nobody asked for it so
+		return answer, err
+	}
 	who := provider.Identity{ID: fl.call.Head.RequestID, Model: r.model, Created: time.Now().Unix()}
 	if fl.call.Stream && res.StatusCode == http.StatusOK && api.Streams(res.Header.Get("Content-Type")) {
 		return fl.opened(answer, &stream{flight: fl, attempt: a, body: translated{provider.NewStream(api, res.Body, who)}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
-	return fl.translateWhole(api, answer, res.Body, who)
+	return fl.translateWhole(api, answer, res, who)
 }
 
 // translateWhole reads an answer that is no stream.
-func (fl *flight) translateWhole(api provider.API, answer *router.Answer, body io.Reader, who provider.Identity) (*router.Answer, error) {
-	said, err := readAnswer(body)
+func (fl *flight) translateWhole(api provider.API, answer *router.Answer, res *http.Response, who provider.Identity) (*router.Answer, error) {
+	err := fl.fleet.read(answer, res.Body, res.ContentLength)
 	if err != nil {
 		return nil, err
 	}
+	said := answer.Whole
 	if faultOf(answer.Status) != NoFault {
 		answer.Status, answer.Whole = provider.Error(api, answer.Status, answer.Header, said)
 		answer.Header.Set("Content-Type", "application/json")
@@ -98,6 +103,9 @@ func (fl *flight) translateWhole(api provider.API, answer *router.Answer, body i
 	}
 	if answer.Whole, err = provider.Whole(api, said, who); err != nil {
 		return answer, BadAnswer.because("%w", err)
+	}
+	if err = count(answer); err != nil {
+		return nil, err
 	}
 	answer.Header.Set("Content-Type", "application/json")
 	return answer, fl.check(answer)

@@ -66,7 +66,10 @@ type replica struct {
 type replicaCounts struct {
 	requests atomic.Int64
 	faults   [numFaults]atomic.Int64
+	untold   atomic.Int64 // tokens
 }
+
+func (c *replicaCounts) untell(tokens int) { c.untold.Add(int64(tokens)) }
 
 func (c *replicaCounts) add(f Fault) { c.faults[f].Add(1) }
 

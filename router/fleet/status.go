@@ -22,6 +22,7 @@ type Status struct {
 	Running  int              // requests that were sent there and have not ended
 	Requests int64            // since it was added
 	Faults   map[string]int64 // likewise, by kind; those that never came are left out
+	Untold   int64            // tokens of its answers that were counted here, because it did not tell them
 	Rests    time.Duration    // for so long it has asked for no requests; 0: it has not
 
 	Said   router.Report // of its load; negative numbers are unknown
@@ -63,6 +64,7 @@ func (f *Fleet) Status() []Status {
 		r.mu.Unlock()
 		s := &list[i]
 		s.Running, s.Requests, s.Faults, s.Balance = int(r.running.Load()), r.counts.requests.Load(), r.counts.byName(), numbered[r.number]
+		s.Untold = r.counts.untold.Load()
 		s.Rests = max(time.Until(time.Unix(0, r.rests.Load())), 0)
 	}
 	return list

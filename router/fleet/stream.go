@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/router"
+	"weir/router/chunk"
 )
 
 // maxHeldBytes bounds what is held back of a stream that has no content yet; beyond it the
@@ -33,6 +34,7 @@ type stream struct {
 	failed  error  // how, where it was not well; to be read behind out
 	wrong   error  // what the guard has found in what was read last
 	direct  direct // what it comes on
+	lines   chunk.Lines
 	guard   guard
 }
 
@@ -50,7 +52,10 @@ func (s *stream) open() error {
 func (s *stream) fill() error {
 	s.held = slices.Grow(s.held, 4<<10)
 	n, err := s.body.Read(s.held[len(s.held):cap(s.held)])
-	s.held = s.held[:len(s.held)+n]
+	s.held = append(s.held, s.lines.Add(s.held[len(s.held):len(s.held)+n])...)
+	if err != nil {
+		s.held = append(s.held, s.lines.End()...)
+	}
 	s.direct.after(err)
 	s.attempt.replica.heard.Add(1)
 	for !s.content {
@@ -96,7 +101,7 @@ func (s *stream) look(from, to int) error {
 func (s *stream) pass() {
 	s.content, s.flight.content = true, true
 	s.attempt.begun()
-	pass := s.watch(s.held)
+	pass := s.judge(s.held)
 	if r := s.flight.resume; r != nil {
 		s.out, s.held = r.cut(s.out, bytes.Clone(pass))
 		return
@@ -106,7 +111,10 @@ func (s *stream) pass() {
 }
 
 // watch gives what passes of a piece that has come.
-func (s *stream) watch(piece []byte) (pass []byte) {
+func (s *stream) watch(piece []byte) (pass []byte) { return s.judge(s.lines.Add(piece)) }
+
+// judge is watch of a piece in the form of chunk.Lines.
+func (s *stream) judge(piece []byte) (pass []byte) {
 	s.attempt.replica.heard.Add(1)
 	s.attempt.timer.Reset(s.flight.fleet.config.StallTimeout)
 	pass, s.wrong = s.guard.add(piece)
@@ -155,17 +163,18 @@ func (s *stream) follow(buf []byte) error {
 	r := s.flight.resume
 	s.out, s.held = r.cut(s.out, s.held)
 	switch {
-	case s.wrong != nil:
+	case s.wrong != nil && !isOverrun(s.wrong):
 		return s.wrong
+	case s.wrong != nil:
+		err = s.wrong
 	case err == nil && len(s.held) > maxHeldBytes:
 		return fmt.Errorf("an event is above %d bytes", maxHeldBytes)
 	case err == nil:
 		return nil
 	}
-	rest, whole := s.guard.end(err)
+	rest, whole := s.rest(err)
 	if whole && s.flight.ctx.Err() == nil {
-		s.over = true
-		s.attempt.end(s.guard.said)
+		s.ends()
 		s.out, s.held = r.cut(s.out, append(s.held, rest...))
 		return nil
 	}
@@ -184,20 +193,41 @@ func (s *stream) relay(buf []byte) {
 		s.direct.judge(before, buf[:n])
 	}
 	switch {
-	case s.wrong != nil:
+	case s.wrong != nil && !isOverrun(s.wrong):
 		err = s.wrong
-	case err == nil:
+	case s.wrong == nil && err == nil:
 		return
 	default:
-		rest, whole := s.guard.end(err)
-		s.out = slices.Concat(s.out, rest)
-		if whole && s.flight.ctx.Err() == nil {
-			s.over = true
-			s.attempt.end(s.guard.said)
+		before := bytes.Clone(s.out)
+		rest, whole := s.rest(err)
+		if s.out = append(before, rest...); whole && s.flight.ctx.Err() == nil {
+			s.ends()
 			return
 		}
 	}
 	s.over, s.failed = true, s.flight.breaks(s.attempt, torn(err))
+}
+
+// ends is the end of a whole answer. The caller has heard of a fault that a last event told of, and of what followed it nothing.
+func (s *stream) ends() {
+	s.over = true
+	if e, ok := errors.AsType[*faultError](s.guard.said); ok {
+		s.attempt.replica.counts.add(e.fault)
+	}
+	s.attempt.end(s.guard.said)
+}
+
+// rest gives what passes at the end of the stream, which err tells, and whether the answer is whole.
+func (s *stream) rest(err error) (rest []byte, whole bool) {
+	if s.wrong == nil {
+		var pass []byte
+		pass, s.wrong = s.guard.add(s.lines.End())
+		if rest = bytes.Clone(pass); s.wrong != nil && !isOverrun(s.wrong) {
+			return rest, false
+		}
+	}
+	end, whole := s.guard.end(err)
+	return append(rest, end...), whole
 }
 
 // torn is the end of a stream that is not whole: a connection that is closed in between looks like one that ended well.
@@ -239,6 +269,7 @@ func (s *stream) replace(err error) error {
 	}
 	next, ok := answer.Events.(*stream)
 	if !ok {
+		defer answer.Release()
 		return fmt.Errorf("status %d: %.200q", answer.Status, answer.Whole)
 	}
 	next.out = append(s.out, next.out...)

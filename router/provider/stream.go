@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"weir/router/chunk"
 )
 
 // maxEventBytes bounds an event of a provider's stream.
@@ -82,7 +84,7 @@ type serverSent struct {
 }
 
 func newServerSent(from io.Reader) frames {
-	return &serverSent{lines: bufio.NewReaderSize(from, 16<<10)}
+	return &serverSent{lines: bufio.NewReaderSize(chunk.PlainLines(from), 16<<10)}
 }
 
 func (s *serverSent) next() (string, []byte, error) {

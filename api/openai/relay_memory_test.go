@@ -1,0 +1,160 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/memory"
+	"weir/router/fleet"
+)
+
+// largeAnswers is an upstream whose answers have so many bytes.
+func largeAnswers(t *testing.T, size int) *httptest.Server {
+	piece := bytes.Repeat([]byte("b"), 64<<10)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodGet {
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/v1/embeddings":
+			_, _ = io.WriteString(w, `{"model":"m","data":[{"embedding":"`)
+		default:
+			_, _ = io.WriteString(w, `{"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"content":"`)
+		}
+		for n := 0; n < size; n += len(piece) {
+			if _, err := w.Write(piece); err != nil {
+				break
+			}
+		}
+		if r.URL.Path == "/v1/embeddings" {
+			_, _ = io.WriteString(w, `"}],"usage":{"prompt_tokens":3}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `"}}],"usage":{"prompt_tokens":3,"completion_tokens":9}}`)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// heapSampler gives the largest heap until it is asked.
+func heapSampler() (most func() uint64) {
+	stop, done := make(chan struct{}), make(chan uint64)
+	go func() {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		var top uint64
+		for {
+			metrics.Read(sample)
+			top = max(top, sample[0].Value.Uint64())
+			select {
+			case <-stop:
+				done <- top
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(stop)
+		return <-done
+	}
+}
+
+// Sixteen answers of 8 MB each at once take no more memory than all bodies may: the others are refused, and no replica is blamed.
+func TestWholeAnswersShareTheMemoryOfBodies(t *testing.T) {
+	const answers, size, budget = 16, 8 << 20, 64 << 20
+	for path, body := range map[string]string{
+		routeChat:       `{"model":"front","messages":[{"role":"user","content":"x"}]}`,
+		routeEmbeddings: `{"model":"front","input":"x"}`,
+		routeMessages:   `{"model":"front","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			upstream := largeAnswers(t, size)
+			bodies := memory.New(budget)
+			front, err := fleet.New(fleet.Config{Model: "front", Bodies: bodies, Sources: []fleet.Source{{URL: upstream.URL + "/v1", Kind: fleet.VLLM, Model: "m"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, DefaultConfig(), &fakeBackend{})
+			defer r.close()
+			if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: front}); err != nil {
+				t.Fatal(err)
+			}
+			runtime.GC()
+			before := heapSampler()()
+			most := heapSampler()
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			counts := map[int]int{}
+			for range answers {
+				wg.Go(func() {
+					c, err := r.ln.Dial()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer c.Close()
+					status, retry, text := receiveLarge(t, c, rawRequest("POST", path, "", body))
+					mu.Lock()
+					defer mu.Unlock()
+					counts[status]++
+					if status == http.StatusServiceUnavailable && (retry == "" || !strings.Contains(text, "--http-body-memory-bytes")) {
+						t.Errorf("refused with Retry-After %q: %s", retry, text)
+					}
+				})
+			}
+			wg.Wait()
+			if counts[200] == 0 || counts[200]+counts[503] != answers {
+				t.Errorf("statuses %v", counts)
+			}
+			// What a client holds of an answer is a pipe's buffer, and what an answer is made from takes as much again at most.
+			if grew := int64(most() - before); grew > budget+size+(8<<20) {
+				t.Errorf("answers took %d MiB, the budget is %d MiB", grew>>20, budget>>20)
+			}
+			if bodies.Used() != 0 {
+				t.Errorf("%d bytes are held behind the end", bodies.Used())
+			}
+			for _, s := range front.Status() {
+				if s.Breaker != "closed" || s.Faults["no_memory"] != int64(counts[503]) && path != routeMessages || len(s.Faults) > 1 {
+					t.Errorf("%s is %s, with faults %v, statuses %v", s.ID, s.Breaker, s.Faults, counts)
+				}
+			}
+			if status, text := r.post(path, body); status != http.StatusOK {
+				t.Errorf("the next one: %d %.200s", status, text)
+			}
+		})
+	}
+}
+
+// receiveLarge reads an answer whose text may be large: the first bytes of it.
+func receiveLarge(t *testing.T, c io.ReadWriter, request string) (status int, retry, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Error(err)
+		return 0, "", ""
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: "POST"})
+	if err != nil {
+		t.Error(err)
+		return 0, "", ""
+	}
+	defer res.Body.Close()
+	var first strings.Builder
+	if _, err = io.CopyN(&first, res.Body, 512); err == nil {
+		_, err = io.Copy(io.Discard, res.Body)
+	}
+	if err != nil && err != io.EOF {
+		t.Error(err)
+	}
+	return res.StatusCode, res.Header.Get("Retry-After"), first.String()
+}

@@ -1,0 +1,59 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"weir/internal/memory"
+	"weir/router"
+)
+
+const (
+	maxAnswerBytes = 64 << 20 // of an answer that is no stream
+	maxErrorBytes  = 1 << 20  // of a refusal; what is longer is no error that a client could read
+	nameRoom       = 256      // behind an answer, so that the model's name can become a longer one where it stands
+)
+
+// memoryPatience is how long an answer that was computed may wait for memory.
+const memoryPatience = 2 * time.Second
+
+// errNoMemory: whose answer it is has nothing to do with it.
+var errNoMemory = &faultError{fault: NoMemory, err: fmt.Errorf("%w (--http-body-memory-bytes): %w", router.ErrNoMemory, errNotJudged)}
+
+// read reads a whole answer within the memory that all bodies share.
+func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err error) {
+	a.Memory = f.config.Bodies.Share()
+	a.Memory.Patience = memoryPatience
+	most := 0 // not known
+	if declared >= 0 {
+		most = int(min(declared, maxAnswerBytes)) + nameRoom
+	}
+	if faultOf(a.Status) != NoFault {
+		a.Whole, err = a.Memory.Read(io.LimitReader(body, maxErrorBytes), most, maxErrorBytes)
+	} else {
+		a.Whole, err = a.Memory.Read(body, most, maxAnswerBytes)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, memory.ErrNoRoom):
+		err = errNoMemory
+	case errors.Is(err, memory.ErrTooLarge):
+		err = BadAnswer.because("the answer is above %d bytes", maxAnswerBytes)
+	}
+	a.Release()
+	return err
+}
+
+// count counts what was made of a whole answer.
+func count(a *router.Answer) error {
+	p, ok := a.Memory.Buffer(len(a.Whole) + nameRoom)
+	if !ok {
+		a.Release()
+		return errNoMemory
+	}
+	a.Whole = p[:copy(p, a.Whole)]
+	return nil
+}
