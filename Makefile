@@ -90,6 +90,7 @@ static-check: build ## the binary must need no shared library
 cross: ## compile for arm64 and for other systems
 	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/weir
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/weir
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/weir
 
 manifests: ## the Kubernetes manifests against Kubernetes's types and weir's settings
 	cd configs/kubernetes/check && $(GO) vet . && $(GO) test .

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"syscall"
-
-	"go.uber.org/zap"
-)
+import "go.uber.org/zap"
 
 // files says how the process's file descriptors are shared out. Without a
 // bound below the limit, a flood of connections takes the descriptors that
@@ -26,15 +22,14 @@ const (
 	mostSurplus     = 16
 )
 
-// descriptors shares out what RLIMIT_NOFILE allows. Go itself has raised the
-// soft limit to the hard one when the process began.
+// descriptors shares out what the system lets the process open.
 func descriptors(maxConnections int) files {
 	f := files{asked: maxConnections, connections: maxConnections, surplus: mostSurplus, admin: mostAdmin}
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+	limit, known := openFilesLimit()
+	if !known {
 		return f
 	}
-	return f.within(int(min(uint64(limit.Cur), 1<<30))) //nolint:unconvert // the field is signed on some systems
+	return f.within(limit)
 }
 
 // within keeps a quarter of the descriptors, within bounds, for everything
