@@ -73,6 +73,8 @@ type Server struct {
 	GRPCAddress     string        // of the predict protocol over gRPC; "off" for none
 	PeerKeys        []string      // that weirs share which pass requests on to one another
 	Region          string        // where this server is; empty: in none
+	Labels          []string      // KEY=VALUE each, that deployments and routers on the store select servers by
+	AdvertiseURL    string        // of the API, as routers on the store reach it; empty: by the address that is listened on
 	Insecure        bool          // allow listeners that other machines reach and that ask for no key
 	APIMetrics      bool          // metrics on the API's port, too
 	OpenMetrics     bool          // these to everybody who reaches the port
@@ -219,6 +221,14 @@ func settings(c *Config) []Setting {
 		{Key: "server.region", Flag: "region",
 			Usage:   "region of this server: tenants whose residency names others are refused",
 			binding: bindText(&c.Server.Region, tenant.NameForm+", or nothing", func(s string) bool { return s == "" || tenant.IsName(s) })},
+		{Key: "server.labels", Flag: "label",
+			Usage: "KEY=VALUE that deployments and routers on the store select this server by, such as role=decode; repeat for several; " +
+				"region, arch, isa and memory-mib are labels by themselves",
+			binding: bindNames(&c.Server.Labels, "KEY=VALUE", isLabel)},
+		{Key: "server.advertise_url", Flag: "advertise-url",
+			Usage: "URL of the API as routers on the store reach this server, such as http://10.0.0.7:8000; empty is the address " +
+				"that it listens on, or the host's name where that is every interface",
+			binding: bindText(&c.Server.AdvertiseURL, "a URL like http://10.0.0.7:8000, or nothing", func(s string) bool { return s == "" || isBaseURL(s) })},
 		{Key: "server.insecure", Flag: "insecure", Usage: "allow listeners that other machines reach and that ask for no key",
 			binding: bindBool(&c.Server.Insecure)},
 		{Key: "server.allowed_hosts", Flag: "allowed-hosts",

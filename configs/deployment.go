@@ -30,7 +30,7 @@ const weightKey = "compute_weight"
 const maxDeploymentDepth = 16
 
 // ParseDeployment reads what a deployment asks for, from a JSON object: {"modelId", "version", "resources", "rolloutPolicy",
-// "warm"}. Keys may be in camel case or have underscores. name stands before what is wrong.
+// "warm", "replicas", "nodeSelector", "affinity"}. Keys may be in camel case or have underscores. name stands before what is wrong.
 func ParseDeployment(name string, spec []byte) (deployment.Spec, error) {
 	s := deployment.Spec{}
 	root, err := parseObject(name, spec)
@@ -41,8 +41,15 @@ func ParseDeployment(name string, spec []byte) (deployment.Spec, error) {
 		return s, fmt.Errorf("%s: %w", name, err)
 	}
 	d := &fileDecoder{sources: &Sources{}, name: name}
-	if err := d.record(root, "deployment", deploymentFields(&s)); err != nil {
+	place := deployment.Placement{}
+	if err := d.record(root, "deployment", append(deploymentFields(&s), placementFields(&place)...)); err != nil {
 		return s, err
+	}
+	if place.Replicas > 0 || len(place.NodeSelector) > 0 || len(place.Affinity) > 0 {
+		s.Placement = &place
+	}
+	if err := s.Placement.Check(); err != nil {
+		return s, fmt.Errorf("%s: %w", name, err)
 	}
 	if s.Model == "" {
 		return s, fmt.Errorf("%s has no modelId; give the name that requests use", name)
@@ -86,6 +93,9 @@ func plainKeys(n *yaml.Node, depth int) error {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
 			item.Value = plainKey(item.Value)
 			continue
+		}
+		if i > 0 && n.Kind == yaml.MappingNode && n.Content[i-1].Value == "node_selector" {
+			continue // its keys are the servers'
 		}
 		if err := plainKeys(item, depth+1); err != nil {
 			return err

@@ -41,6 +41,23 @@ func TestParseDeployment(t *testing.T) {
 	}
 }
 
+// Where a deployment runs is said in Kubernetes's words; labels keep their letters.
+func TestParsePlacement(t *testing.T) {
+	const body = `{"modelId": "a", "version": "2", "replicas": 2, "nodeSelector": {"gpuModel": "H100", "example.com/Rack": "r7"}, "affinity": {"nodeAffinity":
+		{"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpuCount", "operator": "Gt", "values": ["1"]}, {"key": "spot", "operator": "DoesNotExist"}]}]}}}}`
+	s, err := ParseDeployment("the body", []byte(body))
+	want := &deployment.Placement{
+		Replicas: 2, NodeSelector: map[string]string{"gpuModel": "H100", "example.com/Rack": "r7"},
+		Affinity: []deployment.Term{{{Key: "gpuCount", Operator: deployment.Gt, Values: []string{"1"}}, {Key: "spot", Operator: deployment.DoesNotExist}}},
+	}
+	if err != nil || !reflect.DeepEqual(s.Placement, want) {
+		t.Errorf("%+v %v", s.Placement, err)
+	}
+	if s, err := ParseDeployment("the body", []byte(`{"modelId": "a", "version": "2", "nodeSelector": null, "affinity": null}`)); err != nil || s.Placement != nil {
+		t.Errorf("%+v %v", s.Placement, err)
+	}
+}
+
 func TestParseDeploymentForms(t *testing.T) {
 	for body, check := range map[string]func(s *deployment.Spec) bool{
 		`{"model":"a","version":"2"}`:                                 func(s *deployment.Spec) bool { return s.Policy == nil && s.Resources == nil },
@@ -59,7 +76,7 @@ func TestParseDeploymentForms(t *testing.T) {
 		`{"modelId":"a"}`:                                                               "version is missing",
 		`{"modelId":"a@b","version":"2"}`:                                               "without @",
 		`{"modelId":"a","version":"a b"}`:                                               "no spaces",
-		`{"modelId":"a","version":"2","replicas":3}`:                                    "unknown key deployment.replicas; known are model, version, resources, rollout_policy, warm",
+		`{"modelId":"a","version":"2","replica":3}`:                                     "unknown key deployment.replica; known are model, version, resources, rollout_policy, warm, replicas, node_selector, affinity",
 		`{"modelId":"a","version":"2","resources":{"gpu":1}}`:                           "unknown key deployment.resources.gpu; known are",
 		`{"modelId":"a","version":"2","resources":{"chatTemplate":"x"}}`:                "unknown key deployment.resources.chat_template",
 		`{"modelId":"a","version":"2","resources":{"maxSequences":-1}}`:                 "max_num_seqs",
@@ -87,6 +104,7 @@ func TestParseDeploymentForms(t *testing.T) {
 func FuzzParseDeployment(f *testing.F) {
 	f.Add([]byte(`{"modelId":"a","version":"2","resources":{"maxSequences":8},"rolloutPolicy":"canary","warm":["1"]}`))
 	f.Add([]byte(`{"model":"a","version":"v@sha256:0","rollout":{"steps":[{"percent":1,"min_requests":2,"min_time":"1s"}]}}`))
+	f.Add([]byte(`{"modelId":"a","version":"2","replicas":2,"nodeSelector":{"gpuModel":"h100"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}]}}}}`))
 	f.Add([]byte(`{"modelId":"\ud83d\ude00","version":"x","warm":2}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s, err := ParseDeployment("fuzz", body)
@@ -110,6 +128,17 @@ func FuzzParseDeployment(f *testing.F) {
 		}
 		if s.Unchecked {
 			again["rolloutPolicy"] = deployment.UncheckedPolicy
+		}
+		if p := s.Placement; p != nil {
+			if p.Replicas > 0 {
+				again["replicas"] = p.Replicas
+			}
+			terms := []any{}
+			for _, t := range p.Affinity {
+				terms = append(terms, map[string]any{"match_expressions": t})
+			}
+			again["node_selector"] = p.NodeSelector
+			again["affinity"] = map[string]any{"node_affinity": map[string]any{"required_during_scheduling_ignored_during_execution": map[string]any{"node_selector_terms": terms}}}
 		}
 		text, err := json.Marshal(again)
 		if err != nil {

@@ -35,14 +35,14 @@ func (d *fileDecoder) replicas(n *yaml.Node, path string, into *[]fleet.Source) 
 				err = d.errorf(n, "%s: %v", path, wrong)
 			}
 		}
-		if s.File == "" && err == nil && slices.ContainsFunc(list, func(o fleet.Source) bool { return o.URL == s.URL && o.DNS == s.DNS && o.Model == s.Model }) {
+		if s.File == "" && s.Discover == "" && err == nil && slices.ContainsFunc(list, func(o fleet.Source) bool { return o.URL == s.URL && o.DNS == s.DNS && o.Model == s.Model }) {
 			err = d.errorf(n, "%s: %s is listed twice; each replica is listed once", path, s.URL+s.DNS)
 		}
 		list = append(list, s)
 		return err
 	})
 	if err == nil && len(list) == 0 {
-		err = d.errorf(n, "%s is empty; list a url, a dns name or a file of each replica, or leave it out", path)
+		err = d.errorf(n, "%s is empty; list a url, a dns name or a file of each replica, or discover: store, or leave it out", path)
 	}
 	if err == nil {
 		*into = list
@@ -88,6 +88,15 @@ func replicaFields(s *fleet.Source, keyFile, keyEnv *string) []field {
 		{key: "url", binding: bindText(&s.URL, "a URL like http://10.0.0.7:8000/v1", anyText)},
 		{key: "dns", binding: bindText(&s.DNS, "a URL like http://weir-headless:8000/v1, of whose name each address is a replica", anyText)},
 		{key: "file", binding: bindText(&s.File, "a path", anyText)},
+		{key: "discover", binding: bindChoice(&s.Discover, []string{fleet.DiscoverStore})},
+		{key: "node_selector", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+			if isNull(n) {
+				return nil
+			}
+			var err error
+			s.NodeSelector, err = d.labels(n, path)
+			return err
+		}},
 		{key: "kind", binding: bindChoice(&s.Kind, fleet.Kinds())},
 		{key: "model", binding: bindText(&s.Model, "the replica's name of the model", anyText)},
 		{key: "api_key", binding: key},

@@ -20,7 +20,8 @@ import (
 // Deployer keeps which version of a model all servers on the store shall answer with, for operators. What a request cannot
 // have is an *api.Error; other errors are of the store. Implementations are safe for concurrent use.
 type Deployer interface {
-	// Apply asks for a version: {"modelId", "version", "resources", "rolloutPolicy", "warm"}. The same again changes nothing.
+	// Apply asks for a version: {"modelId", "version", "resources", "rolloutPolicy", "warm",
+	// "replicas", "nodeSelector", "affinity"}. The same again changes nothing.
 	Apply(ctx context.Context, by string, body []byte, m Match) (v DeploymentView, created bool, err error)
 	Deployments(ctx context.Context) ([]DeploymentView, error)
 	Deployment(ctx context.Context, model string) (DeploymentView, error)
@@ -40,14 +41,17 @@ type Match struct {
 // DeploymentView is a deployment as the second listener shows it: what is wanted in the words of the request, what each
 // server does, and why they differ.
 type DeploymentView struct {
-	ModelID       string         `json:"modelId"`
-	Version       string         `json:"version"`
-	Digest        string         `json:"digest,omitempty"`
-	Label         string         `json:"label"` // of the version: modelId@label names it in requests
-	Resources     map[string]any `json:"resources,omitempty"`
-	RolloutPolicy any            `json:"rolloutPolicy"`
-	Warm          any            `json:"warm,omitempty"`
-	Generation    int64          `json:"generation"`
+	ModelID       string            `json:"modelId"`
+	Version       string            `json:"version"`
+	Digest        string            `json:"digest,omitempty"`
+	Label         string            `json:"label"` // of the version: modelId@label names it in requests
+	Resources     map[string]any    `json:"resources,omitempty"`
+	RolloutPolicy any               `json:"rolloutPolicy"`
+	Warm          any               `json:"warm,omitempty"`
+	Replicas      int               `json:"replicas,omitempty"` // servers that have a part; 0: all that may
+	NodeSelector  map[string]string `json:"nodeSelector,omitempty"`
+	Affinity      any               `json:"affinity,omitempty"`
+	Generation    int64             `json:"generation"`
 
 	State     deployment.Summary       `json:"state"`
 	Why       []string                 `json:"why"`
@@ -78,6 +82,9 @@ func ViewOf(r *deployment.Record, seen []deployment.Observation) DeploymentView 
 	} else if r.Warm.Previous > 0 {
 		v.Warm = r.Warm.Previous
 	}
+	if p := r.Placement; p != nil {
+		v.Replicas, v.NodeSelector, v.Affinity = p.Replicas, p.NodeSelector, affinityOf(p)
+	}
 	if len(r.Wanted.Resources) > 0 {
 		v.Resources = make(map[string]any)
 		for key, value := range r.Wanted.Resources {
@@ -93,6 +100,18 @@ func ViewOf(r *deployment.Record, seen []deployment.Observation) DeploymentView 
 	v.State, v.Why = r.Summarise(seen)
 	v.Why = orEmpty(v.Why)
 	return v
+}
+
+// affinityOf is a placement's affinity in the words of the request; nil: none.
+func affinityOf(p *deployment.Placement) any {
+	if len(p.Affinity) == 0 {
+		return nil
+	}
+	terms := make([]any, len(p.Affinity))
+	for i, t := range p.Affinity {
+		terms[i] = map[string]any{"matchExpressions": t}
+	}
+	return map[string]any{"nodeAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": terms}}}
 }
 
 // handleDeployer adds the paths of single deployments.

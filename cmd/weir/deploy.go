@@ -30,22 +30,25 @@ func newDeploy() *cobra.Command {
 			"name in the models folder, or one on a hub or in a registry, which each of them pulls. Which one is wanted is\n" +
 			"kept in the store; every server follows it, also one that starts later. docs/deployments.md says how.",
 		Example: "  weir deploy chat chat:v2\n  weir deploy chat hf.co/ORG/REPO-GGUF:Q4_K_M --resource kvCacheBytes=2GiB --warm 1\n" +
-			"  weir deploy chat chat:v3 --rollout canary --wait\n  weir deploy -f chat.yml",
+			"  weir deploy chat chat:v3 --rollout canary --wait\n  weir deploy chat chat:v3 --replicas 2 --node-selector region=eu\n  weir deploy -f chat.yml",
 		Args: cobra.MaximumNArgs(2),
 	}
 	var file, policy, key string
-	var resources, warm []string
+	var resources, warm, selector []string
+	var replicas int
 	var generation int64
 	var wait bool
-	cmd.Flags().StringVarP(&file, "file", "f", "", "file in YAML or JSON: modelId, version, resources, rolloutPolicy, warm")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file in YAML or JSON: modelId, version, resources, rolloutPolicy, warm, replicas, nodeSelector, affinity")
 	cmd.Flags().StringVar(&policy, "rollout", "", "how the version takes over: immediate, unchecked (immediate, without the check of its answers) or canary (default immediate)")
 	cmd.Flags().StringArrayVar(&resources, "resource", nil, "KEY=VALUE of the model alone, such as kvCacheBytes=2GiB or maxSequences=8; again for more")
 	cmd.Flags().StringArrayVar(&warm, "warm", nil, "how many versions before stay in memory, or a version that does; again for more versions")
+	cmd.Flags().IntVar(&replicas, "replicas", 0, "how many servers have the model (default: all that can)")
+	cmd.Flags().StringArrayVar(&selector, "node-selector", nil, "LABEL=VALUE that servers have which may have it (their --label, and region, arch, isa); again for more")
 	cmd.Flags().Int64Var(&generation, "if-generation", 0, "change the deployment only if it is at this generation")
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "key under which the call is executed once")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all servers answer as it is wanted, or one of them cannot")
 	return operating(cmd, func(ctx context.Context, o *operator, args []string) error {
-		body, err := deploymentBody(file, args, policy, resources, warm)
+		body, err := deploymentBody(file, args, wishes{policy, resources, warm, selector, replicas})
 		if err != nil {
 			return err
 		}
@@ -67,10 +70,17 @@ func newDeploy() *cobra.Command {
 	})
 }
 
+// wishes are the flags of a deployment.
+type wishes struct {
+	policy                    string
+	resources, warm, selector []string
+	replicas                  int
+}
+
 // deploymentBody is what a command line asks for.
-func deploymentBody(file string, args []string, policy string, resources, warm []string) ([]byte, error) {
+func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
 	if file != "" {
-		if len(args) > 0 || policy != "" || len(resources)+len(warm) > 0 {
+		if len(args) > 0 || w.policy != "" || w.replicas != 0 || len(w.resources)+len(w.warm)+len(w.selector) > 0 {
 			return nil, &usageError{errors.New("a file and arguments"), "the file says all: give -f alone, or MODEL VERSION"}
 		}
 		text, err := os.ReadFile(file)
@@ -83,11 +93,25 @@ func deploymentBody(file string, args []string, policy string, resources, warm [
 		return nil, &usageError{errors.New("a deployment needs a model and a version"), "weir deploy MODEL VERSION, or weir deploy -f FILE"}
 	}
 	body := map[string]any{"modelId": args[0], "version": args[1]}
-	if policy != "" {
-		body["rolloutPolicy"] = policy
+	if w.policy != "" {
+		body["rolloutPolicy"] = w.policy
+	}
+	if w.replicas != 0 {
+		body["replicas"] = w.replicas
+	}
+	labels := make(map[string]string)
+	for _, l := range w.selector {
+		key, value, ok := strings.Cut(l, "=")
+		if !ok {
+			return nil, &usageError{fmt.Errorf("--node-selector %s", l), "give LABEL=VALUE, such as region=eu"}
+		}
+		labels[key] = value
+	}
+	if len(labels) > 0 {
+		body["nodeSelector"] = labels
 	}
 	values := make(map[string]any)
-	for _, r := range resources {
+	for _, r := range w.resources {
 		name, value, ok := strings.Cut(r, "=")
 		if !ok {
 			return nil, &usageError{fmt.Errorf("--resource %s", r), "give KEY=VALUE, such as maxSequences=8"}
@@ -102,10 +126,10 @@ func deploymentBody(file string, args []string, policy string, resources, warm [
 	if len(values) > 0 {
 		body["resources"] = values
 	}
-	if n, err := strconv.Atoi(strings.Join(warm, " ")); err == nil {
+	if n, err := strconv.Atoi(strings.Join(w.warm, " ")); err == nil {
 		body["warm"] = n
-	} else if len(warm) > 0 {
-		body["warm"] = warm
+	} else if len(w.warm) > 0 {
+		body["warm"] = w.warm
 	}
 	return json.Marshal(body)
 }

@@ -131,9 +131,18 @@ func (d *deployments) bring(ctx context.Context, model string, r *deployment.Rev
 	return held, nil
 }
 
-// find is the name of a version that is in the models folder: one with the digest that the deployment has, where another
-// server has found it already.
+// find is the name of a version in the models folder, into which it is pulled where it is not there.
 func (d *deployments) find(ctx context.Context, reg *registry.Registry, model string, r *deployment.Revision, tell func(s deployment.State, done, total int64)) (string, error) {
+	name, err := d.local(reg, model, r)
+	if name != "" || err != nil {
+		return name, err
+	}
+	return d.pull(ctx, reg, r.Version, r, tell)
+}
+
+// local is the name of a version whose files are in the models folder: one with the digest that the deployment has, where another
+// server has found it already. Empty: they are to be pulled.
+func (d *deployments) local(reg *registry.Registry, model string, r *deployment.Revision) (string, error) {
 	if r.Digest != "" {
 		if v, err := reg.Resolve(r.Digest); err == nil {
 			return string(v.Digest), nil
@@ -161,7 +170,7 @@ func (d *deployments) find(ctx context.Context, reg *registry.Registry, model st
 		}
 		return "", fmt.Errorf("%w: %s is not in the models folder %s; deploy HOST/NAME:TAG or a name on a hub, or weir models import FILE %s", deployment.ErrNoVersion, ref, reg.Dir(), ref)
 	}
-	return d.pull(ctx, reg, text, r, tell)
+	return "", nil
 }
 
 // pull brings a version in. What is not of the deployment's digest is refused.

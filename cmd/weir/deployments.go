@@ -63,7 +63,7 @@ func (s *server) newDeployments() *deployments {
 	d.ctx, d.over = context.WithCancel(context.Background())
 	trouble := &quietly{every: troubleEvery}
 	d.follower = deployment.New(s.store, d, deployment.Options{
-		Instance: s.instance(), Changed: d.changed,
+		Instance: s.instance(), Self: d.self, Changed: d.changed,
 		Failed: func(err error) {
 			trouble.do(func(held int) {
 				s.log.Error("the store of deployments failed; what answers now goes on", zap.Error(err), zap.Int("times_before", held))
@@ -82,6 +82,18 @@ func (d *deployments) start() {
 		d.s.log.Error("the store of deployments failed; the configuration decides which versions answer until it is back", zap.Error(err))
 	}
 	d.ended.Go(func() { d.follower.Run(d.ctx) })
+}
+
+// drain leaves this server's parts to others, while its requests end.
+func (d *deployments) drain() {
+	if d == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	if err := d.follower.Drain(ctx); err != nil {
+		d.s.log.Error("the other servers do not know that this one ends, until its lease is over", zap.Error(err))
+	}
 }
 
 // stop ends the following. A version that is being loaded is not waited for: the shelf closes it.
@@ -358,7 +370,11 @@ func (d *deployments) moved(t *rollout.Transition) error {
 
 // instance is the server's name among those on the store. One that listens on all addresses is named after its host.
 func (s *server) instance() string {
-	at := s.listener.Addr().String()
+	return hostNamed(s.listener.Addr().String())
+}
+
+// hostNamed is an address, with the host's name where it is on all of its addresses.
+func hostNamed(at string) string {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil || !net.ParseIP(host).IsUnspecified() {
 		return at

@@ -15,6 +15,7 @@ import (
 	"weir/api/replay"
 	"weir/configs"
 	"weir/router/deployment"
+	"weir/telemetry/audit"
 )
 
 // deployer is nil without a store, which keeps deployments.
@@ -49,30 +50,18 @@ func (d *deployments) Apply(ctx context.Context, by string, body []byte, m admin
 	if err := d.checkResources(spec.Model, spec.Resources); err != nil {
 		return view, false, api.Refuse("invalid_value", err.Error())
 	}
-	change := func(old *deployment.Record) (deployment.Record, error) {
-		if err := matches(old, spec.Model, m); err != nil {
-			return deployment.Record{}, err
-		}
-		return deployment.Apply(old, spec, strings.ToLower(rand.Text()[:10]), by, time.Now()), nil
-	}
-	before, err := d.record(ctx, spec.Model)
-	if err != nil {
-		return view, false, err
-	}
-	next, err := change(before)
-	if err != nil {
-		return view, false, err
-	}
-	if before == nil || next.Generation != before.Generation { // noted first: what cannot be noted is not done
-		if err := d.s.audit(ctx, by, actionDeploy, spec.Model, details{"version": spec.Version, "resources": spec.Resources, "rollout": spec.Policy != nil, "warm": spec.Warm}); err != nil {
-			return view, false, err
-		}
-	}
 	var is deployment.Record
-	err = d.s.store.ChangeDeployment(ctx, spec.Model, func(old *deployment.Record) (*deployment.Record, error) {
+	err = d.s.store.NoteDeployment(ctx, spec.Model, func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+		if err := matches(old, spec.Model, m); err != nil {
+			return nil, nil, err
+		}
 		created = old == nil
-		is, err = change(old)
-		return &is, err
+		is = deployment.Apply(old, spec, strings.ToLower(rand.Text()[:10]), by, time.Now())
+		if old != nil && old.Generation == is.Generation {
+			return &is, nil, nil
+		}
+		note, err := changeOf(by, actionDeploy, spec.Model, details{"version": spec.Version, "resources": spec.Resources, "rollout": spec.Policy != nil, "warm": spec.Warm, "placement": spec.Placement, "generation": is.Generation})
+		return &is, &note, err
 	})
 	if err != nil {
 		return view, false, deploymentFault(err)
@@ -107,19 +96,6 @@ func deploymentFault(err error) error {
 		return &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "deployment_not_found", Message: err.Error() + "; GET /v1/deployments lists them"}
 	}
 	return err
-}
-
-// record is what the store has of a model; nil: nothing.
-func (d *deployments) record(ctx context.Context, model string) (*deployment.Record, error) {
-	list, err := d.s.store.Deployments(ctx)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(list, func(r deployment.Record) bool { return r.Model == model })
-	if i < 0 {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
-	}
-	return &list[i], nil
 }
 
 // Deployments implements admin.Deployer.
@@ -158,24 +134,19 @@ func (d *deployments) Deployment(ctx context.Context, model string) (admin.Deplo
 
 // Undeploy implements admin.Deployer.
 func (d *deployments) Undeploy(ctx context.Context, by, model string, m admin.Match) error {
-	before, err := d.record(ctx, model)
-	if err != nil {
-		return err
-	}
-	if before == nil {
-		return deploymentFault(fmt.Errorf("%w: %.80q", deployment.ErrNone, model))
-	}
-	if err := matches(before, model, m); err != nil {
-		return err
-	}
-	if err := d.s.audit(ctx, by, actionUndeploy, model, details{"version": before.Wanted.Version, "generation": before.Generation}); err != nil {
-		return err
-	}
-	err = d.s.store.ChangeDeployment(ctx, model, func(old *deployment.Record) (*deployment.Record, error) {
-		return nil, matches(old, model, m)
+	err := d.s.store.NoteDeployment(ctx, model, func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+		if old == nil {
+			return nil, nil, fmt.Errorf("%w: %.80q", deployment.ErrNone, model)
+		}
+		if err := matches(old, model, m); err != nil {
+			return nil, nil, err
+		}
+		note, err := changeOf(by, actionUndeploy, model, details{"version": old.Wanted.Version, "generation": old.Generation})
+		return nil, &note, err
 	})
-	if err == nil {
-		d.follower.Nudge()
+	if err != nil {
+		return deploymentFault(err)
 	}
-	return err
+	d.follower.Nudge()
+	return nil
 }

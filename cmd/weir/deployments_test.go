@@ -201,16 +201,25 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 	}
 }
 
-// Many deployments at once, of names of their own and of one name, over two servers: each call is taken, the calls for one
-// name come one after another, and both servers end with the same.
+// Many deployments at once, of names of their own and of one name, over two servers on PostgreSQL and on one with SQLite: each call is
+// taken, the calls for one name come one after another, and the servers end with the same.
 func TestManyDeploymentsAtOnce(t *testing.T) {
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	t.Run("sqlite", func(t *testing.T) {
+		manyDeployments(t, startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir()))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		url := postgresSchema(t)
+		manyDeployments(t, startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir()), startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir()))
+	})
+}
+
+func manyDeployments(t *testing.T, servers ...*process) {
+	t.Helper()
 	names, same := 100, 100
 	if testing.Short() {
 		names, same = 12, 12
 	}
-	url := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	servers := []*process{startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir()), startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir())}
 	body := func(name string, sequences int) string {
 		return fmt.Sprintf(`{"modelId": %q, "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64, "maxSequences": %d}}`, name, sequences)
 	}
@@ -218,10 +227,10 @@ func TestManyDeploymentsAtOnce(t *testing.T) {
 	generations := make([]int64, same)
 	begun := time.Now()
 	for i := range names {
-		all.Go(func() { servers[i%2].applied(body(fmt.Sprint("model-", i), 1)) })
+		all.Go(func() { servers[i%len(servers)].applied(body(fmt.Sprint("model-", i), 1)) })
 	}
 	for i := range same {
-		all.Go(func() { generations[i] = servers[i%2].applied(body("same", i+1)).Generation })
+		all.Go(func() { generations[i] = servers[i%len(servers)].applied(body("same", i+1)).Generation })
 	}
 	all.Wait()
 	t.Logf("%d calls took %v", names+same, time.Since(begun))
@@ -234,10 +243,10 @@ func TestManyDeploymentsAtOnce(t *testing.T) {
 		t.Errorf("generation %d after %d calls with bodies of their own", last.Generation, same)
 	}
 	for i := range names {
-		servers[i%2].untilDeployed(fmt.Sprint("model-", i), readyOn(servers...))
+		servers[i%len(servers)].untilDeployed(fmt.Sprint("model-", i), readyOn(servers...))
 	}
-	t.Logf("all answer on both servers after %v", time.Since(begun))
-	if again := servers[1].applied(body("model-3", 1)); again.Generation != 1 {
+	t.Logf("all answer on %d servers after %v", len(servers), time.Since(begun))
+	if again := servers[len(servers)-1].applied(body("model-3", 1)); again.Generation != 1 {
 		t.Errorf("the same again is generation %d", again.Generation)
 	}
 }
@@ -406,6 +415,38 @@ func TestARouterFollowsDeployments(t *testing.T) {
 			break
 		} else if time.Now().After(end) {
 			t.Fatal(text)
+		}
+	}
+}
+
+// Of three routers two are killed while they follow a deployment: after their start all end with the same version.
+func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
+	url := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	replica := startProcess(t, 1024)
+	config := filepath.Join(t.TempDir(), "weir.yml")
+	text := "models:\n"
+	for version := range 3 {
+		text += fmt.Sprintf("  - {name: chat, version: \"%d\", load: %s, replicas: [{url: %q, model: weir-default}]}\n", version, []string{"startup", "never", "never"}[version], replica.api)
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func() *process { return startProcess(t, 1024, "--config", config, "--store", url) }
+	routers := []*process{start(), start(), start()}
+	for i, version := range []string{"1", "2", "1"} {
+		routers[i].applied(fmt.Sprintf(`{"modelId": "chat", "version": %q}`, version))
+		routers[(i+1)%3].kill()
+		routers[i].kill()
+		routers[i], routers[(i+1)%3] = start(), start()
+		v := routers[i].untilDeployed("chat", readyOn(routers...))
+		if v.Generation != int64(i+1) || v.Version != version {
+			t.Errorf("%+v", v)
+		}
+		for n, p := range routers {
+			if status, _, label := p.said("chat"); status != http.StatusOK || label != version {
+				t.Errorf("router %d answers %d with version %q, want %q", n, status, label, version)
+			}
 		}
 	}
 }

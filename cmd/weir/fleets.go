@@ -108,7 +108,7 @@ func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) 
 	made, err := fleet.New(fleet.Config{
 		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret, Bodies: f.s.bodies,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
-		Changed: func(c fleet.Change) { f.changed(m, c) },
+		Changed: func(c fleet.Change) { f.changed(m, c) }, Discover: f.s.discovery(),
 	})
 	return &routed{record: m, fleet: made, created: time.Now().Unix(), reads: reads}, err
 }

@@ -92,3 +92,35 @@ func (l *languages) configuredVersion(name, label string) (configs.ServedModel, 
 	}
 	return l.configured[i].record, true
 }
+
+// forecast is the memory that a record takes, as its loading will count it; 0: its file cannot be read.
+func (l *languages) forecast(r configs.ServedModel) int64 {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	p, err := l.planDeployed(r)
+	if err != nil {
+		return 0
+	}
+	return p.bytes()
+}
+
+// held is the memory that stays taken whatever is loaded: of deployments but that of one model, and of what does not leave for others.
+func (l *languages) held(but string) (bytes int64) {
+	l.changing.Lock()
+	deployed := make(map[string]bool)
+	for name, list := range l.deployed {
+		for _, p := range list {
+			if deployed[name+"@"+p.label] = true; name != but {
+				bytes += p.bytes()
+			}
+		}
+	}
+	l.changing.Unlock()
+	for _, st := range l.shelf.List() {
+		loaded := st.State == "loaded" || st.State == "loading"
+		if loaded && st.Stays && !deployed[st.Name+"@"+st.Label] && st.Name != but {
+			bytes += st.Bytes
+		}
+	}
+	return bytes
+}

@@ -595,6 +595,7 @@ func (s *server) emptyCaches(ctx context.Context) (freedBlocks int, err error) {
 func (s *server) drain() error {
 	s.log.Info("stopping; a second signal ends the process at once",
 		zap.Duration("timeout", s.config.Server.ShutdownTimeout))
+	s.deployments.drain()
 	if err := s.shutdown(s.config.Server.ShutdownTimeout); err != nil {
 		s.log.Warn("some requests were cut off", zap.Error(err))
 		return nil

@@ -18,23 +18,41 @@ type Audit struct {
 }
 
 // Append adds a change at the end of the audit log.
-func (s *Store) Append(ctx context.Context, c audit.Change) (entry audit.Entry, err error) {
-	if err := c.Check(); err != nil {
-		return audit.Entry{}, err
-	}
-	err = s.transactAudit(ctx, func(tx *sql.Tx) error {
-		last, err := auditHead(ctx, tx)
-		if err != nil {
-			return err
-		}
-		entry = s.options.Audit.Key.Next(last, c)
-		return s.addEntry(ctx, tx, &entry)
+func (s *Store) Append(ctx context.Context, c audit.Change) (audit.Entry, error) {
+	var entry *audit.Entry
+	err := s.transact(ctx, func(tx *sql.Tx) (err error) {
+		entry, err = s.appendWithin(ctx, tx, &c)
+		return err
 	})
 	if err != nil {
-		return audit.Entry{}, fmt.Errorf("the audit log: %w", err)
+		return audit.Entry{}, err
 	}
-	s.noteHead(&entry)
+	s.noteHead(entry)
+	return *entry, nil
+}
+
+// appendWithin adds a change in a transaction, alone among those that add entries. Its head is noted once the transaction is durable.
+func (s *Store) appendWithin(ctx context.Context, tx *sql.Tx, c *audit.Change) (*audit.Entry, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	entry, err := s.nextEntry(ctx, tx, c)
+	if err != nil {
+		return nil, fmt.Errorf("the audit log: %w", err)
+	}
 	return entry, nil
+}
+
+func (s *Store) nextEntry(ctx context.Context, tx *sql.Tx, c *audit.Change) (*audit.Entry, error) {
+	if err := s.lockTable(ctx, tx, "weir_audit"); err != nil {
+		return nil, err
+	}
+	last, err := auditHead(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	entry := s.options.Audit.Key.Next(last, *c)
+	return &entry, s.addEntry(ctx, tx, &entry)
 }
 
 // noteHead notes an entry that is durable. Where that fails the next note takes this one's place.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/router/deployment"
+	"weir/telemetry/audit"
 )
 
 // DeploymentRevision implements deployment.Store.
@@ -76,10 +77,20 @@ func records[T any](ctx context.Context, s *Store, query string) (list []T, err 
 
 // ChangeDeployment implements deployment.Store.
 func (s *Store) ChangeDeployment(ctx context.Context, model string, f func(old *deployment.Record) (*deployment.Record, error)) error {
+	return s.NoteDeployment(ctx, model, func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+		next, err := f(old)
+		return next, nil, err
+	})
+}
+
+// NoteDeployment is ChangeDeployment for what somebody asks for: in one transaction the record is changed and the change that f
+// returns beside it is added to the audit log, or neither. nil is no entry.
+func (s *Store) NoteDeployment(ctx context.Context, model string, f func(old *deployment.Record) (*deployment.Record, *audit.Change, error)) error {
 	if err := checkText("model", model); err != nil {
 		return err
 	}
-	return s.transact(ctx, func(tx *sql.Tx) error {
+	var entry *audit.Entry
+	err := s.transact(ctx, func(tx *sql.Tx) error {
 		if err := s.lockTable(ctx, tx, "weir_deployments"); err != nil {
 			return deploymentsFailed(err)
 		}
@@ -87,12 +98,20 @@ func (s *Store) ChangeDeployment(ctx context.Context, model string, f func(old *
 		if err != nil {
 			return deploymentsFailed(err)
 		}
-		next, err := f(old)
+		next, change, err := f(old)
 		if err != nil {
 			return err
 		}
-		return deploymentsFailed(writeDeployment(ctx, tx, model, old, next))
+		if err := writeDeployment(ctx, tx, model, old, next); err != nil || change == nil {
+			return deploymentsFailed(err)
+		}
+		entry, err = s.appendWithin(ctx, tx, change)
+		return err
 	})
+	if err == nil && entry != nil {
+		s.noteHead(entry)
+	}
+	return err
 }
 
 func findDeployment(ctx context.Context, tx *sql.Tx, model string) (*deployment.Record, error) {
@@ -152,9 +171,8 @@ func (s *Store) Observe(ctx context.Context, o deployment.Observation) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.write.ExecContext(ctx, `INSERT INTO weir_deployments_observed (model, owner, record, at) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (model, owner) DO UPDATE SET record = excluded.record, at = excluded.at`,
-		o.Model, s.owner, string(text), time.Now().UnixMicro())
+	_, err = s.write.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_deployments_observed (model, owner, record, at) VALUES ($1, $2, $3, NOW)
+		ON CONFLICT (model, owner) DO UPDATE SET record = excluded.record, at = excluded.at`), o.Model, s.owner, string(text))
 	return deploymentsFailed(err)
 }
 

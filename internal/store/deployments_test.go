@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"weir/router/deployment"
+	"weir/telemetry/audit"
 )
 
 var _ deployment.Store = (*Store)(nil)
@@ -132,6 +134,131 @@ func TestObservationsEndWithTheLease(t *testing.T) {
 		var rows int
 		if err := s.read.QueryRow(`SELECT count(*) FROM weir_deployments_observed`).Scan(&rows); err != nil || rows != 1 {
 			t.Errorf("%d rows after a sweep: %v", rows, err)
+		}
+	})
+}
+
+// Of many servers that take a part at once as many have one as are wanted; what a server that is gone has had is taken once.
+func TestPartsAreTakenByLeases(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		const servers, replicas = 6, 2
+		ctx := t.Context()
+		var stores []*Store
+		for range servers {
+			stores = append(stores, openStore(t, url, Options{Lease: time.Hour}))
+		}
+		wanted := deployment.Spec{Model: "a", Version: "1", Placement: &deployment.Placement{Replicas: replicas}}
+		change := func(spec deployment.Spec) {
+			t.Helper()
+			if err := stores[0].ChangeDeployment(ctx, "a", func(old *deployment.Record) (*deployment.Record, error) {
+				r := deployment.Apply(old, spec, "id", "test", time.Now())
+				return &r, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(wanted)
+		take := func(generation int64) (has []int) {
+			t.Helper()
+			taken := make([]bool, servers)
+			var all sync.WaitGroup
+			for i, s := range stores {
+				all.Go(func() {
+					ok, err := s.TakePart(ctx, "a", generation)
+					if err != nil {
+						t.Error(err)
+					}
+					taken[i] = ok
+				})
+			}
+			all.Wait()
+			for i, ok := range taken {
+				if ok {
+					has = append(has, i)
+				}
+			}
+			return has
+		}
+		if has := take(7); len(has) != 0 {
+			t.Errorf("of another generation: %v", has)
+		}
+		has := take(1)
+		if len(has) != replicas || !slices.Equal(take(1), has) {
+			t.Fatalf("%v have a part, and then %v", has, take(1))
+		}
+		for _, i := range has {
+			if err := stores[i].Announce(ctx, deployment.Server{Instance: "x", Labels: map[string]string{"region": "eu"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustExec(t, stores[has[0]], `UPDATE weir_owners SET expires = 1 WHERE id = '`+stores[has[0]].owner+`'`) // it is dead, or slow
+		if list, err := stores[has[1]].Servers(ctx); err != nil || len(list) != 1 || !list[0].Own || list[0].Labels["region"] != "eu" {
+			t.Errorf("%+v %v", list, err)
+		}
+		if ok, err := stores[has[0]].TakePart(ctx, "a", 1); !ok || err != nil { // nobody else has taken it
+			t.Errorf("%v %v", ok, err)
+		}
+		next := take(1)
+		if len(next) != replicas && len(next) != replicas+1 { // the slow one may have asked before its part was taken
+			t.Errorf("%v", next)
+		}
+		parts, err := stores[has[1]].Parts(ctx)
+		if err != nil || len(parts) != replicas || parts[0].Number != 1 || parts[1].Number != 2 || slices.ContainsFunc(parts, func(p deployment.Part) bool { return p.Owner == stores[has[0]].owner }) {
+			t.Errorf("%+v %v", parts, err)
+		}
+		if ok, err := stores[has[0]].TakePart(ctx, "a", 1); ok || err != nil {
+			t.Errorf("the slow one takes a third part: %v %v", ok, err)
+		}
+		wanted.Placement = &deployment.Placement{Replicas: 1}
+		change(wanted)
+		if err := stores[has[1]].LeavePart(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if has := take(2); len(has) != 1 {
+			t.Errorf("of one: %v", has)
+		}
+	})
+}
+
+// What somebody asks for and its entry in the audit log are one: neither is there without the other.
+func TestADeploymentAndItsEntryAreOne(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s, ctx := openStore(t, url, Options{}), t.Context()
+		note := func(details string) error {
+			return s.NoteDeployment(ctx, "a", func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+				r := deployment.Apply(old, deployment.Spec{Model: "a", Version: details}, "id", "test", time.Now())
+				return &r, &audit.Change{Time: time.Now(), Actor: "test", Action: "deployment.apply", Object: "a", Details: details}, nil
+			})
+		}
+		state := func() string {
+			t.Helper()
+			list, err := s.Deployments(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries := 0
+			for e, err := range s.Entries(ctx, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Action == "deployment.apply" {
+					entries++
+				}
+			}
+			version := ""
+			if len(list) > 0 {
+				version = list[0].Wanted.Version
+			}
+			return fmt.Sprint(version, " ", entries)
+		}
+		if err := note(`{}`); err != nil || state() != "{} 1" {
+			t.Errorf("%v, %s", err, state())
+		}
+		if err := note(strings.Repeat("x", 1<<20)); err == nil || state() != "{} 1" { // the log takes no such entry
+			t.Errorf("%v, %s", err, state())
+		}
+		if _, err := s.VerifyAudit(ctx); err != nil {
+			t.Error(err)
 		}
 	})
 }

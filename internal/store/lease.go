@@ -12,10 +12,14 @@ const (
 	sweepRows  = 500
 )
 
-// keepLease renews the lease three times in its length, takes back what is in doubt,
+// claimShare is the part of a lease for which a process holds its idempotency keys without renewing them: a request that was
+// cut off by a death is soon executed elsewhere, while what is dear to move, such as a model, waits for the whole lease.
+const claimShare = 5
+
+// keepLease renews the lease of the keys three times in its length, takes back what is in doubt,
 // and sweeps.
 func (s *Store) keepLease(ctx context.Context) {
-	renew := time.NewTicker(s.options.Lease / 3)
+	renew := time.NewTicker(s.options.Lease / claimShare / 3)
 	defer renew.Stop()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -52,8 +56,9 @@ func (s *Store) holdClaims(ctx context.Context) error {
 }
 
 func (s *Store) renewLease(ctx context.Context) error {
-	_, err := s.write.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_owners (id, expires) VALUES ($1, NOW + $2)
-		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires`), s.owner, s.options.Lease.Microseconds())
+	_, err := s.write.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_owners (id, expires, claims) VALUES ($1, NOW + $2, NOW + $3)
+		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, claims = excluded.claims`),
+		s.owner, s.options.Lease.Microseconds(), (s.options.Lease / claimShare).Microseconds())
 	return err
 }
 
@@ -74,7 +79,7 @@ func (s *Store) endLease(ctx context.Context) error {
 	return err
 }
 
-// sweep forgets data keys that other processes destroyed, and deletes idempotency keys whose time is over and that nobody executes, what servers that are gone saw of deployments, old answers of rollouts, the leases of processes that are
+// sweep forgets data keys that other processes destroyed, and deletes idempotency keys whose time is over and that nobody executes, what servers that are gone saw of deployments and had parts in, old answers of rollouts, the leases of processes that are
 // gone, and the batch numbers of ledgers that wrote nothing for a month.
 func (s *Store) sweep(ctx context.Context) error {
 	for {
@@ -95,6 +100,9 @@ func (s *Store) sweep(ctx context.Context) error {
 		return err
 	}
 	if err := s.sweepObserved(ctx); err != nil {
+		return err
+	}
+	if err := s.sweepServers(ctx); err != nil {
 		return err
 	}
 	if err := s.sweepAnswers(ctx); err != nil {

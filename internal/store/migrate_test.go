@@ -47,6 +47,8 @@ var samples = []struct {
 	{15, `INSERT INTO weir_deployments_observed VALUES ('chat', 'OWNER', '{"model":"chat"}', 1700000000000000)`, 0},
 	{16, `INSERT INTO weir_rollout_answers VALUES ('KEY', 'r1', 1, 2, 1700000000000000)`, 0},
 	{16, `INSERT INTO weir_rollout_outcomes VALUES ('KEY', 1, 'r1', 1, NULL, 1700000000000000)`, 0},
+	{17, `INSERT INTO weir_servers VALUES ('OWNER', '{"instance":"10.0.0.1:8000","url":"http://10.0.0.1:8000","computes":true}')`, 0},
+	{17, `INSERT INTO weir_deployment_parts VALUES ('chat', 1, 'OWNER')`, 0},
 	{7, `INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0)`, 9},
 	{10, `INSERT INTO weir_files VALUES ('file-1', 'acme', 'here', 'batch', 'in.jsonl', 9, 1700000000000000, 0, '')`, 0},
 	{7, `INSERT INTO weir_batches VALUES ('batch_1', 'acme', 'here', 'file-1', 'in_progress', 1700000000000000, 0, 0, 'OWNER', '{"endpoint":"/v1/embeddings"}')`, 9},

@@ -36,7 +36,7 @@ var (
 
 // Options of Open. The zero value takes what stands beside each field.
 type Options struct {
-	Lease      time.Duration // 15 s: after the death of a process its idempotency keys wait this long
+	Lease      time.Duration // 15 s: what a process holds is another's this long after its death; its idempotency keys after a fifth
 	FlushEvery time.Duration // 500 ms: usage that kill -9 may lose
 	// AnswerBytes bounds the answers of one tenant's idempotency keys; the oldest go first.
 	// Each process lets them grow by a sixteenth before it looks. 0: no bound.

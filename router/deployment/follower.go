@@ -23,6 +23,9 @@ type Host interface {
 	// before: the first one answers where the configuration has none and none was activated. Running requests of versions that
 	// are left out end normally; such a version must be fetched again.
 	SetVersions(ctx context.Context, model string, list []Revision) error
+	// Room says how much memory a revision takes here, 0 where that is not known before its files are here, and how much is free for
+	// it beside what answers here and what deployments have; limited is false where any takes.
+	Room(ctx context.Context, model string, r Revision) (needs, free int64, limited bool)
 	// Answers is the label of the version that requests get, if there is the model.
 	Answers(model string) (label string, ok bool)
 	// Activate loads a version, unless it is there, and lets it answer. A rollout of the model is over.
@@ -58,6 +61,7 @@ const (
 // Options of a follower.
 type Options struct {
 	Instance string                            // the server's name among those on the store
+	Self     func() Server                     // what it says of itself to the others
 	Failed   func(err error)                   // hears of failures of the store
 	Changed  func(o Observation, before State) // hears of each change of a state
 }
@@ -77,6 +81,10 @@ type Follower struct {
 	mu    sync.Mutex
 	tasks map[string]*task
 	seen  map[string]Observation // as written last
+
+	around  around
+	placing sync.Mutex // held while a part is taken
+
 	ended sync.WaitGroup
 }
 
@@ -171,11 +179,17 @@ func (f *Follower) look(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	revision, err := f.store.DeploymentRevision(asking)
-	if err != nil || revision == f.revision {
+	if err != nil {
 		return err
+	}
+	if revision == f.revision {
+		return f.lookAround(asking, false)
 	}
 	list, err := f.store.Deployments(asking)
 	if err != nil {
+		return err
+	}
+	if err := f.lookAround(asking, slices.ContainsFunc(list, func(r Record) bool { return r.Placement != nil })); err != nil {
 		return err
 	}
 	f.mu.Lock()

@@ -24,11 +24,93 @@ type memory struct {
 	records  map[string]Record
 	seen     map[string]map[string]Observation // by server and model
 	down     bool
+	said     map[string]Server
+	parts    map[string][]string // who has them, by model
+	lapsed   map[string]bool     // servers whose lease is over
 }
 
 type view struct {
 	*memory
 	server string
+}
+
+// lives reports whether a server's lease stands. The caller holds mu.
+func (m *memory) lives(server string) bool { return !m.lapsed[server] }
+
+func (v view) Announce(_ context.Context, d Server) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.down {
+		return v.failed()
+	}
+	if v.said == nil {
+		v.said = make(map[string]Server)
+	}
+	v.said[v.server] = d
+	return nil
+}
+
+func (v view) Servers(context.Context) (list []Server, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for server, d := range v.said {
+		if d.Owner, d.Own = server, server == v.server; v.lives(server) {
+			list = append(list, d)
+		}
+	}
+	return list, v.failed()
+}
+
+func (v view) Parts(context.Context) (list []Part, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for model, owners := range v.parts {
+		for number, owner := range owners {
+			if owner != "" && (v.lives(owner) || owner == v.server) {
+				list = append(list, Part{model, number + 1, owner, owner == v.server})
+			}
+		}
+	}
+	return list, v.failed()
+}
+
+func (v view) TakePart(_ context.Context, model string, generation int64) (bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r, ok := v.records[model]
+	if v.down || !ok || r.Generation != generation || !v.lives(v.server) {
+		return false, v.failed()
+	}
+	if v.parts == nil {
+		v.parts = make(map[string][]string)
+	}
+	n := r.Placement.Replicas
+	list := append(v.parts[model], make([]string, max(0, n-len(v.parts[model])))...)
+	if slices.Contains(list[:n], v.server) {
+		return true, nil
+	}
+	for i, owner := range list {
+		if owner == v.server || owner != "" && !v.lives(owner) {
+			list[i] = ""
+		}
+	}
+	v.parts[model] = list
+	if i := slices.Index(list[:n], ""); i >= 0 {
+		list[i] = v.server
+		return true, nil
+	}
+	return false, nil
+}
+
+func (v view) LeavePart(_ context.Context, model string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i, owner := range v.parts[model] {
+		if owner == v.server && !v.down {
+			v.parts[model][i] = ""
+		}
+	}
+	return v.failed()
 }
 
 func (v view) failed() error {
@@ -102,6 +184,27 @@ type machine struct {
 	loaded  map[string]bool
 	loads   int
 	rolls   map[string]rollout.State
+
+	memory int64            // 0: no limit
+	sizes  map[string]int64 // of versions, by label
+	labels map[string]string
+}
+
+func (m *machine) Room(_ context.Context, model string, r Revision) (needs, free int64, limited bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	free = m.memory
+	for other, list := range m.stocked {
+		for _, label := range list {
+			if other != model {
+				free -= m.sizes[label]
+			}
+		}
+	}
+	if m.disk[model+r.Version] {
+		needs = m.sizes[r.Version]
+	}
+	return needs, free, m.memory > 0
 }
 
 func newMachine() *machine { m := &machine{disk: make(map[string]bool)}; m.reset(); return m }
@@ -256,7 +359,11 @@ func newCluster(t *testing.T, n int) *cluster {
 func (c *cluster) start(i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	name := fmt.Sprint("server", i)
-	f := New(view{c.store, name}, c.machines[i], Options{Instance: name, Failed: func(err error) {
+	c.store.mu.Lock()
+	delete(c.store.lapsed, name)
+	c.store.mu.Unlock()
+	self := func() Server { return Server{Instance: name, Labels: c.machines[i].labels, Computes: true} }
+	f := New(view{c.store, name}, c.machines[i], Options{Instance: name, Self: self, Failed: func(err error) {
 		if !strings.Contains(err.Error(), "away") {
 			c.t.Error(err)
 		}

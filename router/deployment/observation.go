@@ -21,6 +21,7 @@ const (
 	RolledBack State = "rolled_back" // the rollout took the version back: the one before answers
 	Failed     State = "failed"      // it goes on trying
 	Elsewhere  State = "elsewhere"   // the server has no part in this model
+	Unfit      State = "unfit"       // it cannot have one: its labels are others, or its memory is too small
 )
 
 // Observation is what a server says of a deployment.
@@ -42,7 +43,7 @@ func (r *Record) Difference(o *Observation) string {
 	switch {
 	case o.Generation != r.Generation:
 		return fmt.Sprintf("acts on generation %d of %d", o.Generation, r.Generation)
-	case o.State == Elsewhere:
+	case o.State == Elsewhere, o.State == Unfit:
 		return ""
 	case o.State == Serving:
 		return o.Why // a version that shall be warm may not be
@@ -81,7 +82,7 @@ func (r *Record) Summarise(seen []Observation) (Summary, []string) {
 	parts, worst := 0, Ready
 	for i := range seen {
 		o := &seen[i]
-		if o.State != Elsewhere {
+		if o.hasPart() {
 			parts++
 		}
 		text := r.Difference(o)
@@ -95,16 +96,52 @@ func (r *Record) Summarise(seen []Observation) (Summary, []string) {
 			worst = Progressing
 		}
 	}
-	switch {
-	case len(seen) == 0:
+	if len(seen) == 0 {
 		return Progressing, []string{"no server has looked at it yet"}
-	case parts == 0 && len(why) == 0:
-		for i := range seen {
-			why = append(why, seen[i].Instance+": "+seen[i].Why)
-		}
-		slices.SortFunc(why, strings.Compare)
-		return Unserved, why
 	}
 	slices.SortFunc(why, strings.Compare)
+	if short, text := r.short(seen, parts); len(text) > 0 {
+		if short == Degraded || worst == Ready {
+			worst = short
+		}
+		why = append(text, why...)
+	}
+	if parts == 0 && worst != Progressing {
+		worst = Unserved
+	}
 	return worst, why
+}
+
+// hasPart reports whether a server computes the model, or will.
+func (o *Observation) hasPart() bool {
+	return o.State != Elsewhere && o.State != Unfit && o.State != Pending
+}
+
+// short says why fewer servers have a part than are wanted, and whether one is about to take it.
+func (r *Record) short(seen []Observation, parts int) (Summary, []string) {
+	least := max(r.Placement.count(), 1)
+	if parts >= least {
+		return Ready, nil
+	}
+	var why []string
+	if r.Placement.count() > 0 {
+		why = append(why, fmt.Sprintf("%d of %d replicas have a server", parts, least))
+	}
+	state, others := Degraded, []string{}
+	for i := range seen {
+		o := &seen[i]
+		switch {
+		case o.Generation != r.Generation: // Difference says so
+			state = Progressing
+			continue
+		case o.State == Pending: // likewise
+			state = Progressing
+			continue
+		case o.hasPart() || o.Why == "":
+			continue
+		}
+		others = append(others, o.Instance+": "+o.Why)
+	}
+	slices.SortFunc(others, strings.Compare)
+	return state, append(why, others...)
 }

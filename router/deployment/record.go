@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ type Revision struct {
 	Digest     string            `json:"digest,omitempty"`    // what the first server to find it found; empty: nobody has yet
 	Label      string            `json:"label"`               // tells the model's versions apart, in requests MODEL@LABEL too
 	Resources  map[string]string `json:"resources,omitempty"` // settings of the model, by the configuration's keys
+	// NeedsBytes is the memory that the first server which had its files has forecast; 0: none has yet.
+	NeedsBytes int64 `json:"needs_bytes,omitempty"`
 }
 
 // same reports whether two revisions were asked for with the same words.
@@ -43,6 +46,7 @@ type Spec struct {
 	Policy    *rollout.Plan // how the version takes over; nil: as soon as it is in memory. Model, versions and ID are not said
 	Unchecked bool          // without a Policy it takes over without the check of its answers
 	Warm      Warm
+	Placement *Placement // nil: every server that can has a part
 }
 
 // Record is what all servers shall do for a model.
@@ -51,6 +55,8 @@ type Record struct {
 	Wanted Revision      `json:"wanted"`
 	Policy *rollout.Plan `json:"policy,omitempty"`
 	Warm   Warm          `json:"warm"`
+	// Placement says where it runs; nil: on every server that can.
+	Placement *Placement `json:"placement,omitempty"`
 
 	// Unchecked lets Wanted take over at once without the check of its answers.
 	Unchecked bool `json:"unchecked,omitempty"`
@@ -99,13 +105,14 @@ func Apply(old *Record, s Spec, id, by string, now time.Time) Record {
 		old = &Record{Model: s.Model, Created: now}
 	}
 	wanted := Revision{Version: s.Version, Resources: s.Resources}
-	if old.Generation > 0 && old.Wanted.same(&wanted) && old.samePolicy(&s) && sameWarm(&old.Warm, &s.Warm) {
+	if old.Generation > 0 && old.Wanted.same(&wanted) && old.samePolicy(&s) && sameWarm(&old.Warm, &s.Warm) && reflect.DeepEqual(old.Placement, s.Placement) {
 		return *old
 	}
 	next := *old
 	next.Generation, next.Changed, next.By, next.Policy, next.Unchecked, next.Warm = old.Generation+1, now, by, s.Policy, s.Unchecked, s.Warm
+	next.Placement = s.Placement
 	if old.Generation > 0 && old.Wanted.same(&wanted) && old.samePolicy(&s) {
-		return next // its version is on its way, or there; only what stays warm changes
+		return next // its version is on its way, or there; only what stays warm changes, or where it runs
 	}
 	next.Wanted = next.revision(wanted)
 	next.Rollout, next.Progress = "", nil
@@ -170,21 +177,44 @@ func (r *Record) Settle(generation int64) (Record, bool) {
 // Pin notes what the revision of a label is, so that a tag which moves is the same version for all servers. false: that is
 // noted, or there is no such revision any more.
 func (r *Record) Pin(label, digest string) (Record, bool) {
+	return r.note(label, func(v *Revision) bool {
+		changed := v.Digest == ""
+		if changed {
+			v.Digest = digest
+		}
+		return changed
+	})
+}
+
+// Need notes how much memory the revision of a label takes, so that no server brings its files that has less. false: that is noted,
+// or there is no such revision any more.
+func (r *Record) Need(label string, bytes int64) (Record, bool) {
+	return r.note(label, func(v *Revision) bool {
+		changed := v.NeedsBytes == 0
+		if changed {
+			v.NeedsBytes = bytes
+		}
+		return changed
+	})
+}
+
+// note changes the revision of a label wherever the record has it.
+func (r *Record) note(label string, change func(v *Revision) bool) (Record, bool) {
 	next, changed := *r, false
-	pin := func(v *Revision) {
-		if v.Label == label && v.Digest == "" {
-			v.Digest, changed = digest, true
+	try := func(v *Revision) {
+		if v.Label == label && change(v) {
+			changed = true
 		}
 	}
-	pin(&next.Wanted)
+	try(&next.Wanted)
 	if r.Settled != nil {
 		settled := *r.Settled
-		pin(&settled)
+		try(&settled)
 		next.Settled = &settled
 	}
 	next.History = slices.Clone(r.History)
 	for i := range next.History {
-		pin(&next.History[i])
+		try(&next.History[i])
 	}
 	return next, changed
 }

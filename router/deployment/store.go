@@ -20,4 +20,16 @@ type Store interface {
 	Unobserve(ctx context.Context, model string) error
 	// Observations are those of all servers whose lease stands, in the order of models and instances.
 	Observations(ctx context.Context) ([]Observation, error)
+
+	// Announce notes what this server says of itself, in the place of what it said before. It stands as long as the server's lease.
+	Announce(ctx context.Context, d Server) error
+	// Servers are those whose lease stands, as they have announced themselves.
+	Servers(ctx context.Context) ([]Server, error)
+	// Parts are those that servers have taken whose lease stands, and this server's own until another one has taken them.
+	Parts(ctx context.Context) ([]Part, error)
+	// TakePart takes a part in a model for this server, if the record is at a generation and fewer servers than its placement's
+	// replicas have one. taken is true as well where the server has one within that number.
+	TakePart(ctx context.Context, model string, generation int64) (taken bool, err error)
+	// LeavePart gives this server's part in a model to others.
+	LeavePart(ctx context.Context, model string) error
 }

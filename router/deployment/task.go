@@ -28,6 +28,11 @@ type task struct {
 	base  *Revision         // answers until the wanted one does
 	warm  map[string]func() // what lets versions leave memory, by label
 	retry time.Duration
+
+	vacant  time.Time // since when a part is free that others may take before
+	needs   int64     // memory of the wanted version as it was forecast last
+	unfit   string    // why this server has left its part
+	unfitAt time.Time
 }
 
 func newTask(f *Follower, r *Record) *task {
@@ -73,6 +78,9 @@ func (t *task) run(ctx context.Context) {
 		work, r := t.next(ctx)
 		if r == nil {
 			t.clear(ctx)
+			if err := t.leave(ctx); err != nil && ctx.Err() == nil {
+				t.f.options.Failed(err) // the sweep takes it away
+			}
 			if t.f.forget(ctx, t) {
 				return
 			}
@@ -93,6 +101,11 @@ func (t *task) run(ctx context.Context) {
 		default:
 			t.retry = min(max(2*t.retry, firstRetry), lastRetry)
 			wait = t.retry
+			if t.givesUp(r) {
+				if left := t.giveUp(ctx, r, err.Error()); left == nil {
+					break
+				}
+			}
 			t.observe(work, r, Observation{State: Failed, Why: err.Error()})
 		}
 		if err == nil || work.Err() == nil {
@@ -138,20 +151,36 @@ func (t *task) converge(ctx context.Context, r *Record) error {
 		t.observe(ctx, r, Observation{State: Elsewhere, Why: why})
 		return nil
 	}
+	has, without, err := t.part(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !has {
+		t.clear(ctx)
+		t.observe(ctx, r, without)
+		return nil
+	}
 	if err := t.bringBase(ctx, r); err != nil {
 		return err
 	}
 	wanted, err := t.bring(ctx, r, r.Wanted)
 	if _, answers := t.f.host.Answers(t.model); errors.Is(err, ErrNoVersion) && !answers {
+		if r.Placement.count() > 0 {
+			return t.giveUp(ctx, r, err.Error())
+		}
 		t.observe(ctx, r, Observation{State: Elsewhere, Why: err.Error()})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if fits, err := t.settleIn(ctx, r, wanted); err != nil || !fits {
+		return err
+	}
 	if err := t.setVersions(ctx, r, wanted, t.known(r.Kept())); err != nil {
 		return err
 	}
+	t.stocked()
 	state, where, err := t.takeOver(ctx, r, &wanted)
 	if err != nil {
 		return err

@@ -3,7 +3,9 @@ package fleet
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +21,7 @@ import (
 
 const (
 	lookupTimeout = 5 * time.Second
+	discoverEvery = time.Second // at most, looks for servers on the store
 	maxFileBytes  = 1 << 20
 	maxReplicas   = 4096 // of one source
 )
@@ -40,7 +43,7 @@ func (f *Fleet) look(ctx context.Context, all *sync.WaitGroup) (stop context.Can
 func (f *Fleet) follow(ctx context.Context, i int, s Source) {
 	failing := ""
 	for {
-		targets, err := s.targets(ctx)
+		targets, err := f.targets(ctx, s)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -49,9 +52,13 @@ func (f *Fleet) follow(ctx context.Context, i int, s Source) {
 			f.replace(ctx, i, targets)
 		case err.Error() != failing:
 			failing = err.Error()
-			f.config.Changed(Change{s.DNS + s.File, "source failed", failing})
+			f.config.Changed(Change{s.DNS + s.File + s.Discover, "source failed", failing})
 		}
-		if !pause(ctx, f.config.LookEvery) {
+		every := f.config.LookEvery
+		if s.Discover != "" { // an indexed read
+			every = min(every, discoverEvery)
+		}
+		if !pause(ctx, every) {
 			return
 		}
 	}
@@ -61,7 +68,7 @@ func (f *Fleet) follow(ctx context.Context, i int, s Source) {
 func (f *Fleet) replace(ctx context.Context, i int, targets []Target) {
 	f.mu.Lock()
 	stale := ctx.Err() != nil || slices.EqualFunc(f.found[i], targets, func(a, b Target) bool {
-		return a.Address == b.Address && *a.Base == *b.Base
+		return a.Address == b.Address && *a.Base == *b.Base && a.AdminURL == b.AdminURL && a.Region == b.Region
 	})
 	if !stale {
 		f.found[i] = targets
@@ -73,11 +80,64 @@ func (f *Fleet) replace(ctx context.Context, i int, targets []Target) {
 }
 
 // targets are the replicas of a source.
-func (s Source) targets(ctx context.Context) ([]Target, error) {
-	if s.File != "" {
+func (f *Fleet) targets(ctx context.Context, s Source) ([]Target, error) {
+	switch {
+	case s.Discover != "":
+		return f.discovered(ctx, s)
+	case s.File != "":
 		return s.ofFile()
 	}
 	return s.ofName(ctx)
+}
+
+// checkDiscover refuses what the servers say themselves.
+func (s *Source) checkDiscover() error {
+	switch {
+	case s.Discover != DiscoverStore:
+		return fmt.Errorf("a replica has discover: %q; it takes %s", s.Discover, DiscoverStore)
+	case s.Kind != "" && s.Kind != Weir && s.Kind != OIP:
+		return fmt.Errorf("a replica of kind %s has discover: store, and servers on a store are weirs; leave kind out, or give it for classical models: oip", s.Kind)
+	case s.Region != "" || s.AdminURL != "":
+		return errors.New("a replica has discover: store and a region or an admin_url, which the servers say themselves; leave them out, and select by node_selector: {region: …}")
+	}
+	return nil
+}
+
+// discovered asks the store for the servers that compute the model. One of which nobody is there any more is told as such: then
+// requests are refused at once.
+func (f *Fleet) discovered(ctx context.Context, s Source) ([]Target, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	found, err := f.config.Discover(ctx, cmp.Or(s.Model, f.config.Model))
+	if err != nil {
+		return nil, fmt.Errorf("find replicas in the store: %w", err)
+	}
+	var targets []Target
+	for _, server := range found {
+		if !selects(s.NodeSelector, server.Labels) {
+			continue
+		}
+		base, err := parseBase(s.Kind, server.URL)
+		if err != nil {
+			return nil, fmt.Errorf("find replicas in the store: %w", err)
+		}
+		t := Target{Base: base, Source: s}
+		t.AdminURL, t.Region = server.AdminURL, server.Region
+		targets = append(targets, t)
+	}
+	if len(targets) > maxReplicas {
+		return nil, fmt.Errorf("find replicas in the store: there are %d; %d is the most", len(targets), maxReplicas)
+	}
+	return targets, nil
+}
+
+func selects(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if is, there := labels[key]; !there || is != value {
+			return false
+		}
+	}
+	return true
 }
 
 // ofName looks up the addresses of a name. Requests keep the name, for certificates and

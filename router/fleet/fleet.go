@@ -20,12 +20,15 @@ import (
 	"weir/router/balance"
 )
 
-// Source says where replicas are: at a URL, at each address of a name, or at the URLs of a
-// file. Exactly one of the three is set.
+// Source says where replicas are: at a URL, at each address of a name, at the URLs of a
+// file, or where servers say that they are. Exactly one of the four is set.
 type Source struct {
 	URL  string // "http://10.0.0.7:8000/v1"
 	DNS  string // the same with a name of which each address is a replica
 	File string // with a URL on each line; read anew when it changes
+
+	Discover     string            // DiscoverStore; its servers say their own region and admin URL
+	NodeSelector map[string]string // labels of the servers that Discover finds; none: all
 
 	Kind     Kind     // "" is Weir
 	Model    string   // the replicas' name of the model; "" is the fleet's
@@ -35,6 +38,17 @@ type Source struct {
 	Region   string   // where the replicas are; without one they get no request of a tenant with a residency
 	APIs     []string // that they serve beside chat completions, of APIs; weirs serve all
 	Events   Events   // of the caches of vLLM and SGLang
+}
+
+// DiscoverStore finds the servers of the store that the router shares with them.
+const DiscoverStore = "store"
+
+// Found is a server that computes a model, as it says itself.
+type Found struct {
+	URL      string
+	AdminURL string
+	Region   string
+	Labels   map[string]string
 }
 
 // Key is a secret that no log shows.
@@ -58,7 +72,8 @@ type Config struct {
 	Routing
 
 	Bodies *memory.Budget // the memory that whole answers take, with whatever else counts to it; nil: there is no bound
-
+	// Discover finds servers that compute a model, for sources with DiscoverStore; nil: there is no store.
+	Discover func(ctx context.Context, model string) ([]Found, error)
 	// Changed hears of replicas that come, go, fail and recover. It must not block.
 	Changed func(Change)
 }
@@ -86,7 +101,7 @@ func (c *Config) check() error {
 		wrong("a fleet has no name for its model")
 	}
 	if len(c.Sources) == 0 {
-		wrong("model %q has no replicas; give a url, a dns name or a file of each", c.Model)
+		wrong("model %q has no replicas; give a url, a dns name or a file of each, or discover: store", c.Model)
 	}
 	if err := c.Routing.check(); err != nil {
 		wrong("model %q: %w", c.Model, err)
@@ -95,6 +110,9 @@ func (c *Config) check() error {
 		if err := c.Sources[i].Check(); err != nil {
 			wrong("model %q: %w", c.Model, err)
 		}
+		if c.Sources[i].Discover != "" && c.Discover == nil {
+			wrong("model %q: discover: store needs the store that the replicas use; set store.url (--store postgres://…)", c.Model)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -102,13 +120,19 @@ func (c *Config) check() error {
 // Check reports what is wrong with the source; it does not look there.
 func (s *Source) Check() error {
 	named := 0
-	for _, text := range []string{s.URL, s.DNS, s.File} {
+	for _, text := range []string{s.URL, s.DNS, s.File, s.Discover} {
 		if text != "" {
 			named++
 		}
 	}
 	if named != 1 {
-		return fmt.Errorf("a replica has %d of url, dns and file; give one", named)
+		return fmt.Errorf("a replica has %d of url, dns, file and discover; give one", named)
+	}
+	if s.Discover != "" {
+		return s.checkDiscover()
+	}
+	if len(s.NodeSelector) > 0 {
+		return errors.New("a replica has a node_selector without discover; labels are those of the store's servers: give discover: store, or leave it out")
 	}
 	if s.Kind != "" && !IsKind(string(s.Kind)) {
 		return fmt.Errorf("a replica is of kind %q; there are %q", s.Kind, Kinds())

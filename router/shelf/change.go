@@ -275,6 +275,7 @@ type State struct {
 	Last                bool   // it answered before, and a rollback brings it back
 	Pinned              bool
 	Kept                bool // a deployment or a rollout holds it in memory
+	Stays               bool // it does not leave for others while it is in memory
 	Holders, Waiters    int
 	Bytes               int64
 	Used                time.Time // last; zero: never
@@ -287,7 +288,9 @@ func (s *Shelf) List() []State {
 	defer s.mu.Unlock()
 	var list []State
 	for _, v := range s.every() {
-		list = append(list, v.show(s.names[v.spec.Name]))
+		st := v.show(s.names[v.spec.Name])
+		st.Stays = s.stays(v)
+		list = append(list, st)
 	}
 	slices.SortFunc(list, func(a, b State) int {
 		if c := strings.Compare(a.Name, b.Name); c != 0 {

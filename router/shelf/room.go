@@ -81,7 +81,7 @@ func (s *Shelf) taken(v *Version) (bytes, closing int64) {
 func (s *Shelf) evictable(v *Version) []*Version {
 	var list []*Version
 	for _, o := range s.every() {
-		if o == v || o.state != loaded || o.spec.Pinned || o.keeps > 0 || o.spec.When == Startup && s.answers(o) {
+		if o == v || o.state != loaded || s.stays(o) {
 			continue
 		}
 		list = append(list, o)
@@ -90,6 +90,11 @@ func (s *Shelf) evictable(v *Version) []*Version {
 		return cmp.Or(a.used.Compare(b.used), strings.Compare(a.spec.Name, b.spec.Name), strings.Compare(a.spec.Label, b.spec.Label))
 	})
 	return list
+}
+
+// stays reports whether a version does not leave for others.
+func (s *Shelf) stays(v *Version) bool {
+	return v.spec.Pinned || v.keeps > 0 || v.spec.When == Startup && s.answers(v)
 }
 
 // answers reports whether requests of a name get the version.

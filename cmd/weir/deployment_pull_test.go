@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/api/admin"
+	"weir/internal/defaultmodel"
+	"weir/internal/reference"
+	"weir/router/deployment"
+)
+
+// gate lets transfers of large bodies pass by drops from their middle on, until it is opened, and counts what it has sent.
+type gate struct {
+	open func()
+	sent atomic.Int64
+	wait chan struct{}
+}
+
+func newGate(t *testing.T) *gate {
+	g := &gate{wait: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.wait) })
+	t.Cleanup(g.open)
+	return g
+}
+
+// half is a writer whose first bytes pass at once.
+func (g *gate) half(w http.ResponseWriter, r *http.Request, size int) http.ResponseWriter {
+	return &gated{w, r.Context(), g, size / 2}
+}
+
+type gated struct {
+	http.ResponseWriter
+	ctx  context.Context //nolint:containedctx // of the request
+	gate *gate
+	left int
+}
+
+func (w *gated) Write(b []byte) (written int, err error) {
+	const drop = 1 << 10
+	for len(b) > 0 && err == nil {
+		n := len(b)
+		if w.left <= 0 {
+			select {
+			case <-w.gate.wait:
+			case <-w.ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+				n = min(n, drop)
+			}
+		}
+		n, err = w.ResponseWriter.Write(b[:n])
+		_ = http.NewResponseController(w.ResponseWriter).Flush() // it is on its way
+		w.gate.sent.Add(int64(n))
+		w.left -= n
+		written, b = written+n, b[n:]
+	}
+	return written, err
+}
+
+func (w *gated) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// fakeHub speaks Hugging Face's API for one repository with one file, as weir and huggingface_hub ask it.
+func fakeHub(g *gate, repository, file string, content []byte) http.Handler {
+	const revision = "0123456789abcdef0123456789abcdef01234567"
+	sum := sha256.Sum256(content)
+	digest := hex.EncodeToString(sum[:])
+	mux := http.NewServeMux()
+	entry := fmt.Sprintf(`{"type":"file","oid":"%s","size":%d,"path":%q,"lfs":{"oid":"%s","size":%d,"pointerSize":134}}`, revision, len(content), file, digest, len(content))
+	info := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"_id":"1","id":%q,"modelId":%q,"sha":"%s","private":false,"disabled":false,"gated":false,"downloads":0,"likes":0,"tags":["gguf"],"siblings":[{"rfilename":%q,"size":%d}]}`,
+			repository, repository, revision, file, len(content))
+	}
+	mux.HandleFunc("GET /api/models/"+repository, info)
+	mux.HandleFunc("GET /api/models/"+repository+"/revision/{revision}", info)
+	mux.HandleFunc("GET /api/models/"+repository+"/tree/{revision}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, "["+entry+"]")
+	})
+	mux.HandleFunc("/"+repository+"/resolve/{revision}/"+file, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Repo-Commit", revision)
+		w.Header().Set("X-Linked-Etag", `"`+digest+`"`)
+		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
+		w.Header().Set("ETag", `"`+digest+`"`)
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "bytes=0-0" {
+			w = g.half(w, r, len(content))
+		}
+		http.ServeContent(w, r, file, time.Unix(1, 0), bytes.NewReader(content))
+	})
+	return mux
+}
+
+// The hub of these tests is one that Hugging Face's own client reads: where Python has huggingface_hub, it finds and downloads the file.
+func TestTheFakeHubSpeaksHuggingFacesAPI(t *testing.T) {
+	python, err := exec.LookPath(os.Getenv("WEIR_TEST_HUB_PYTHON"))
+	if err != nil {
+		t.Skip("WEIR_TEST_HUB_PYTHON names no Python with huggingface_hub")
+	}
+	g := newGate(t)
+	g.open()
+	content := defaultmodel.GGUF()
+	s := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", content))
+	defer s.Close()
+	cmd := exec.CommandContext(t.Context(), python, "-c", `
+import hashlib, huggingface_hub as h
+api = h.HfApi()
+info = api.model_info("Org/Repo")
+print(info.sha, api.list_repo_files("Org/Repo"), [f.lfs.sha256 for f in api.list_repo_tree("Org/Repo", recursive=True)])
+print(hashlib.sha256(open(h.hf_hub_download("Org/Repo", "tiny-Q8_0.gguf"), "rb").read()).hexdigest())
+print(h.__version__)`)
+	cmd.Env = append(os.Environ(), "HF_ENDPOINT="+s.URL, "HF_HOME="+t.TempDir(), "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_XET=1")
+	out, err := cmd.CombinedOutput()
+	sum := sha256.Sum256(content)
+	if digest := hex.EncodeToString(sum[:]); err != nil || strings.Count(string(out), digest) != 2 || !strings.Contains(string(out), "tiny-Q8_0.gguf") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// registryOf is a proxy before a real OCI registry, which holds the version under the name, and holds blobs back at a gate.
+func registryOf(t *testing.T, g *gate) (name, digest string) {
+	t.Helper()
+	host := reference.Registry.Get(t)
+	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
+	onFolder(t, exitOK, "models", "import", defaultFile(t), "chat:v1")
+	repository := fmt.Sprintf("deploy%d/chat", time.Now().UnixNano())
+	out, _ := onFolder(t, exitOK, "models", "push", "chat:v1", host+"/"+repository+":v1")
+	digest = strings.TrimSuffix(strings.Fields(out[strings.Index(out, " is ")+4:])[0], ",")
+	target, err := url.Parse("http://" + host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1}
+	size := len(defaultmodel.GGUF())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+			w = g.half(w, r, size)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://") + "/" + repository + ":v1", digest
+}
+
+// A version comes to three servers from an OCI registry, and from Hugging Face's hub, by one call. Two of them are killed amid their
+// pulls; after their start all have the same version, whose digest they have compared, and what was pulled before is not pulled again.
+func TestDeploymentsOfRegistriesAndHubs(t *testing.T) {
+	t.Run("OCI registry", func(t *testing.T) {
+		g := newGate(t)
+		name, digest := registryOf(t, g)
+		killedAmidPulls(t, g, name, digest)
+	})
+	t.Run("Hugging Face", func(t *testing.T) {
+		g := newGate(t)
+		hub := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", defaultmodel.GGUF()))
+		t.Cleanup(func() { g.open(); hub.Close() })
+		t.Setenv("HF_ENDPOINT", hub.URL)
+		killedAmidPulls(t, g, "hf.co/Org/Repo:Q8_0", "")
+	})
+}
+
+func killedAmidPulls(t *testing.T, g *gate, version, digest string) {
+	t.Helper()
+	store := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	start := func(i int) *process { return startProcess(t, 1024, "--store", store, "--models-dir", folders[i]) }
+	servers := []*process{start(0), start(1), start(2)}
+	servers[0].applied(fmt.Sprintf(`{"modelId": "chat", "version": %q, "resources": {"kvCacheBytes": "4MiB"}}`, version))
+	servers[1].untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		pulling := 0
+		for _, o := range v.Instances {
+			if o.State == deployment.Pulling && o.DoneBytes > 0 {
+				pulling++
+			}
+		}
+		return pulling == 3
+	})
+	size := int64(len(defaultmodel.GGUF()))
+	for end := time.Now().Add(patience); min(noted(t, folders[0]), noted(t, folders[1])) < size*9/20; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d and %d of %d bytes are noted as there", noted(t, folders[0]), noted(t, folders[1]), size)
+		}
+	}
+	servers[0].kill()
+	servers[1].kill()
+	g.open()
+	servers[0], servers[1] = start(0), start(1)
+	v := servers[2].untilDeployed("chat", readyOn(servers...))
+	if digest != "" && v.Digest != digest || !strings.HasPrefix(v.Digest, "sha256:") {
+		t.Errorf("the digest is %s, want %s", v.Digest, digest)
+	}
+	for i, p := range servers {
+		if status, _, label := p.said("chat"); status != http.StatusOK || label != v.Label {
+			t.Errorf("server %d: %d %q, want %q", i, status, label, v.Label)
+		}
+		if err := wholeBlobs(folders[i]); err != nil {
+			t.Errorf("server %d: %v", i, err)
+		}
+	}
+	sent := g.sent.Load()
+	t.Logf("%s of %.1f MiB to three servers, two of them killed: %.1f MiB were sent", v.Digest, float64(size)/(1<<20), float64(sent)/(1<<20))
+	if sent > 3*size+size/2 { // from the beginning it would be four times
+		t.Errorf("%d bytes were sent for three times %d", sent, size)
+	}
+}
+
+// noted is how many bytes a models folder has of downloads that are under way, as their notes say.
+func noted(t *testing.T, folder string) (bytes int64) {
+	t.Helper()
+	_ = filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error { // files come and go
+		if err != nil || !strings.HasSuffix(path, ".state") {
+			return nil
+		}
+		var state struct{ Have []int64 }
+		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &state) == nil {
+			for _, n := range state.Have {
+				bytes += n
+			}
+		}
+		return nil
+	})
+	return bytes
+}
+
+// wholeBlobs compares the files of a models folder with their digests.
+func wholeBlobs(folder string) error {
+	blobs, err := filepath.Glob(filepath.Join(folder, "blobs", "sha256", "*"))
+	if err != nil || len(blobs) == 0 {
+		return fmt.Errorf("%s has no blobs: %w", folder, err)
+	}
+	for _, path := range blobs {
+		if len(filepath.Base(path)) != hex.EncodedLen(sha256.Size) {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		_ = f.Close() // only read
+		if err != nil {
+			return err
+		}
+		if hex.EncodeToString(h.Sum(nil)) != filepath.Base(path) {
+			return fmt.Errorf("%s has another content than its name says", path)
+		}
+	}
+	return nil
+}
+
+// A deployment that is deleted amid its pull leaves nothing that answers, and may be made anew.
+func TestADeploymentIsDeletedAmidItsPull(t *testing.T) {
+	g := newGate(t)
+	hub := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", defaultmodel.GGUF()))
+	t.Cleanup(func() { g.open(); hub.Close() })
+	t.Setenv("HF_ENDPOINT", hub.URL)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	const body = `{"modelId": "chat", "version": "hf.co/Org/Repo:Q8_0", "resources": {"kvCacheBytes": "4MiB"}, "replicas": 1}`
+	p.applied(body)
+	p.untilDeployed("chat", func(v *admin.DeploymentView) bool { return len(v.Instances) == 1 && v.Instances[0].DoneBytes > 0 })
+	if status, text := p.change(http.MethodDelete, "/chat", ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, text := p.change(http.MethodGet, "/chat", ""); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, text)
+	}
+	again := p.applied(body)
+	if again.Generation != 1 {
+		t.Errorf("%+v", again)
+	}
+	if status, _ := p.change(http.MethodDelete, "/chat", ""); status != http.StatusOK {
+		t.Errorf("again: %d", status)
+	}
+	g.open()
+	p.applied(body)
+	p.untilDeployed("chat", readyOn(p))
+	if status, _, _ := p.said("chat"); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/api/admin"
+	"weir/router/deployment"
+)
+
+// serving are the API addresses of the servers that answer as a deployment wants it.
+func serving(v *admin.DeploymentView) (list []string) {
+	for _, o := range v.Instances {
+		if o.State == deployment.Serving && o.Generation == v.Generation {
+			list = append(list, "http://"+o.Instance)
+		}
+	}
+	return list
+}
+
+// untilReplicas waits until a router has the replicas of a model, and no others.
+func (s *started) untilReplicas(want []string) {
+	s.t.Helper()
+	slices.Sort(want)
+	text := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		_, text = s.get(s.metrics + "/admin/replicas")
+		var list struct{ Models []replicasView }
+		if json.Unmarshal([]byte(text), &list) != nil || len(list.Models) == 0 {
+			continue
+		}
+		var has []string
+		for _, r := range list.Models[0].Replicas {
+			if r.State == "ready" {
+				has = append(has, "http://"+strings.TrimSuffix(strings.TrimPrefix(r.Replica, "http://"), "/v1"))
+			}
+		}
+		if slices.Sort(has); slices.Equal(has, want) {
+			return
+		}
+	}
+	s.t.Fatalf("after %v the replicas are not %v:\n%s", patience, want, text)
+}
+
+// discoveringRouter is a router without a list of replicas.
+func discoveringRouter(t *testing.T, url, replica string) *process {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "weir.yml")
+	if err := os.WriteFile(config, []byte("models:\n  - name: chat\n    replicas:\n      - "+replica+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startProcess(t, 1024, "--config", config, "--store", url)
+}
+
+// Two servers of three have a model, and a router finds them without a list. One that is killed is followed by the third within its
+// lease, one that ends in order at once; the router sees both.
+func TestPlacementAndDiscovery(t *testing.T) {
+	url := postgresSchema(t)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	start := func(flags ...string) *process {
+		return startProcess(t, 1024, append([]string{"--store", url, "--models-dir", t.TempDir()}, flags...)...)
+	}
+	servers := []*process{start("--label", "role=decode", "--region", "eu"), start("--label", "role=decode", "--region", "eu"), start("--label", "role=decode", "--region", "eu")}
+	other := start("--label", "role=batch")
+	router := discoveringRouter(t, url, "{discover: store, node_selector: {role: decode}}")
+	const body = `{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64}, "replicas": 2, "nodeSelector": {"role": "decode"}}`
+	other.applied(body)
+	two := func(v *admin.DeploymentView) bool { return v.State == deployment.Ready && len(serving(v)) == 2 }
+	v := other.untilDeployed("chat", two)
+	if v.Replicas != 2 || v.NodeSelector["role"] != "decode" {
+		t.Errorf("%+v", v)
+	}
+	router.untilReplicas(serving(&v))
+	if status, _, _ := router.said("chat"); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	_, text := router.get(router.metrics + "/admin/replicas")
+	if !strings.Contains(text, `"region":"eu"`) && !strings.Contains(text, `"region": "eu"`) {
+		t.Errorf("replicas without their region: %s", text)
+	}
+
+	find := func(api string) *process {
+		return servers[slices.IndexFunc(servers, func(p *process) bool { return p.api == api })]
+	}
+	killed, stays := find(serving(&v)[0]), serving(&v)[1]
+	killed.kill()
+	begun := time.Now()
+	v = other.untilDeployed("chat", func(v *admin.DeploymentView) bool { return two(v) && !slices.Contains(serving(v), killed.api) })
+	t.Logf("after kill -9 another server has its part after %v", time.Since(begun))
+	if !slices.Contains(serving(&v), stays) {
+		t.Errorf("%v, without %s", serving(&v), stays)
+	}
+	router.untilReplicas(serving(&v))
+	if status, _, _ := router.said("chat"); status != http.StatusOK {
+		t.Errorf("after kill -9: status %d", status)
+	}
+
+	servers = append(servers, start("--label", "role=decode", "--region", "eu"))
+	ends := find(serving(&v)[0])
+	begun = time.Now()
+	if err := ends.end(); err != nil {
+		t.Errorf("%v", err)
+	}
+	v = other.untilDeployed("chat", func(v *admin.DeploymentView) bool { return two(v) && !slices.Contains(serving(v), ends.api) })
+	t.Logf("after SIGTERM another server has its part after %v", time.Since(begun))
+	router.untilReplicas(serving(&v))
+
+	other.applied(strings.NewReplacer(`"role": "decode"}`, `"gpu": "h100"}, "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+		{"matchExpressions": [{"key": "memory-mib", "operator": "Gt", "values": ["1"]}]}]}}}`).Replace(body))
+	v = other.untilDeployed("chat", func(v *admin.DeploymentView) bool { return v.State == deployment.Unserved })
+	if why := strings.Join(v.Why, "; "); !strings.Contains(why, "0 of 2 replicas have a server") || !strings.Contains(why, "it has no label gpu, and gpu=h100 is asked for") {
+		t.Errorf("%s", why)
+	}
+	router.untilReplicas(nil)
+}
+
+// Memory is counted before a server takes a part: what does not fit is said with the sums.
+func TestPlacementSaysWhichMemoryIsMissing(t *testing.T) {
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir(), "--model-memory-bytes", "128MiB")
+	p.applied(`{"modelId": "big", "version": "builtin", "resources": {"kvCacheBytes": "1GiB"}, "replicas": 1}`)
+	v := p.untilDeployed("big", func(v *admin.DeploymentView) bool { return v.State == deployment.Unserved })
+	if why := strings.Join(v.Why, "; "); !strings.Contains(why, "0 of 1 replicas have a server") || !strings.Contains(why, "version builtin needs 1.0 GiB of memory, and ") {
+		t.Errorf("%s", why)
+	}
+	for i := range 3 { // what was taken counts
+		p.applied(fmt.Sprintf(`{"modelId": "m%d", "version": "builtin", "resources": {"kvCacheBytes": "40MiB"}, "replicas": 1}`, i))
+	}
+	states := func() (ready, unserved int) {
+		for i := range 3 {
+			v := p.untilDeployed(fmt.Sprint("m", i), func(v *admin.DeploymentView) bool { return v.State != deployment.Progressing })
+			if v.State == deployment.Ready {
+				ready++
+			} else if v.State == deployment.Unserved {
+				unserved++
+			}
+		}
+		return ready, unserved
+	}
+	if ready, unserved := states(); ready != 2 || unserved != 1 {
+		t.Errorf("of three models of 40 MiB each in 128 MiB %d are ready, and %d unserved", ready, unserved)
+	}
+	for _, c := range []struct{ body, want string }{
+		{`{"modelId": "a", "version": "builtin", "replicas": 0}`, "deployment.replicas"},
+		{`{"modelId": "a", "version": "builtin", "replicas": 100000}`, "deployment.replicas"},
+		{`{"modelId": "a", "version": "builtin", "nodeSelector": {"a b": "c"}}`, "label"},
+		{`{"modelId": "a", "version": "builtin", "nodeSelector": ["a"]}`, "mapping"},
+		{`{"modelId": "a", "version": "builtin", "affinity": {"podAffinity": {}}}`, "unknown key deployment.affinity.pod_affinity"},
+		{`{"modelId": "a", "version": "builtin", "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}}}}`, "operator"},
+		{`{"modelId": "a", "version": "builtin", "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]}}}}`, "takes 1 to"},
+		{`{"modelId": "a", "version": "builtin", "replica": 2}`, "unknown key deployment.replica"},
+	} {
+		if status, text := p.change(http.MethodPost, "", c.body); status != http.StatusBadRequest || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s; want %q", c.body, status, text, c.want)
+		}
+	}
+}
+
+// slowly passes connections on to an address, and holds what it answers back for a while.
+func slowly(t *testing.T, to string, d time.Duration) (at string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				s, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				defer s.Close()
+				go func() { _, _ = io.Copy(s, c); s.Close() }() // one of both ends the other
+				b := make([]byte, 1<<16)
+				for {
+					n, err := s.Read(b)
+					time.Sleep(d)
+					if _, failed := c.Write(b[:n]); err != nil || failed != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A store that answers after a third of a second each time: a part is taken once, and the router finds it.
+func TestPlacementOnASlowStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each statement takes a third of a second")
+	}
+	fast := postgresSchema(t)
+	u, err := url.Parse(fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = slowly(t, u.Host, 300*time.Millisecond)
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	other := startProcess(t, 1024, "--store", fast, "--models-dir", t.TempDir()) // makes the tables
+	servers := []*process{startProcess(t, 1024, "--store", u.String(), "--models-dir", t.TempDir()), other}
+	router := discoveringRouter(t, u.String(), "{discover: store}")
+	for i := range 3 {
+		servers[0].applied(fmt.Sprintf(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64, "maxSequences": %d}, "replicas": 1}`, i+1))
+		v := servers[0].untilDeployed("chat", func(v *admin.DeploymentView) bool { return v.State == deployment.Ready && len(serving(v)) == 1 })
+		router.untilReplicas(serving(&v))
+	}
+}
