@@ -55,7 +55,7 @@ var Refusals = map[string]Refusal{
 	"request_timeout":             {http.StatusRequestTimeout, TypeInvalidRequest, time.Second},
 	"batch_ended":                 {http.StatusConflict, TypeInvalidRequest, 0},
 	"file_in_use":                 {http.StatusConflict, TypeInvalidRequest, 0},
-	"idempotency_in_flight":       {http.StatusConflict, TypeInvalidRequest, time.Second},
+	"idempotency_in_flight":       {http.StatusConflict, TypeInvalidRequest, 2 * time.Second},
 	"idempotency_answer_not_kept": {http.StatusConflict, TypeInvalidRequest, 0},
 	"retention_none":              {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"idempotency_key_reused":      {http.StatusUnprocessableEntity, TypeInvalidRequest, 0},

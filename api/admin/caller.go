@@ -16,6 +16,7 @@ import (
 
 func refuse(w http.ResponseWriter, e *api.Error) {
 	w.Header().Set("Content-Type", "application/json")
+	e.Headers(w.Header().Set)
 	if e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

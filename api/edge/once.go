@@ -79,6 +79,7 @@ type Execution struct {
 	Claimed bool // this execution holds the key, and has neither finished nor freed it
 	Over    bool // the request is answered without an execution
 	Lost    bool // the store did not take the answer
+	Taken   bool // another execution has the key, and its answer is the one: this one's is given to nobody
 
 	withheld bool // of a tenant of which nothing is kept: the key is, its answer not
 }
@@ -113,7 +114,7 @@ func (x *Execution) ask(how func(context.Context, replay.Request) (replay.Outcom
 			"the store of idempotency keys does not answer, and without it this request might run twice; retry, or leave out "+KeyHeader)
 	case outcome.State == replay.InFlight:
 		x.keys.ended(KeyInFlight, nil)
-		return nil, api.Refuse("idempotency_in_flight", "the request with this "+KeyHeader+" is still running; retry later to get its answer")
+		return nil, InFlight()
 	case outcome.State == replay.Differs:
 		x.keys.ended(KeyReused, nil)
 		return nil, api.Refuse("idempotency_key_reused",
@@ -130,6 +131,11 @@ func (x *Execution) ask(how func(context.Context, replay.Request) (replay.Outcom
 			"nothing of this tenant is (retention: none); send a new key to execute it again")
 	}
 	return a, nil
+}
+
+// InFlight says that another execution of a request runs.
+func InFlight() *api.Error {
+	return api.Refuse("idempotency_in_flight", "the request with this "+KeyHeader+" is still running; retry with the same key after Retry-After to get its answer")
 }
 
 // IsFinal tells the statuses of answers that are kept.
@@ -152,17 +158,27 @@ func (x *Execution) Conclude(a *replay.Answer) (kept bool) {
 	x.Claimed = false
 	form, err := a.Encode()
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), keyTimeout)
-		defer cancel()
-		if err = x.keys.Claims.Finish(ctx, x.claim, form); err == nil {
+		if err = x.finish(form); errors.Is(err, context.DeadlineExceeded) { // the process may have stood still, and another one have the key
+			err = x.finish(form)
+		}
+		if err == nil {
 			x.keys.ended(KeyExecuted, nil)
 			return true
 		}
 	}
-	x.keys.ended(KeyFailed, err) // the client gets the answer all the same
-	x.Lost = true
+	x.keys.ended(KeyFailed, err)
+	if x.Taken = errors.Is(err, replay.ErrClaimTaken); x.Taken {
+		return false
+	}
+	x.Lost = true // the client gets the answer all the same
 	x.abandon()
 	return false
+}
+
+func (x *Execution) finish(form []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), keyTimeout)
+	defer cancel()
+	return x.keys.Claims.Finish(ctx, x.claim, form)
 }
 
 // Free lets the next request with the key execute.
@@ -210,6 +226,9 @@ func (k *Keys) Once(ctx *fasthttp.RequestCtx, t *tenant.Tenant, route string, er
 	defer x.Free() // after a panic
 	if fault = execute(); fault != nil {
 		kept := x.Conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: errorBody(fault)})
+		if x.Taken {
+			return InFlight()
+		}
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
 		return fault
 	}
@@ -222,6 +241,9 @@ func (k *Keys) Once(ctx *fasthttp.RequestCtx, t *tenant.Tenant, route string, er
 		}
 	}
 	x.Conclude(a)
+	if x.Taken {
+		return InFlight()
+	}
 	if x.Lost {
 		WarnLost(ctx)
 	}

@@ -22,6 +22,8 @@ import (
 //     the answer. The rest is generated, stored and paid for.
 //   - The answer is stored before its last byte is sent: who has read it to the end
 //     can read it again, whatever happens to the process.
+//   - An execution that has lost its key to another one, because its process was slow,
+//     gives its answer to nobody: a stream ends with an error in the place of its end.
 //   - What is kept: answers that are complete, and the 500 of an execution that hit a
 //     bug. The key is free again after a refusal (4xx, 429, 503), after an upstream that
 //     did not answer (502), and after an answer above the limit of bytes.
@@ -64,10 +66,16 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 		x.Freed()
 	case fault != nil:
 		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: c.route.appendFault(nil, fault)})
+		if x.Taken {
+			return edge.InFlight()
+		}
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
 	default:
 		h := &c.ctx.Response.Header
 		x.conclude(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
+		if x.Taken {
+			return edge.InFlight()
+		}
 	}
 	return fault
 }

@@ -246,7 +246,7 @@ func TestOneOfManyIsExecuted(t *testing.T) {
 							texts[i] = text
 							return
 						}
-						if res.StatusCode != http.StatusConflict || res.Header.Get("Retry-After") != "1" ||
+						if res.StatusCode != http.StatusConflict || res.Header.Get("Retry-After") != "2" ||
 							!strings.Contains(text, "idempotency_in_flight") {
 							t.Errorf("%d %v %s", res.StatusCode, res.Header, text)
 							return
@@ -457,6 +457,29 @@ func TestStoreOfKeysFails(t *testing.T) {
 	claims.finish.Store(false)
 	k.expect("k", routeChat, chatWith(`"n":1`), statusOK, "", false)
 	k.expect("k", routeChat, chatWith(`"n":1`), statusOK, "", true)
+}
+
+// takenClaims are those of a process that was slow: another one has taken them before it ends.
+type takenClaims struct{ replay.Claims }
+
+func (takenClaims) Finish(context.Context, replay.Claim, []byte) error { return replay.ErrClaimTaken }
+
+// An execution whose key another one has gives its answer to nobody: a stream has no end.
+func TestAnAnswerWhoseKeyWasTakenIsGivenToNobody(t *testing.T) {
+	c := DefaultConfig()
+	c.Idempotency.Claims = takenClaims{replay.NewMemory(1 << 20)}
+	k := newKeyRig(t, c, &fakeBackend{})
+	defer k.close()
+	k.expect("whole", routeChat, chatWith(`"n":1`), http.StatusConflict, "idempotency_in_flight", false)
+	for route, body := range map[string]string{
+		routeChat: chatWith(`"stream":true`), routeResponses: `{"input":"hi","stream":true,"store":false}`,
+		routeMessages: `{"messages":[{"role":"user","content":"hi"}],"max_tokens":200,"stream":true}`,
+	} {
+		_, text := k.do("POST", route, keyed("stream"+route[4:]), body)
+		if !strings.Contains(text, "Idempotency-Key is still running") || strings.Contains(text, "[DONE]") || strings.Contains(text, "message_stop") || strings.Contains(text, "response.completed") {
+			t.Errorf("%s: %s", route, text)
+		}
+	}
 }
 
 // The answer is stored before its last bytes leave.

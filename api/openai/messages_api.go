@@ -78,6 +78,14 @@ func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
 	return fault.AppendJSON(dst)
 }
 
+// appendFaultEvent appends an error as the event that ends a stream of the path.
+func (rt *route) appendFaultEvent(dst []byte, fault *api.Error) []byte {
+	if rt.ownShape() || strings.HasPrefix(rt.pattern, routeResponses) {
+		dst = append(dst, "event: error\n"...)
+	}
+	return append(rt.appendFault(append(dst, "data: "...), fault), "\n\n"...)
+}
+
 // messageFaults are the types of errors by status; others are api_error from 500 on, and invalid_request_error below.
 var messageFaults = map[int]string{
 	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",

@@ -25,18 +25,24 @@ type recording struct {
 	x    *execution
 	body answerStream
 	kept []byte
-	over bool // the execution is concluded
+	rest []byte // in the place of the last bytes, of an execution that has lost its key to another one
+	over bool   // the execution is concluded
 	shut bool
+
+	route *route
 }
 
 // record makes a recording of a stream, which takes over the execution.
 func (x *execution) record(body answerStream) io.ReadCloser {
 	x.warnings = string(x.call.ctx.Response.Header.Peek(warningsHeader))
-	return &recording{x: x, body: body}
+	return &recording{x: x, body: body, route: x.call.route}
 }
 
 // Read passes bytes on; the last ones once they are stored.
 func (r *recording) Read(p []byte) (int, error) {
+	if r.rest != nil {
+		return r.readRest(p)
+	}
 	n, err := r.body.Read(p)
 	if r.over {
 		return n, err
@@ -47,9 +53,21 @@ func (r *recording) Read(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF) || err == nil && r.body.isComplete():
 		r.conclude()
+		if r.x.Taken {
+			r.rest = r.route.appendFaultEvent(nil, edge.InFlight())
+			return r.readRest(p)
+		}
 	case err != nil:
 		r.over = true
 		r.x.Free()
+	}
+	return n, err
+}
+
+func (r *recording) readRest(p []byte) (n int, err error) {
+	n = copy(p, r.rest)
+	if r.rest = r.rest[n:]; len(r.rest) == 0 {
+		err = io.EOF
 	}
 	return n, err
 }

@@ -6,6 +6,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -49,6 +50,10 @@ type Outcome struct {
 // key its time, and the key was given to another execution or forgotten.
 var ErrClaimLost = errors.New("the idempotency key was given to another execution meanwhile")
 
+// ErrClaimTaken is ErrClaimLost where another execution has the key: its answer is the one that repetitions get, and this one's
+// may be given to nobody.
+var ErrClaimTaken = fmt.Errorf("%w, whose answer counts", ErrClaimLost)
+
 // MaxAnswerBytes bounds a stored answer.
 const MaxAnswerBytes = 16 << 20
 
@@ -59,7 +64,8 @@ const MaxAnswerBytes = 16 << 20
 // or the process that executed it died. A process holds its claims by a lease that it
 // renews; once the lease of a dead process has run out, the next Begin with the same
 // body is Begun, and until then it is InFlight. An execution whose process was only
-// slow and lost its lease cannot store its answer: Finish says ErrClaimLost.
+// slow and lost its lease cannot store its answer: Finish says ErrClaimTaken where another one has begun, ErrClaimLost where the key
+// is gone.
 type Claims interface {
 	// Look says where a key stands, and changes nothing: Free, InFlight, Answered or
 	// Differs. So a request can be refused for other reasons before it takes its key.

@@ -53,7 +53,7 @@ func keysFailed(err error) error { return fmt.Errorf("the store of idempotency k
 // key's time still is the only one.
 const takeable = `(weir_replay.expires <= NOW AND weir_replay.answer IS NOT NULL) OR (
 	weir_replay.answer IS NULL AND (weir_replay.expires <= NOW OR weir_replay.fingerprint = $3) AND
-	NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND o.expires > NOW))`
+	NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_replay.owner AND COALESCE(o.claims, o.expires) > NOW))`
 
 // lookUp says where the key with this hash stands.
 func (s *Store) lookUp(ctx context.Context, key [sha256.Size]byte, r *replay.Request) (replay.Outcome, error) {
@@ -125,7 +125,7 @@ func (s *Store) Finish(ctx context.Context, c replay.Claim, answer []byte) error
 	result, err := s.write.ExecContext(ctx, `UPDATE weir_replay SET answer = $4, data_key = $5 WHERE tenant = $1 AND key = $2 AND claim = $3`,
 		c.Tenant, c.Key[:], c.ID, answer, keyID(key))
 	if err := oneRow(result, err, replay.ErrClaimLost); err != nil {
-		return err
+		return s.taken(ctx, c, err)
 	}
 	if s.grown.add(c.Tenant, int64(len(answer))+answerRowBytes, s.options.AnswerBytes/16) {
 		if err := s.trim(ctx, c.Tenant); err != nil {
@@ -133,6 +133,21 @@ func (s *Store) Finish(ctx context.Context, c replay.Claim, answer []byte) error
 		}
 	}
 	return nil
+}
+
+// taken tells a claim that was lost to another execution from one whose key is gone.
+func (s *Store) taken(ctx context.Context, c replay.Claim, err error) error {
+	if !errors.Is(err, replay.ErrClaimLost) {
+		return err
+	}
+	var others int
+	if failed := s.write.QueryRowContext(ctx, `SELECT count(*) FROM weir_replay WHERE tenant = $1 AND key = $2`, c.Tenant, c.Key[:]).Scan(&others); failed != nil {
+		return failed
+	}
+	if others > 0 {
+		return replay.ErrClaimTaken
+	}
+	return err
 }
 
 // answerRowBytes is what a stored answer costs beside itself.

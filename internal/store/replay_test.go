@@ -14,6 +14,7 @@ import (
 
 	"weir/api/replay"
 	"weir/api/usage"
+	"weir/router/deployment"
 )
 
 func request(key string, body byte) replay.Request {
@@ -82,7 +83,14 @@ func TestIdempotencyKeys(t *testing.T) {
 		}
 		look(t, other, request("g", 2), replay.Free)
 		begin(t, other, request("g", 2), replay.Begun)
-		if err := s.Finish(t.Context(), given, nil); !errors.Is(err, replay.ErrClaimLost) {
+		if err := s.Finish(t.Context(), given, nil); !errors.Is(err, replay.ErrClaimTaken) {
+			t.Errorf("a claim that was abandoned, and its key taken: %v", err)
+		}
+		gone := begin(t, s, request("gone", 1), replay.Begun).Claim
+		if err := s.Abandon(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Finish(t.Context(), gone, nil); !errors.Is(err, replay.ErrClaimLost) || errors.Is(err, replay.ErrClaimTaken) {
 			t.Errorf("a claim that was abandoned: %v", err)
 		}
 
@@ -138,7 +146,7 @@ func TestTracesOfTheDeadAreSwept(t *testing.T) {
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mustExec(t, s, s.dialect.query(`INSERT INTO weir_owners VALUES ('dead', 1), ('young', NOW - 1000000)`))
+		mustExec(t, s, s.dialect.query(`INSERT INTO weir_owners (id, expires) VALUES ('dead', 1), ('young', NOW - 1000000)`))
 		mustExec(t, s, s.dialect.query(`INSERT INTO weir_usage_batches VALUES ('dead', 1, 1), ('young', 1, NOW - 1000000)`))
 		if err := s.sweep(t.Context()); err != nil {
 			t.Fatal(err)
@@ -186,10 +194,32 @@ func TestExecutionsOutliveTheTimeOfTheirKeys(t *testing.T) {
 	})
 }
 
+// Keys are held for a fifth of the lease, and those of a weir that knows no such lease for the whole of it.
+func TestKeysAreHeldForLessThanTheLease(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url string) {
+		s, dead := openStore(t, url, Options{Lease: time.Hour}), openStore(t, url, Options{Lease: time.Hour})
+		begin(t, dead, request("k", 1), replay.Begun)
+		if err := dead.Observe(t.Context(), deployment.Observation{Model: "m", Instance: "i"}); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, s, `UPDATE weir_owners SET claims = NULL WHERE id = '`+dead.owner+`'`)
+		begin(t, s, request("k", 1), replay.InFlight)
+		mustExec(t, s, `UPDATE weir_owners SET claims = 1 WHERE id = '`+dead.owner+`'`)
+		begin(t, s, request("k", 1), replay.Begun)
+		if list, err := s.Observations(t.Context()); err != nil || len(list) != 1 {
+			t.Errorf("what it has beside keys: %+v, %v", list, err)
+		}
+		held, whole := int64(0), leaseOf(t, s)
+		if err := s.read.QueryRow(`SELECT claims FROM weir_owners WHERE id = '` + s.owner + `'`).Scan(&held); err != nil || whole-held != (48*time.Minute).Microseconds() {
+			t.Errorf("keys until %d of %d, %v", held, whole, err)
+		}
+	})
+}
+
 // passLeases lets the leases of all processes but that of s run out, as if their time had passed.
 func passLeases(t *testing.T, s *Store) {
 	t.Helper()
-	mustExec(t, s, `UPDATE weir_owners SET expires = 1 WHERE id <> '`+s.owner+`'`)
+	mustExec(t, s, `UPDATE weir_owners SET expires = 1, claims = 1 WHERE id <> '`+s.owner+`'`)
 }
 
 // leaseOf is when the lease of a store's process ends, in microseconds of the database's clock.
@@ -320,7 +350,7 @@ func TestDeadProcessLosesItsClaims(t *testing.T) {
 		begin(t, s, request("k", 2), replay.Differs) // the rule asks for the same body
 		again := begin(t, s, request("k", 1), replay.Begun).Claim
 		begin(t, s, request("k", 1), replay.InFlight)
-		if err := dead.Finish(t.Context(), claim, []byte("slow")); !errors.Is(err, replay.ErrClaimLost) {
+		if err := dead.Finish(t.Context(), claim, []byte("slow")); !errors.Is(err, replay.ErrClaimTaken) {
 			t.Errorf("the slow process: %v", err)
 		}
 		if err := dead.Abandon(t.Context(), claim); err != nil {
