@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -16,10 +17,11 @@ const (
 	FaultRegion  = "region"  // all processes of region a end, and region b takes over
 	FaultRouter  = "router"  // the router of region a ends, and starts again on its store
 	FaultReplica = "replica" // a replica of region a ends
+	FaultStore   = "store"   // the database restarts, by DrillOptions.StoreRestart
 )
 
 // DrillFaults lists the faults.
-func DrillFaults() []string { return []string{FaultRegion, FaultRouter, FaultReplica} }
+func DrillFaults() []string { return []string{FaultRegion, FaultRouter, FaultReplica, FaultStore} }
 
 // DrillOptions say what a drill runs: two regions as processes on loopback, each with replicas and a router on a store, a steady load
 // whose requests have idempotency keys, and a fault in the middle.
@@ -29,6 +31,7 @@ type DrillOptions struct {
 	Replicas     int    // of each region
 	ReplicaFlags []string
 	Store        string // PostgreSQL that both regions use; "": each has an SQLite file, and backups go over
+	StoreRestart string // command that restarts it, for FaultStore
 	Pepper       string // of the keys in it; "": one of the drill's own
 	Fault        string
 	Clients      int
@@ -171,6 +174,8 @@ func (d *drill) fault(ctx context.Context, faulted context.CancelFunc) error {
 			return err
 		}
 		return d.a.startRouter(ctx)
+	case FaultStore:
+		return d.restartStore(ctx)
 	}
 	if err := d.a.kill(); err != nil {
 		return err
@@ -195,6 +200,17 @@ func (d *drill) fault(ctx context.Context, faulted context.CancelFunc) error {
 		return err
 	}
 	d.load.to(d.b)
+	return nil
+}
+
+// restartStore runs the command that restarts the database, and waits for its end.
+func (d *drill) restartStore(ctx context.Context) error {
+	began := time.Now()
+	said, err := exec.CommandContext(ctx, "sh", "-c", d.o.StoreRestart).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("restart the store: %s: %w: %.500s", d.o.StoreRestart, err, said)
+	}
+	d.result.Restarted = seconds(time.Since(began))
 	return nil
 }
 

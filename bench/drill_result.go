@@ -21,11 +21,12 @@ type DrillResult struct {
 	Replicas int    `json:"replicas"` // of each region
 	Clients  int    `json:"clients"`
 
-	RTO      float64 `json:"rto_seconds"`                // from the fault until requests are answered, from then on at least 99 % of them
-	Detected float64 `json:"detected_seconds"`           // of it, until enough looks at /ready?deep had failed
-	Restored float64 `json:"restored_seconds,omitempty"` // of it, for the backup
-	RPO      float64 `json:"rpo_seconds"`                // from the oldest write that was acknowledged and is lost to the fault
-	Backups  int     `json:"backups,omitempty"`          // that were whole before the fault
+	RTO       float64 `json:"rto_seconds"`                 // from the fault until requests are answered, from then on at least 99 % of them
+	Detected  float64 `json:"detected_seconds"`            // of it, until enough looks at /ready?deep had failed
+	Restored  float64 `json:"restored_seconds,omitempty"`  // of it, for the backup
+	Restarted float64 `json:"restarted_seconds,omitempty"` // that the command took which restarts the store
+	RPO       float64 `json:"rpo_seconds"`                 // from the oldest write that was acknowledged and is lost to the fault
+	Backups   int     `json:"backups,omitempty"`           // that were whole before the fault
 
 	Held        int     `json:"held"`         // requests that ran at the fault: their idempotency keys were held for the process that is gone
 	HeldSeconds float64 `json:"held_seconds"` // from the fault until the last of them was answered
@@ -190,6 +191,9 @@ func (r *DrillResult) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(w, "RTO %.2f s", r.RTO)
 	if r.Fault == FaultRegion {
 		fmt.Fprintf(w, ": %.2f s until the region counted as lost", r.Detected)
+	}
+	if r.Fault == FaultStore {
+		fmt.Fprintf(w, ": %.2f s until the command that restarts the store had ended", r.Restarted)
 	}
 	if r.Backups > 0 {
 		fmt.Fprintf(w, ", %.2f s to restore backup %d", r.Restored, r.Backups)

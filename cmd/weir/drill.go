@@ -27,16 +27,18 @@ func newDrill() *cobra.Command {
 			"backup of region a's store (weir store backup, restore), or on the PostgreSQL that --store names for both.\n\n" +
 			"RTO is the time from the fault until requests are answered, at least 99 % of them from then on. RPO is how long before the\n" +
 			"fault the oldest write was acknowledged that is lost; the table has the lost writes of each kind.\n\n" +
-			"--fault router ends the router alone and starts it again on its store; --fault replica ends one replica of region a.\n" +
+			"--fault router ends the router alone and starts it again on its store; --fault replica ends one replica of region a;\n" +
+			"--fault store restarts the database by the command of --store-restart, amid the requests of region a.\n" +
 			"With --store the drill makes the tenant drill and its keys, usage, responses, files and batches there; WEIR_KEY_PEPPER is\n" +
 			"that of the store. Use one that is for drills.",
-		Example: "  weir drill\n  weir drill --backup-interval 10s --requests 2000\n  weir drill --store postgres://weir@db/drill -o json\n  weir drill --fault router",
+		Example: "  weir drill\n  weir drill --backup-interval 10s --requests 2000\n  weir drill --store postgres://weir@db/drill -o json\n  weir drill --fault router\n  weir drill --store postgres://weir@db/drill --fault store --store-restart 'pg_ctl restart -m fast -D DIR'",
 		Args:    atMost(1),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.Fault, "fault", bench.FaultRegion, "what is lost: "+strings.Join(bench.DrillFaults(), ", "))
 	f.StringVar(&o.Store, "store", "", "postgres:// URL of a store for both regions (default: an SQLite file for each, and backups)")
+	f.StringVar(&o.StoreRestart, "store-restart", "", "command that restarts the database of --store, for --fault store")
 	f.IntVar(&o.Replicas, "replicas", 2, "replicas of each region")
 	f.IntVar(&o.Clients, "clients", 4, "clients, each with one request at a time")
 	f.IntVar(&o.Requests, "requests", 2000, "acknowledged requests before the fault, and again after it")
@@ -92,6 +94,8 @@ func checkDrill(o *bench.DrillOptions, output string) error {
 		return fmt.Errorf("--fault %q: it takes %s", o.Fault, strings.Join(bench.DrillFaults(), ", "))
 	case o.Store != "" && !strings.HasPrefix(o.Store, "postgres://") && !strings.HasPrefix(o.Store, "postgresql://"):
 		return fmt.Errorf("--store %q: two regions can share PostgreSQL alone; leave it out for SQLite and backups", o.Store)
+	case (o.Fault == bench.FaultStore) != (o.StoreRestart != "") || o.Fault == bench.FaultStore && o.Store == "":
+		return errors.New("--fault store takes --store with a PostgreSQL of its own and --store-restart with the command that restarts it, such as 'pg_ctl restart -D /var/lib/postgresql/data'; other faults take no --store-restart")
 	case o.Fault == bench.FaultReplica && o.Replicas < 2:
 		return errors.New("--fault replica needs two replicas or more: of one, nothing answers any more")
 	case min(o.BackupEvery, o.CheckEvery) < time.Millisecond:

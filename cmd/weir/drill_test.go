@@ -73,9 +73,26 @@ func TestADrillOfTwoRegions(t *testing.T) {
 	}
 }
 
+// A store that restarts loses nothing but usage in memory; here it is asked to, and does not.
+func TestADrillOfTheStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several processes")
+	}
+	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	r := drilled(t, "--fault", "store", "--store", postgresSchema(t), "--store-restart", "echo restarted")
+	for _, row := range r.Rows {
+		if row.Lost > 0 && !strings.HasPrefix(row.What, "usage") {
+			t.Errorf("%+v", row)
+		}
+	}
+	if r.Attempts == 0 || r.Restarted <= 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestDrillsAreRefusedByName(t *testing.T) {
 	for args, want := range map[string]string{
-		"--fault earthquake": "it takes region, router, replica", "--store sqlite:x.db": "can share PostgreSQL alone", "--clients 0": "--clients 0: it takes 1 to 1024",
+		"--fault earthquake": "it takes region, router, replica, store", "--fault store": "--store-restart with the command", "--store sqlite:x.db": "can share PostgreSQL alone", "--clients 0": "--clients 0: it takes 1 to 1024",
 		"--fault replica --replicas 1": "two replicas or more", "--backup-interval 0": "a millisecond or more", "-o csv": "it takes md or json",
 	} {
 		var out, errs strings.Builder
