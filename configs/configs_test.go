@@ -209,6 +209,8 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"server.allowed_origins":      "https://chat.example",
 		"engine.prefix_cache_key":     "sixteen bytes or more",
 		"server.retry_while_draining": "false",
+		"server.labels":               "role=decode",
+		"server.advertise_url":        "http://10.0.0.7:8000",
 		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
 		"predict.feature_redis": "redis://localhost:6379/0", "predict.drift_psi": "0.3", "predict.log_inputs": "full",
 		"store.url":               "sqlite:x",

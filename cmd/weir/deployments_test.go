@@ -245,7 +245,7 @@ func manyDeployments(t *testing.T, servers ...*process) {
 	for i := range names {
 		servers[i%len(servers)].untilDeployed(fmt.Sprint("model-", i), readyOn(servers...))
 	}
-	t.Logf("all answer on %d servers after %v", len(servers), time.Since(begun))
+	t.Logf("all answer on %s after %v", countOf(len(servers), "server"), time.Since(begun))
 	if again := servers[len(servers)-1].applied(body("model-3", 1)); again.Generation != 1 {
 		t.Errorf("the same again is generation %d", again.Generation)
 	}

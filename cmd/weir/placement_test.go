@@ -202,17 +202,17 @@ func slowly(t *testing.T, to string, d time.Duration) (at string) {
 	return l.Addr().String()
 }
 
-// A store that answers after a third of a second each time: a part is taken once, and the router finds it.
+// A store that answers after a tenth of a second each time: a part is taken once, and the router finds it.
 func TestPlacementOnASlowStore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each statement takes a third of a second")
+		t.Skip("each statement takes a tenth of a second")
 	}
 	fast := postgresSchema(t)
 	u, err := url.Parse(fast)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Host = slowly(t, u.Host, 300*time.Millisecond)
+	u.Host = slowly(t, u.Host, 100*time.Millisecond)
 	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	other := startProcess(t, 1024, "--store", fast, "--models-dir", t.TempDir()) // makes the tables
 	servers := []*process{startProcess(t, 1024, "--store", u.String(), "--models-dir", t.TempDir()), other}
