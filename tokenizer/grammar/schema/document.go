@@ -227,7 +227,7 @@ func (d *document) resolve(from *value, keyword, ref string) (*value, error) {
 // descend follows a JSON pointer.
 func descend(v *value, pointer string) *value {
 	for step := range strings.SplitSeq(pointer[1:], "/") {
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		step = pointerUnescaper.Replace(step)
 		switch v.kind {
 		case object:
 			v = v.get(step)

@@ -57,41 +57,58 @@ func readStore(t *testing.T) []stored {
 	return all
 }
 
-// TestSchemaStore says of each schema of SchemaStore how a request with it is served: strict, lenient without some keywords, or refused. The
-// golden file has them all, so that none gets worse unseen.
+// TestSchemaStore says of each schema of SchemaStore how a request with it is served: strict, lenient without some keywords, or refused; and
+// where any_order makes a difference, which. The golden file has them all, so that none gets worse unseen.
 func TestSchemaStore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	var golden strings.Builder
 	all := readStore(t)
-	strict, lenient := 0, 0
+	ordered, unordered := served{}, served{order: true}
 	for _, s := range all {
-		verdict := "strict"
-		_, report, err := compile(s.text, schema.Served(false))
-		switch {
-		case err != nil:
-			verdict = "refused: " + strings.TrimPrefix(err.Error(), "json schema: ")
-		case len(report.Ignored) > 0:
-			var left []string
-			for _, i := range report.Ignored {
-				left = append(left, i.Keyword)
-			}
-			slices.Sort(left)
-			verdict = "without " + strings.Join(slices.Compact(left), ", ")
-			lenient++
-			if _, _, err := compile(s.text, schema.Served(true)); err == nil { // what is left out says nothing
-				verdict = "strict, " + verdict
-				strict++
-			}
-		default:
-			strict, lenient = strict+1, lenient+1
+		verdict := ordered.add(s.text)
+		if other := unordered.add(s.text); other != verdict {
+			verdict += "; any_order: " + other
 		}
-		fmt.Fprintf(&golden, "%s: %.160s\n", s.name, verdict)
+		fmt.Fprintf(&golden, "%s: %s\n", s.name, verdict)
 	}
-	fmt.Fprintf(&golden, "%d schemas, %d are served strict, %d lenient\n", len(all), strict, lenient)
-	t.Logf("%d schemas, %d are served strict, %d lenient", len(all), strict, lenient)
+	fmt.Fprintf(&golden, "%d schemas, %d are served strict, %d lenient; with any_order %d and %d\n", len(all), ordered.strict, ordered.lenient, unordered.strict, unordered.lenient)
+	t.Logf("%d schemas, %d are served strict, %d lenient; with any_order %d and %d", len(all), ordered.strict, ordered.lenient, unordered.strict, unordered.lenient)
 	compareGolden(t, "testdata/schemastore.golden", golden.String())
+}
+
+// served counts the schemas that requests are served with.
+type served struct {
+	order           bool // any_order
+	strict, lenient int
+}
+
+// add says how a request with a schema is served.
+func (c *served) add(text string) string {
+	options := schema.Served(false)
+	options.AnyOrder = c.order
+	_, report, err := compile(text, options)
+	if err != nil {
+		return fmt.Sprintf("%.160s", "refused: "+strings.TrimPrefix(err.Error(), "json schema: "))
+	}
+	c.lenient++
+	if len(report.Ignored) == 0 {
+		c.strict++
+		return "strict"
+	}
+	var left []string
+	for _, i := range report.Ignored {
+		left = append(left, i.Keyword)
+	}
+	slices.Sort(left)
+	verdict := "without " + strings.Join(slices.Compact(left), ", ")
+	options.Strict = true
+	if _, _, err := compile(text, options); err == nil { // what is left out says nothing
+		verdict = "strict, " + verdict
+		c.strict++
+	}
+	return fmt.Sprintf("%.160s", verdict)
 }
 
 // TestSchemaStoreGenerated draws texts of the schemas of SchemaStore that are served strict, and has Python's jsonschema check them.

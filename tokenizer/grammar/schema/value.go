@@ -61,6 +61,12 @@ func (v *value) before(key, other string) bool {
 	return ok && (!there || i < j)
 }
 
+// What RFC 6901 writes for the two characters that mean something in a pointer, and the other way.
+var (
+	pointerEscaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
 // pointer is where the value stands, as an RFC 6901 pointer; the document is "".
 func (v *value) pointer() string {
 	var steps []string
@@ -70,7 +76,7 @@ func (v *value) pointer() string {
 	var b strings.Builder
 	for _, step := range slices.Backward(steps) {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(step))
+		b.WriteString(pointerEscaper.Replace(step))
 	}
 	return b.String()
 }
