@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/engine/kernel/vector"
 	"weir/internal/reference"
 	"weir/internal/tensor"
 )
@@ -149,7 +150,7 @@ func passes(t *testing.T, archive *zip.ReadCloser, path string, data []byte) (er
 	return nil
 }
 
-// near says where a tensor is farther than 1e-5, of the element or of 1, from another;
+// near says where a tensor is farther than 1e-5, or 1e-3 where it keeps float16, of the element or of 1, from another;
 // whole numbers and strings are equal.
 func near(got, want *tensor.Tensor) error {
 	d, err := distance(got, want)
@@ -157,17 +158,24 @@ func near(got, want *tensor.Tensor) error {
 		return err
 	}
 	at := func(t *tensor.Tensor, i int) float64 {
-		if t.Type == tensor.Float32 {
+		switch t.Type {
+		case tensor.Float32:
 			return float64(tensor.Values[float32](t)[i])
+		case tensor.Float16:
+			return float64(vector.F16ToF32(tensor.Values[uint16](t)[i]))
 		}
 		return tensor.Values[float64](t)[i]
+	}
+	within := 1e-5
+	if want.Type == tensor.Float16 {
+		within = 1e-3
 	}
 	for i := range elements(want) {
 		a, b := at(got, i), at(want, i)
 		if a == b || a != a && b != b {
 			continue
 		}
-		if !(math.Abs(a-b) <= 1e-5*max(1, math.Abs(b))) || math.IsInf(b, 0) {
+		if !(math.Abs(a-b) <= within*max(1, math.Abs(b))) || math.IsInf(b, 0) {
 			return fmt.Errorf("element %d is %g, not %g", i, a, b)
 		}
 	}

@@ -90,7 +90,7 @@ func (b *builder) initializers(p *graphProto) error {
 }
 
 func (b *builder) allNodes(list []nodeProto) error {
-	for i := range list {
+	for _, i := range orderOf(list) {
 		if b.nodes++; b.nodes > maxNodes {
 			return fmt.Errorf("the model has more than %d nodes, with those of its functions wherever they are called", maxNodes)
 		}
@@ -216,6 +216,10 @@ func (b *builder) node(p *nodeProto) error {
 	if err != nil {
 		return err
 	}
+	wide, err := b.widen(n)
+	if err != nil {
+		return fmt.Errorf("%s: %w", n, err)
+	}
 	n.types, n.forms = make([]tensor.Type, len(p.outputs)), make([]form, len(p.outputs))
 	run, err := construct(n)
 	if err == nil {
@@ -235,6 +239,9 @@ func (b *builder) node(p *nodeProto) error {
 	}
 	if n.alias && p.outputs[0] == "" {
 		return fmt.Errorf("%s names no first output", n)
+	}
+	if wide {
+		return b.narrow(n, run)
 	}
 	return b.step(n, run)
 }

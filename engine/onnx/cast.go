@@ -38,7 +38,9 @@ func castTo(n *node, to tensor.Type) (kernel, error) {
 	switch {
 	case from == to:
 		n.alias = true
-		return func(c *call) error { return c.share(c.in(0).Shape) }, n.oneOf(0, anything...)
+		return func(c *call) error { return c.share(c.in(0).Shape) }, n.oneOf(0, slices.Concat(anything, []tensor.Type{tensor.Float16})...)
+	case (from == tensor.Float16 || to == tensor.Float16) && n.variable(0).form == plain:
+		return castHalf(n, from, to)
 	case !slices.Contains(anything, to) || !slices.Contains(anything, from):
 		return nil, fmt.Errorf("from %v to %v is not supported; %s", from, to, wayOut)
 	case from == tensor.Bytes:

@@ -13,8 +13,13 @@ type lstm struct {
 func (l *lstm) biased(to, bias []float32) { addTo(to, bias[:len(to)], bias[len(to):]) }
 
 func (l *lstm) step(w *cellWeights, x, h, c, work []float32) {
-	n := len(h)
 	vectorProducts(work, h, w.states)
+	l.advance(w, x, h, c, work)
+}
+
+// advance is step once work has the products of the state.
+func (l *lstm) advance(w *cellWeights, x, h, c, work []float32) {
+	n := len(h)
 	for i := range n {
 		in, out, forget, cell := x[i]+work[i], x[n+i]+work[n+i], x[2*n+i]+work[2*n+i], x[3*n+i]+work[3*n+i]
 		if w.peepholes != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/engine/kernel/vector"
 	"weir/internal/tensor"
 )
 
@@ -183,6 +184,12 @@ func distance(got, want *tensor.Tensor) (d difference, err error) {
 		a, b := tensor.Values[float64](got), tensor.Values[float64](want)
 		for i := range b {
 			d.take(apart(ordered64(a[i]), ordered64(b[i]), a[i] != a[i], b[i] != b[i]), a[i], b[i])
+		}
+	case tensor.Float16:
+		a, b := tensor.Values[uint16](got), tensor.Values[uint16](want)
+		for i := range b {
+			x, y := vector.F16ToF32(a[i]), vector.F16ToF32(b[i])
+			d.take(apart(int64(ordered32(x))>>13, int64(ordered32(y))>>13, x != x, y != y), float64(x), float64(y))
 		}
 	case tensor.Bytes:
 		for i := range want.Strings {

@@ -9,11 +9,12 @@ import (
 
 // graph is steps over values: a model's, or the body of a node of control flow.
 type graph struct {
-	values  []value // every tensor of the graph; a step names them by index
-	steps   []step  // in the order of the file, which is that of the data
-	given   []int   // values of the inputs
-	wanted  []int   // values of the outputs
-	buffers int     // how many memories a frame has
+	values  []value     // every tensor of the graph; a step names them by index
+	steps   []step      // in the order of the file, which is that of the data
+	given   []int       // values of the inputs
+	wanted  []int       // values of the outputs
+	buffers int         // how many memories a frame has
+	wide    map[int]int // by values of float16: those that hold them in float32
 	frames  sync.Pool
 }
 

@@ -35,7 +35,8 @@ func contributed() map[string]constructor {
 		"FusedConv":              conv,
 		"SkipLayerNormalization": normalization, "SkipSimplifiedLayerNormalization": normalization,
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "MatMulIntegerToFloat": matMulToFloat, "DynamicQuantizeMatMul": matMulToFloat,
-		"QGemm": qGemm, "QLinearAdd": qLinearPair, "QLinearMul": qLinearPair, "QLinearSigmoid": qLinearMap, "QLinearLeakyRelu": qLinearMap,
+		"DynamicQuantizeLSTM": quantizedLSTM,
+		"QGemm":               qGemm, "QLinearAdd": qLinearPair, "QLinearMul": qLinearPair, "QLinearSigmoid": qLinearMap, "QLinearLeakyRelu": qLinearMap,
 		"Attention": packedAttention, "MultiHeadAttention": multiHead, "FusedMatMul": fusedMatMul, "FusedGemm": fusedGemm,
 		"QLinearConcat": qLinearConcat, "QLinearAveragePool": qLinearPool, "QLinearGlobalAveragePool": qLinearPool, "QLinearSoftmax": qLinearSoftmax,
 	}

@@ -91,7 +91,7 @@ func (n *node) recurrence() (*recurrence, error) {
 		return nil, err
 	}
 	switch n.op {
-	case "LSTM":
+	case "LSTM", "DynamicQuantizeLSTM":
 		r.gates = 4
 		r.cell = &lstm{functions, clip, n.integer("input_forget", 0) != 0}
 	case "GRU":
@@ -106,7 +106,7 @@ func (n *node) recurrence() (*recurrence, error) {
 
 // cellFunctions are the activations of one direction; those of two directions are the same.
 func (n *node) cellFunctions(directions int) ([]func(x float32) float32, error) {
-	usual := map[string][]string{"LSTM": {"Sigmoid", "Tanh", "Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "RNN": {"Tanh"}}[n.op]
+	usual := map[string][]string{"LSTM": {"Sigmoid", "Tanh", "Tanh"}, "DynamicQuantizeLSTM": {"Sigmoid", "Tanh", "Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "RNN": {"Tanh"}}[n.op]
 	names := make([]string, 0, len(usual)*directions)
 	for _, s := range n.strings("activations") {
 		names = append(names, string(s))
@@ -173,22 +173,13 @@ type unrolled struct {
 }
 
 func (r *recurrence) run(c *call) error {
-	s, err := r.sequence(c)
+	s, err := r.sequence(c, c.in(1).Shape, c.in(2).Shape)
 	if err != nil {
 		return err
 	}
-	var y []float32
-	if c.wants(0) {
-		shape := []int64{int64(s.steps), int64(len(s.backward)), int64(s.batch), int64(s.hidden)}
-		if s.batchFirst {
-			shape = []int64{int64(s.batch), int64(s.steps), int64(len(s.backward)), int64(s.hidden)}
-		}
-		out, err := c.out(0, shape...)
-		if err != nil {
-			return err
-		}
-		y = tensor.Values[float32](out)
-		clear(y)
+	y, err := s.output(c)
+	if err != nil {
+		return err
 	}
 	x := tensor.Values[float32](c.in(0))
 	size := s.batch * s.hidden
@@ -224,9 +215,27 @@ func (r *recurrence) run(c *call) error {
 	return s.last(c, 2, cells)
 }
 
-// sequence checks the shapes of the inputs.
-func (r *recurrence) sequence(c *call) (*unrolled, error) {
-	x, w, u := c.in(0).Shape, c.in(1).Shape, c.in(2).Shape
+// output is output 0, the states after all steps, where the graph names it.
+func (s *unrolled) output(c *call) ([]float32, error) {
+	if !c.wants(0) {
+		return nil, nil
+	}
+	shape := []int64{int64(s.steps), int64(len(s.backward)), int64(s.batch), int64(s.hidden)}
+	if s.batchFirst {
+		shape = []int64{int64(s.batch), int64(s.steps), int64(len(s.backward)), int64(s.hidden)}
+	}
+	out, err := c.out(0, shape...)
+	if err != nil {
+		return nil, err
+	}
+	y := tensor.Values[float32](out)
+	clear(y)
+	return y, nil
+}
+
+// sequence checks the shapes of the inputs; w and u are those of the weights as LSTM has them.
+func (r *recurrence) sequence(c *call, w, u []int64) (*unrolled, error) {
+	x := c.in(0).Shape
 	directions, rows := int64(len(r.backward)), int64(r.gates*r.hidden)
 	if len(x) != 3 || len(w) != 3 || w[0] != directions || w[2] != x[2] || w[2] == 0 || w[1] == 0 || w[1]%int64(r.gates) != 0 {
 		return nil, fmt.Errorf("weights of shape %v for an input of shape %v", w, x)
@@ -234,7 +243,7 @@ func (r *recurrence) sequence(c *call) (*unrolled, error) {
 	if rows == 0 { // hidden_size is left out
 		known := *r
 		known.hidden = int(w[1]) / r.gates
-		return known.sequence(c)
+		return known.sequence(c, w, u)
 	}
 	if len(u) != 3 || w[1] != rows || u[0] != directions || u[1] != rows || u[2] != int64(r.hidden) {
 		return nil, fmt.Errorf("weights of shapes %v and %v for a hidden size of %d", w, u, r.hidden)
@@ -318,7 +327,14 @@ func (s *unrolled) weights(c *call, d int) (w *cellWeights, inputs []float32) {
 		}
 		return known[d]
 	}
-	w = &cellWeights{states: of(s.states, 2)}
+	w = s.extras(c, d)
+	w.states = of(s.states, 2)
+	return w, of(s.inputs, 1)
+}
+
+// extras are the biases and peepholes of a direction.
+func (s *unrolled) extras(c *call, d int) *cellWeights {
+	w := new(cellWeights)
 	if t := c.in(3); t != nil {
 		width := 2 * s.gates * s.hidden
 		w.bias = tensor.Values[float32](t)[d*width : (d+1)*width]
@@ -326,7 +342,15 @@ func (s *unrolled) weights(c *call, d int) (w *cellWeights, inputs []float32) {
 	if t := c.in(7); t != nil {
 		w.peepholes = tensor.Values[float32](t)[d*3*s.hidden : (d+1)*3*s.hidden]
 	}
-	return w, of(s.inputs, 1)
+	return w
+}
+
+// place is where step t of a row stands among the products, and among what output 0 has of a direction.
+func (s *unrolled) place(t, d, b int) (at, to int) {
+	if s.batchFirst {
+		return b*s.steps + t, ((b*s.steps+t)*len(s.backward) + d) * s.hidden
+	}
+	return t*s.batch + b, ((t*len(s.backward)+d)*s.batch + b) * s.hidden
 }
 
 // row runs the steps of one row of the batch in one direction.
@@ -344,10 +368,7 @@ func (s *unrolled) row(d, b int, w *cellWeights, products, work, h, c, y []float
 		if s.backward[d] {
 			t = steps - 1 - i
 		}
-		at, to := t*s.batch+b, ((t*len(s.backward)+d)*s.batch+b)*s.hidden
-		if s.batchFirst {
-			at, to = b*s.steps+t, ((b*s.steps+t)*len(s.backward)+d)*s.hidden
-		}
+		at, to := s.place(t, d, b)
 		s.cell.step(w, products[at*width:(at+1)*width], h, c, work)
 		if y != nil {
 			copy(y[to:to+s.hidden], h)
