@@ -214,7 +214,7 @@ var candidates = []candidate{
 // thoughts are the markers of thoughts, in the order in which a template is searched for them.
 var thoughts = []*thought{
 	marked(thought{open: "[THINK]", close: "[/THINK]", anywhere: true}),
-	marked(thought{open: "<|channel>thought\n", close: "<channel|>", anywhere: true}),
+	marked(thought{open: "<|channel>thought\n", close: "<channel|>", anywhere: true, nameless: "<|channel>"}),
 	marked(thought{open: "<|START_THINKING|>", close: "<|END_THINKING|>", anywhere: true}),
 	marked(thought{open: "<|inner_prefix|>", close: "<|inner_suffix|>", anywhere: true}),
 	marked(thought{open: "<|open|>think<|sep|>", close: "<|close|>think<|sep|>", anywhere: true}),

@@ -295,7 +295,7 @@ func (p *Parser) tagValue(final bool) bool {
 		default:
 		}
 	}
-	if p.tag.types != typeString || p.tag.json {
+	if p.tag.types != typeString || p.tag.json || p.mayWrap() {
 		p.state = (*Parser).tagWhole
 		return true
 	}
@@ -438,8 +438,16 @@ func (p *Parser) tagJSON(dst, raw []byte) []byte {
 	return appendTyped(p.tagName(dst), raw, p.tag.types)
 }
 
-// isWrapper reports whether a value is an object around all arguments, which some models write as the only argument.
-func (p *Parser) isWrapper(raw []byte) bool {
-	return (p.tag.key == "arguments" || p.tag.key == "properties") && !p.tag.some && len(p.tag.props) > 0 && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) &&
+// wrappers are names by which models write an object around all arguments as the only one.
+var wrappers = []string{"arguments", "properties", "input"}
+
+// mayWrap reports whether the first argument has such a name, and the tool none of it.
+func (p *Parser) mayWrap() bool {
+	return slices.Contains(wrappers, p.tag.key) && !p.tag.some && len(p.tag.props) > 0 &&
 		!slices.ContainsFunc(p.tag.props, func(a property) bool { return a.name == p.tag.key })
+}
+
+// isWrapper reports whether a value is an object around all arguments.
+func (p *Parser) isWrapper(raw []byte) bool {
+	return p.mayWrap() && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
 }

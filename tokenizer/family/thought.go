@@ -11,6 +11,7 @@ type thought struct {
 	mark        string // open without white space around it: what a parser takes for it
 	anywhere    bool   // the markers are control tokens that text never holds, so a thought may open after text, too
 	implicit    bool   // an answer begins inside the thought, and no marker says so
+	nameless    string // what begins open: in front of an answer's first text it opens a thought without the rest, too
 }
 
 // isOpen reports whether a text ends inside a thought: the last marker in it is the opening one.
@@ -72,6 +73,12 @@ func (p *Parser) anchored(t *thought, n int, final bool) status {
 	}
 	if waits {
 		return more
+	}
+	if t.nameless != "" && !p.after && prefix(rest, t.nameless, final) == done {
+		p.at += n + len(t.nameless)
+		p.after = true
+		p.state = (*Parser).thoughtStart
+		return done
 	}
 	return bad
 }

@@ -50,6 +50,9 @@ var written = []struct{ name, family, in, want string }{
 	{"G10 an empty thought without a newline", "gemma4", "<|channel>thought<channel|>Hi", "T(Hi)"},
 	{"G10 a channel again", "gemma4", "<|channel>thought\nhm<channel|><|channel>Hi", "R(hm)T(Hi)"},
 	{"G10 a stray end", "gemma4", "Hi<channel|> there", "T(Hi there)"},
+	{"a thought's channel without its name", "gemma4", "<|channel>Three cities.\n<channel|>Ulm", "R(Three cities.)T(Ulm)"},
+	{"the same without an end", "gemma4", "<|channel>Three cit", "R(Three cit)"},
+	{"the same behind text", "gemma4", "Ulm.<|channel>Hi", "T(Ulm.Hi)"},
 	{"G10 a colon too many", "gemma4", "<|tool_call>:noop{}<tool_call|>", "C(noop {})"},
 	{"G10 without call", "gemma4", `<|tool_call>get_weather{city:<|"|>Ulm<|"|>}<tool_call|>`, `C(get_weather {"city":"Ulm"})`},
 	{"G10 without its opener", "gemma4", "<|channel>thought\nhm<channel|>call:noop{}", "R(hm)C(noop {})"},
@@ -63,6 +66,10 @@ var written = []struct{ name, family, in, want string }{
 	{"G15 an object that is no call behind prose", "llama3", `Here it is: {"name": "Ulm", "people": 1}.`, `T(Here it is: {"name": "Ulm", "people": 1}.)`},
 	{"G15 an object around the arguments", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"arguments\" string=\"false\">{\"city\": \"Ulm\"}" +
 		"</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"city": "Ulm"})`},
+	{"an object around the arguments by another name", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"input\" string=\"true\">" +
+		"{\"city\": \"Ulm\", \"days\": 2}</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"city": "Ulm", "days": 2})`},
+	{"an argument that only has such a name", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"input\" string=\"true\">" +
+		"Ulm</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"input": "Ulm"})`},
 	{"G15 a string that the tag calls JSON", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" string=\"false\">null" +
 		"</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>", `C(get_weather {"city": "null"})`},
 	{"a string where the schema has a number", "deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"days\" string=\"true\">2" +
