@@ -178,7 +178,7 @@ func (c *candidateCheck) texts(path string) error {
 		} else {
 			o.Empty, o.Output, o.ITL = strings.Join(got.Texts, "") == "", got.Output, got.ITL
 			o.Distance = textDistance(usual.Texts, got.Texts)
-			o.Texts.Stable, o.Texts.Candidate = strings.Join(usual.Texts, ""), strings.Join(got.Texts, "")
+			o.Texts = rollout.CheckedTexts{Question: question, Stable: strings.Join(usual.Texts, ""), Candidate: strings.Join(got.Texts, "")}
 			if got.Compute > 0 && usual.Compute > 0 && got.Output > 0 && usual.Output > 0 {
 				o.Compute = rollout.Computed{Candidate: got.Compute / time.Duration(got.Output), Stable: usual.Compute / time.Duration(usual.Output)}
 			}

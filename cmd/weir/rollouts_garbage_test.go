@@ -68,7 +68,7 @@ func TestFluentGarbageDoesNotTakeOver(t *testing.T) {
 	s.answersWith("1")
 	s.applied(`{"modelId": "chat", "version": "2"}`)
 	s.untilDeployed("chat", func(v *admin.DeploymentView) bool {
-		return v.State == deployment.Degraded && len(v.Why) == 1 && strings.Contains(v.Why[0], "no more in common") && strings.Contains(v.Why[0], `"rolloutPolicy": "unchecked"`) && v.Instances[0].Answers == "1"
+		return v.State == deployment.Degraded && len(v.Why) == 1 && strings.Contains(v.Why[0], "have no more to do with") && strings.Contains(v.Why[0], `"rolloutPolicy": "unchecked"`) && v.Instances[0].Answers == "1"
 	})
 	s.applied(`{"modelId": "chat", "version": "3"}`)
 	s.untilDeployed("chat", func(v *admin.DeploymentView) bool {

@@ -20,8 +20,11 @@ type Copied struct {
 	Output   int
 	Before   int // tokens of the stable version's answer
 
-	Texts struct{ Stable, Candidate string } // the answers, of a check
+	Texts CheckedTexts // of a check
 }
+
+// CheckedTexts are a question and the answers to it.
+type CheckedTexts struct{ Question, Stable, Candidate string }
 
 // Distances is a distance that may not have been measured.
 type Distances struct {
@@ -168,7 +171,7 @@ func (c *Check) Add(o *Copied) (enough bool, err error) {
 		return true, fmt.Errorf("%w: %s", ErrCheck, j.why)
 	}
 	if !o.Failed {
-		c.relation.add(o.Texts.Stable, o.Texts.Candidate)
+		c.relation.add(&o.Texts)
 	}
 	return j.verdict == good && n >= enoughChecked && c.End() == nil, nil
 }
