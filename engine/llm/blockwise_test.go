@@ -169,12 +169,13 @@ func TestRowsThatNobodyWantsChangeNothing(t *testing.T) {
 		wanted  []int
 		threads int
 	}{{some, 1}, {some, 2}, {all, 2}, {nil, 2}, {nil, 1}, {all[1:], 1}, {all[1:], 2}}
-	if testing.Short() {
-		types, cases = types[:1], cases[:3]
-	}
 	for _, f := range families {
 		m := load(t, f.file(t))
 		for _, level := range levels() {
+			types, cases := types, cases
+			if shortAt(level) {
+				types, cases = types[:1], cases[:3]
+			}
 			for _, kvType := range types {
 				want, next := twoSteps(t, m, level, kvType, 1, all)
 				for _, c := range cases {

@@ -200,13 +200,9 @@ func TestVectorsArePooledRows(t *testing.T) {
 // of random texts meet in passes with others, cut into blocks and pauses as they come.
 func TestAVectorDoesNotDependOnItsCompany(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	n, rounds := 60, 8
-	if testing.Short() {
-		n, rounds = 16, 2
-	}
-	texts := make([][]int32, n)
-	for i := range texts {
-		texts[i] = randomText(r, 1+r.IntN(1<<(1+i%8)))
+	list := make([][]int32, 60)
+	for i := range list {
+		list[i] = randomText(r, 1+r.IntN(1<<(1+i%8)))
 	}
 	for _, m := range []tinyText{
 		{arch: "bert", typ: gguf.TypeF32, pooling: inference.PoolingMean},
@@ -217,6 +213,10 @@ func TestAVectorDoesNotDependOnItsCompany(t *testing.T) {
 	} {
 		f := m.file(t)
 		for _, level := range levels() {
+			texts, rounds := list, 8
+			if shortAt(level) {
+				texts, rounds = list[:16], 2
+			}
 			alone := openEncoder(t, f, Options{Threads: 1, Level: level})
 			want := make([][]float32, len(texts))
 			for i, x := range texts {

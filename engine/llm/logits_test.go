@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/binary"
+	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -78,6 +79,8 @@ func relativeL2(got, want []float32) float64 {
 	return math.Sqrt(diff / norm)
 }
 
+var everyKVType = flag.Bool("every-kv-type", false, "print the distance from the references with the KV types without a limit, too")
+
 // The limits are llama.cpp's own distance from the same references.
 func TestLogitsMatchTheReferences(t *testing.T) {
 	dir := reference.Path(t, "testdata/logits")
@@ -104,10 +107,12 @@ func TestLogitsMatchTheReferences(t *testing.T) {
 				t.Fatalf("%d reference values for %d tokens of %d", len(ref), len(tokens), m.vocab)
 			}
 			tokens := tokens
-			kvs := []attend.KVType{attend.KVF32, attend.KVF16, attend.KVQ8}
-			if testing.Short() {
-				kvs = []attend.KVType{c.kv}
+			kvs := []attend.KVType{c.kv}
+			switch {
+			case testing.Short():
 				tokens, ref = tokens[:16], ref[:16*m.vocab]
+			case *everyKVType:
+				kvs = []attend.KVType{attend.KVF32, attend.KVF16, attend.KVQ8}
 			}
 			for _, level := range levels() {
 				for _, kv := range kvs {

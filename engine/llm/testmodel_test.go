@@ -157,6 +157,12 @@ func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
 	return out
 }
 
+// shortAt tells whether a test is short at a level: the portable kernels take about ten times as long as the others, and what is the same
+// code at all levels is tested in full at those.
+func shortAt(level isa.Level) bool {
+	return testing.Short() || level == isa.Portable && isa.Best() != isa.Portable
+}
+
 // levels are the instruction sets that a test runs on: all, and in short runs the best one, since the race detector sees no assembly
 // and the portable kernels have a run of their own.
 func levels() []isa.Level {
