@@ -11,7 +11,7 @@ import (
 	"weir/bench"
 )
 
-// drilled runs weir drill to its end, as a person does.
+// drilled runs weir drill to its end, as a person does. The regions share a pepper.
 func drilled(t *testing.T, args ...string) (r bench.DrillResult) {
 	t.Helper()
 	weir := filepath.Join(t.TempDir(), "weir") // under this name the test binary runs main
@@ -26,6 +26,7 @@ func drilled(t *testing.T, args ...string) (r bench.DrillResult) {
 	args = append([]string{"drill", "-o", "json", "--requests", "30", "--replicas", "1", "--output-len", "4", "--check-interval", "20ms", "--checks", "2", "--log", log,
 		"--replica-flag=--threads=1", "--replica-flag=--kv-cache-memory-bytes=16MiB"}, args...)
 	cmd := exec.CommandContext(t.Context(), weir, args...)
+	cmd.Env = append(os.Environ(), "WEIR_KEY_PEPPER="+strings.Repeat("pepper of a test", 3))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -44,9 +45,9 @@ func TestADrillOfTwoRegions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen processes")
 	}
+	t.Parallel() // most of it is waiting
 	stores := map[string][]string{"backups": {"--backup-interval", "50ms"}}
 	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
-		t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 		stores["postgres"] = []string{"--store", postgresSchema(t)}
 	}
 	for name, flags := range stores {
@@ -78,7 +79,7 @@ func TestADrillOfTheStore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts several processes")
 	}
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	t.Parallel()
 	r := drilled(t, "--fault", "store", "--store", postgresSchema(t), "--store-restart", "echo restarted")
 	for _, row := range r.Rows {
 		if row.Lost > 0 && !strings.HasPrefix(row.What, "usage") {
