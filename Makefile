@@ -16,18 +16,21 @@ help: ## list the targets
 build: ## the static binary ./weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
+# The packages whose tests take longest stand first, so that nothing waits for them alone at the end.
+LONGEST = ./cmd/weir ./engine/llm
+
 test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
-	@.ci/services with $(GO) test $(TESTFLAGS) ./...
+	@.ci/services with $(GO) test $(TESTFLAGS) $(LONGEST) ./...
 
 test-short: ## the tests without the slow ones
 	@.ci/services with $(GO) test -short ./...
 
 test-race: ## the tests without the slow ones, of all packages that start goroutines, under the race detector (needs a C compiler)
 	@case ",$$WEIR_CI_WITHOUT," in *,race,*) echo 'without the race detector, as WEIR_CI_WITHOUT says';; \
-	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race -short -timeout 12m $$(GO=$(GO) .ci/racing);; esac
+	*) set -x; CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race -short -timeout 12m $(LONGEST) $$(GO=$(GO) .ci/racing);; esac
 
 test-purego: ## the engine without assembly
-	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/...
+	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/llm ./engine/...
 
 test-invariants: ## every test with broken contracts stopping where they happen
 	@.ci/services with $(GO) test -tags invariants ./...
