@@ -85,6 +85,9 @@ type fleetRequest struct {
 	replica            int
 	attempts           int
 	avoid              balance.Set
+
+	split   bool           // it was asked whether a prefill replica computes the prompt
+	holders []prefix.Match // the prefill replica that has
 }
 
 // fleetEvent is something that happens at a time.
@@ -193,7 +196,7 @@ func (f *fleet) begin() {
 
 // boot gives a replica a new process with an empty cache.
 func (f *fleet) boot(r *fleetReplica) error {
-	options := SimOptions{Scheduler: servedConfig(), Machine: f.o.Machine, Seed: f.o.Seed, NoGaps: true}
+	options := SimOptions{Scheduler: servedConfig(), Machine: f.o.Machine, Seed: f.o.Seed, NoGaps: f.o.Load.Documents.Rate == 0}
 	options.Scheduler.MaxModelLen = f.o.Load.longest()
 	options.Scheduler.MaxWaiting = 1 << 20 // the load decides, not a full queue
 	var err error
@@ -271,10 +274,14 @@ func (f *fleet) send(q *fleetRequest) error {
 		f.end(q, false)
 		return nil
 	}
+	asked := &balance.Request{
+		Keys: q.keys, Tokens: len(q.prompt.Prompt), Output: int(f.answers), Session: q.session, Avoid: q.avoid, Holders: q.holders,
+	}
+	if given, err := f.split(q, asked); given || err != nil {
+		return err
+	}
 	q.attempts++
-	lease, err := f.balancer.Pick(f.time(), &balance.Request{
-		Keys: q.keys, Tokens: len(q.prompt.Prompt), Output: int(f.answers), Session: q.session, Avoid: q.avoid,
-	})
+	lease, err := f.balancer.Pick(f.time(), asked)
 	if errors.Is(err, balance.ErrNone) { // all that are left were tried, or nobody is there: wait for somebody
 		q.avoid = nil
 		f.post(fleetEvent{at: f.now + fleetProbe, kind: retryComes, request: q})
@@ -293,11 +300,18 @@ func (f *fleet) send(q *fleetRequest) error {
 		f.retry(q, fleetConnect)
 		return nil
 	}
+	f.fetch(q)
 	q.out = &SimOutcome{Request: &q.request, last: make([]time.Duration, 1), fleet: q}
+	return f.give(q, *q.prompt)
+}
+
+// give hands a request over to its replica.
+func (f *fleet) give(q *fleetRequest, prompt scheduler.Request) error {
+	r := &f.replicas[q.replica]
 	if !r.busy {
 		r.sim.now = f.now
 	}
-	r.sim.give(q.out, q.at, *q.prompt)
+	r.sim.give(q.out, q.at, prompt)
 	if q.out.Err != nil {
 		return q.out.Err
 	}
@@ -371,6 +385,10 @@ func (f *fleet) tell(r *fleetReplica) {
 			f.end(q, false)
 			continue
 		}
+		if out.Tokens == 0 {
+			f.prefilled(q)
+			continue
+		}
 		q.lease.Done(f.time(), balance.Outcome{Output: out.Tokens})
 		if f.late() {
 			f.done.Requests--
@@ -380,12 +398,24 @@ func (f *fleet) tell(r *fleetReplica) {
 		f.done.Done++
 		f.done.ByReplica[q.replica]++
 		f.done.Output += uint64(out.Tokens)
-		f.done.TTFT = append(f.done.TTFT, out.TTFT().Seconds())
+		f.timed(q, out)
 		f.done.E2E = append(f.done.E2E, (out.Last - out.Sent).Seconds())
 		f.answers += (float64(out.Tokens) - f.answers) / float64(min(f.done.Done, 1000))
 		f.end(q, true)
 	}
 	r.sim.began, r.sim.ended = r.sim.began[:0], r.sim.ended[:0]
+}
+
+// timed notes the times of an answer.
+func (f *fleet) timed(q *fleetRequest, out *SimOutcome) {
+	if f.all[q.conversation].document {
+		f.done.Documents = append(f.done.Documents, out.TTFT().Seconds())
+		return
+	}
+	f.done.TTFT = append(f.done.TTFT, out.TTFT().Seconds())
+	for _, gap := range out.Gaps {
+		f.done.Gaps = append(f.done.Gaps, gap.Seconds())
+	}
 }
 
 // end counts a request as ended; with the conversation it goes on, or not.
@@ -418,7 +448,7 @@ func (f *fleet) report(number int) {
 	st := r.sim.sched.Stats()
 	f.post(fleetEvent{at: f.now + f.o.Late, kind: reportComes, replica: number, life: r.life, report: balance.Report{
 		Running: st.Running, Waiting: st.Waiting, WaitingTokens: st.WaitingTokens,
-		KV: float64(st.KVBlocksUsed) / float64(st.KVBlocks), Since: f.balancer.Mark(r.id),
+		KV: float64(st.KVBlocksUsed) / float64(st.KVBlocks), FetchRate: f.fetchRate(), Since: f.balancer.Mark(r.id),
 	}})
 }
 
@@ -482,6 +512,8 @@ func (f *fleet) finish() error {
 	}
 	slices.Sort(d.TTFT)
 	slices.Sort(d.E2E)
+	slices.Sort(d.Gaps)
+	slices.Sort(d.Documents)
 	return f.check()
 }
 

@@ -25,6 +25,8 @@ type FleetLoad struct {
 	// Think is the mean time from an answer to the next turn; default 20 s.
 	Swing float64 // of the rate over the load's time, from 1 - Swing of its mean to 1 + Swing in the middle and back; below 1
 
+	Documents FleetDocuments // between the conversations
+
 	Chats *FleetChats // a closed loop of clients instead of all of the above; nil: conversations come at their times
 }
 
@@ -39,6 +41,12 @@ func (l *FleetLoad) defaults(replicas int) {
 	set(&l.User, 0.1)
 	set(&l.Output, 0.5)
 	set(&l.Turns, 4)
+	if l.Documents.Tokens == 0 {
+		l.Documents.Tokens = 4000
+	}
+	if l.Documents.Answer == 0 {
+		l.Documents.Answer = 16
+	}
 	if l.Requests == 0 {
 		l.Requests = 2000
 	}
@@ -60,6 +68,8 @@ type conversation struct {
 	client int // of a closed loop
 	turns  []exchange
 	begins time.Duration
+
+	document bool // of FleetDocuments
 }
 
 // exchange is a user's message and the answer to it, in tokens, and how long after the answer before the message comes.
@@ -103,7 +113,7 @@ func (l *FleetLoad) conversations(seed uint64) []conversation {
 	for i, at := range times {
 		all[i].begins = time.Duration(total * l.swung(at/total) * float64(time.Second))
 	}
-	return all
+	return l.Documents.add(all, total, seed)
 }
 
 // swung is when so great a share of a load has come, as a share of its time.

@@ -21,6 +21,7 @@ type FleetOptions struct {
 	Report   time.Duration // between two reports of a replica; default 250 ms; below 0 is never
 	Late     time.Duration // how late a report comes; default 50 ms
 	Faults   []FleetFault
+	Pools    FleetPools
 	Scaling  FleetScaling // with a Max above 0, Replicas is that
 	Seed     uint64
 	Check    bool // recount scheduler, cache and index at the end
@@ -63,6 +64,12 @@ func (o *FleetOptions) defaults() error {
 		o.Late = 50 * time.Millisecond
 	}
 	o.Load.defaults(o.Replicas)
+	if err := o.Pools.defaults(o.Replicas); err != nil {
+		return err
+	}
+	if o.Pools.Prefill > 0 && o.Scaling.Max != 0 {
+		return errors.New("simulate a fleet: prefill replicas under an autoscaler are not simulated: leave out one of them")
+	}
 	if err := o.Load.Chats.check(); err != nil {
 		return fmt.Errorf("simulate a fleet: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +19,12 @@ func PrintFleets(w io.Writer, results []*FleetResult) error {
 	} {
 		columns = append(columns, column{title: title, align: right})
 	}
+	documents := slices.ContainsFunc(results, func(r *FleetResult) bool { return len(r.Documents) > 0 })
+	if documents {
+		for _, title := range []string{"ITL p50", "p99", "documents' TTFT p50", "p99", "prefills"} {
+			columns = append(columns, column{title: title, align: right})
+		}
+	}
 	var rows [][]string
 	for _, r := range results {
 		row := []string{r.Policy.String(), strconv.Itoa(r.Done), strconv.Itoa(r.Cut), strconv.Itoa(r.Failed), strconv.Itoa(r.Retries),
@@ -28,8 +35,15 @@ func PrintFleets(w io.Writer, results []*FleetResult) error {
 		}{{r.TTFT, 50}, {r.TTFT, 99}, {r.E2E, 50}, {r.E2E, 99}} {
 			row = append(row, short(Percentile(p.values, p.p))+" s")
 		}
-		rows = append(rows, append(row, fmt.Sprintf("%.1f", r.PerSecond()), fmt.Sprintf("%.2f", r.Busiest), strconv.Itoa(r.Gated),
-			fmt.Sprintf("%.0f s", r.Duration.Seconds()), fmt.Sprintf("%.2f", r.MeanReplicas())))
+		row = append(row, fmt.Sprintf("%.1f", r.PerSecond()), fmt.Sprintf("%.2f", r.Busiest), strconv.Itoa(r.Gated),
+			fmt.Sprintf("%.0f s", r.Duration.Seconds()), fmt.Sprintf("%.2f", r.MeanReplicas()))
+		if documents {
+			for _, of := range [][]float64{r.Gaps, r.Documents} {
+				row = append(row, short(1000*Percentile(of, 50))+" ms", short(1000*Percentile(of, 99))+" ms")
+			}
+			row = append(row, strconv.Itoa(r.Prefills))
+		}
+		rows = append(rows, row)
 	}
 	return markdown(w, columns, rows)
 }
@@ -76,23 +90,26 @@ func PlotFleets(w io.Writer, title string, results []*FleetResult) error {
 
 // FleetResult is what a simulated fleet did.
 type FleetResult struct {
-	Policy   balance.Policy
-	Replicas int
-	Requests int
-	Done     int
-	Cut      int // their replica died after the first token
-	Failed   int // refused or dead replicas until attempts were used up
-	Retries  int
-	Prompt   uint64 // tokens of admitted requests
-	Cached   uint64 // of these, taken from the replicas' caches
-	Output   uint64 // tokens
-	Guessed  uint64 // tokens that the router took to be cached where it sent requests
-	Gated    int    // picks that passed the preferred replica over
-	TTFT     []float64
-	E2E      []float64     // both in seconds, sorted, of requests that are done
-	Duration time.Duration // until the last request ended
-	Busiest  float64       // most compute time of a replica, by the mean
-	Digest   uint64        // equal simulations have equal ones
+	Policy    balance.Policy
+	Replicas  int
+	Requests  int
+	Done      int
+	Cut       int // their replica died after the first token
+	Failed    int // refused or dead replicas until attempts were used up
+	Retries   int
+	Prompt    uint64 // tokens of admitted requests
+	Cached    uint64 // of these, taken from the replicas' caches
+	Output    uint64 // tokens
+	Guessed   uint64 // tokens that the router took to be cached where it sent requests
+	Gated     int    // picks that passed the preferred replica over
+	TTFT      []float64
+	E2E       []float64     // both in seconds, sorted, of requests that are done
+	Duration  time.Duration // until the last request ended
+	Busiest   float64       // most compute time of a replica, by the mean
+	Gaps      []float64     // between tokens, of a load with documents: likewise
+	Documents []float64     // times to the first tokens of these, likewise; TTFT is then of the others
+	Prefills  int           // prompts that prefill replicas computed
+	Digest    uint64        // equal simulations have equal ones
 
 	ByReplica []int // requests that are done, of each replica
 

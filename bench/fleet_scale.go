@@ -226,7 +226,7 @@ func (f *fleet) leave(number int) {
 
 // join makes a replica known to the balancer.
 func (f *fleet) join(number int) error {
-	id, err := f.balancer.Add(f.time(), balance.Member{Slots: servedConfig().MaxSeqs, Blocks: f.o.KVTokens / simBlock})
+	id, err := f.balancer.Add(f.time(), balance.Member{Slots: servedConfig().MaxSeqs, Blocks: f.o.KVTokens / simBlock, Pool: f.o.Pools.pool(number)})
 	if err != nil {
 		return err
 	}

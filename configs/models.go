@@ -296,6 +296,8 @@ func (c Config) validateModels() error {
 		switch {
 		case m.Pinned && m.IdleUnload > 0:
 			errs = append(errs, fmt.Errorf("check models: %q is pinned and has idle_unload; a pinned model stays in memory: remove one of them", m.Name))
+		case len(c.Server.PeerKeys) == 0 && slices.ContainsFunc(m.Replicas, func(s fleet.Source) bool { return s.Role == fleet.Prefill }):
+			errs = append(errs, fmt.Errorf("check models: %q has replicas with the role prefill and there is no peer key, by which they believe this server; give all of them the same --peer-key", m.Name))
 		case m.Check.Prompt == "" && m.Check.Answer != "":
 			errs = append(errs, fmt.Errorf("check models: the check of %q has an answer and no prompt; give the prompt", m.Name))
 		}
@@ -361,6 +363,7 @@ const modelsSample = `
 #     replicas: # each with one of url, dns and file
 #       - url: http://10.0.0.7:8000/v1
 #         kind: weir # vllm, sglang, llama-server, or openai for anything else with this API; anthropic, gemini and bedrock have their own
+#         role: both # decode, and prefill: a weir that computes long prompts for those with decode
 #         model: their-name # default: the name here
 #         api_key: a-key # or api_key_file: a path, or api_key_env: the name of an environment variable
 #         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics

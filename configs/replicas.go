@@ -98,6 +98,7 @@ func replicaFields(s *fleet.Source, keyFile, keyEnv *string) []field {
 			return err
 		}},
 		{key: "kind", binding: bindChoice(&s.Kind, fleet.Kinds())},
+		{key: "role", binding: bindChoice(&s.Role, fleet.Roles())},
 		{key: "model", binding: bindText(&s.Model, "the replica's name of the model", anyText)},
 		{key: "api_key", binding: key},
 		{key: "api_key_file", binding: bindText(keyFile, "a path", anyText)},

@@ -80,3 +80,26 @@ func TestRoutingOfAModel(t *testing.T) {
 		}
 	}
 }
+
+// Roles are for weirs that give one another their KV blocks, and believe the router.
+func TestRolesOfReplicas(t *testing.T) {
+	for fields, wrong := range map[string]string{
+		"role: decode, admin_url: \"http://10.0.0.7:9090\"":               "",
+		"role: kv_producer, admin_url: \"http://10.0.0.7:9090\"":          "both, decode, prefill",
+		"role: prefill":                                                   "no admin_url",
+		"role: prefill, kind: vllm, admin_url: \"http://10.0.0.7:9090\"":  "only weirs",
+		"role: decode, kind: sglang, admin_url: \"http://10.0.0.7:9090\"": "only weirs",
+	} {
+		s := New()
+		err := s.Decode("a.yml", []byte("models: [{name: m, replicas: [{url: \"http://10.0.0.7/v1\", "+fields+"}]}]\n"))
+		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
+			t.Errorf("%s: %v", fields, err)
+		}
+	}
+	c := Default()
+	c.Models = []ServedModel{NewServedModel("m", "")}
+	c.Models[0].Replicas = []fleet.Source{{URL: "http://10.0.0.7/v1", Role: fleet.Prefill}}
+	if err := c.validateModels(); err == nil || !strings.Contains(err.Error(), "--peer-key") {
+		t.Errorf("without a peer key: %v", err)
+	}
+}

@@ -18,6 +18,7 @@ type Candidate struct {
 	Replica     string
 	Keys        int     // pieces of the prompt that it holds
 	Tokens      int     // of the prompt, to be computed there
+	Fetched     int     // of the prompt, whose KV blocks it would fetch from another server
 	Ahead       int     // tokens that wait there
 	Load        int     // requests there
 	KVShare     float64 // of its KV cache in use

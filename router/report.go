@@ -15,10 +15,11 @@ type Report struct {
 	KVShare       float64 // of the KV blocks in use, 0 to 1
 	PrefillRate   float64 // tokens a second
 	DecodeRate    float64 // tokens a second, of all sequences together
+	FetchRate     float64 // prompt tokens a second whose KV blocks come from other replicas
 }
 
 // UnknownReport says nothing.
-func UnknownReport() Report { return Report{-1, -1, -1, -1, -1, -1} }
+func UnknownReport() Report { return Report{-1, -1, -1, -1, -1, -1, -1} }
 
 // LoadHeader is the field in which a weir tells a peer its load.
 const LoadHeader = "X-Weir-Load"
@@ -27,7 +28,7 @@ const LoadHeader = "X-Weir-Load"
 func (r *Report) fields() map[string]*float64 {
 	return map[string]*float64{
 		"running": &r.Running, "waiting": &r.Waiting, "waiting-tokens": &r.WaitingTokens,
-		"kv": &r.KVShare, "prefill": &r.PrefillRate, "decode": &r.DecodeRate,
+		"kv": &r.KVShare, "prefill": &r.PrefillRate, "decode": &r.DecodeRate, "kv-fetch": &r.FetchRate,
 	}
 }
 
@@ -53,7 +54,7 @@ func ParseReport(text string) (Report, error) {
 func (r Report) String() string {
 	var b strings.Builder
 	fields := r.fields()
-	for _, name := range []string{"running", "waiting", "waiting-tokens", "kv", "prefill", "decode"} {
+	for _, name := range []string{"running", "waiting", "waiting-tokens", "kv", "prefill", "decode", "kv-fetch"} {
 		if v := *fields[name]; v >= 0 {
 			if b.Len() > 0 {
 				b.WriteString(", ")

@@ -185,8 +185,12 @@ func (s *Scheduler) startBriefly(r *request) bool {
 	s.match(&c)
 	n := len(c.ids) - c.hit.Tokens
 	load := cost.Load{Rows: n, Outputs: 1, Prompt: cost.Attended(c.hit.Tokens, n)}
-	if r.Logits == LogitsAll {
+	switch r.Logits {
+	case LogitsAll:
 		load.Outputs = n
+	case LogitsNone:
+		load.Outputs = 0
+	case LogitsLast:
 	}
 	if n > min(s.step.budget, s.cfg.PrefillChunk) || s.cost.Estimate(s.step.load.Add(load)) > s.step.limit {
 		return false

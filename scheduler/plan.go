@@ -209,7 +209,7 @@ func (s *Scheduler) describe(q *sequence) {
 	switch {
 	case r.Logits == LogitsAll && r.reported < len(r.Prompt):
 		c.LogitRows = max(0, end-max(q.computed, r.reported))
-	case end >= len(q.ids):
+	case end >= len(q.ids) && r.Logits != LogitsNone:
 		c.LogitRows = 1 + c.Drafts
 	}
 	switch {

@@ -74,7 +74,9 @@ func randomRequest(w *world, src *source) Request {
 	case 0:
 		r.Logits = LogitsAll
 		r.MaxTokens *= src.below(2)
-	case 1, 2, 3:
+	case 1:
+		r.Logits, r.MaxTokens = LogitsNone, 0
+	case 2, 3, 4:
 		r.N = 1 + src.below(4)
 	}
 	for _, t := range [...]*int64{&r.FirstTokenBy, &r.DoneBy, &r.WaitUntil} {

@@ -101,13 +101,14 @@ type LogitKind uint8
 const (
 	LogitsLast LogitKind = iota // the last prompt row, to sample from
 	LogitsAll                   // every prompt row (prompt logprobs)
+	LogitsNone                  // none: the request ends when its prompt is in the cache
 )
 
 // Request is one request as the scheduler sees it. The prompt is shared with
 // the caller and must not change until the request has ended.
 type Request struct {
 	Prompt    []inference.TokenID // at least one id
-	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll
+	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll, and always with LogitsNone
 	N         int                 // choices, at most MaxChoices; 0 is 1
 	Logits    LogitKind
 	NoCache   bool           // start without cached blocks; implied by LogitsAll
@@ -174,7 +175,7 @@ type Chunk struct {
 	Blocks []kvcache.BlockID   // the sequence's block table; covers at least Start+Count rows
 
 	// LogitRows is how many of the last rows need logits: 0 while a prompt is
-	// incomplete, 1 for a row to sample from. With LogitsAll every prompt row
+	// incomplete or nothing but blocks is wanted, 1 for a row to sample from. With LogitsAll every prompt row
 	// is asked for exactly once, also across preemptions: they arrive in order.
 	LogitRows int
 	// Samples is how many tokens to sample from the last row: 0, or 1 for the
@@ -434,10 +435,12 @@ func (r *Request) consistent() error {
 		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, r.MaxTokens)
 	case r.N < 0 || r.N > MaxChoices:
 		return fmt.Errorf("%w: n is %d, want 1 to %d", inference.ErrInvalid, r.N, MaxChoices)
-	case r.Logits > LogitsAll:
+	case r.Logits > LogitsNone:
 		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
 	case r.Logits == LogitsLast && r.MaxTokens == 0:
 		return fmt.Errorf("%w: max_tokens is 0 and nothing else is asked for", inference.ErrInvalid)
+	case r.Logits == LogitsNone && (r.MaxTokens > 0 || r.N > 1):
+		return fmt.Errorf("%w: max_tokens is %d and n is %d of a request for its prompt's blocks alone, want 0 and 1", inference.ErrInvalid, r.MaxTokens, r.N)
 	}
 	return nil
 }

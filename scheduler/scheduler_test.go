@@ -78,6 +78,9 @@ func TestCheckRefusesWhatCanNeverBeServed(t *testing.T) {
 		{"negative choices", 1, 1, -1, LogitsLast, inference.ErrInvalid},
 		{"nothing asked", 8, 0, 1, LogitsLast, inference.ErrInvalid},
 		{"no output", 8, 0, 1, LogitsAll, nil},
+		{"blocks alone", 8, 0, 1, LogitsNone, nil},
+		{"blocks and an output", 8, 1, 1, LogitsNone, inference.ErrInvalid},
+		{"blocks for two choices", 8, 0, 2, LogitsNone, inference.ErrInvalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if err := w.sched.Check(&Request{Prompt: make([]int32, tc.prompt), MaxTokens: tc.max, N: tc.n, Logits: tc.logits}); !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {

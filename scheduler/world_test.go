@@ -374,7 +374,9 @@ func (w *world) checkLogits(j *job, c *Chunk, ids int) {
 	end := c.Start + c.Count - c.Drafts
 	rows, samples := 0, 0
 	if end == ids {
-		rows = 1
+		if j.req.Logits != LogitsNone {
+			rows = 1
+		}
 		if j.req.MaxTokens > 0 {
 			samples = 1
 			if c.Samples > 1 && c.Samples <= len(j.finish) && end == len(j.req.Prompt) && len(j.outputs[c.Choice]) == 0 {

@@ -14,6 +14,7 @@ type Route struct {
 	None     int64            // picks that found no replica
 	// Displaced are those of None that found replicas only outside the regions of the tenant's residency.
 	Displaced int64
+	Prefills  map[string]int64 // what became of prompts' prefixes, by outcome; nil where no replica computes them for others
 }
 
 // RouteReplica is the state of one of its servers. Counts are since it was added.
@@ -39,7 +40,7 @@ const (
 type routes struct {
 	read func() []Route
 
-	picks, retries, none, displaced                       *prometheus.Desc
+	picks, retries, none, displaced, prefills             *prometheus.Desc
 	requests, errors, untold, inFlight, ready, breakerNow *prometheus.Desc
 }
 
@@ -56,6 +57,8 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 		none:    desc("weir_route_no_replica_total", "Picks that found no replica.", model),
 		displaced: desc("weir_route_no_replica_in_region_total",
 			"Picks that found replicas, and none in a region where the tenant's data stays.", model),
+		prefills: desc("weir_route_prefills_total",
+			"Requests by what became of their prompts' prefixes at prefill replicas: done, not begun (short, cost, unknown, no_replica), or failed and computed at the decode replica.", model, "outcome"),
 		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
 		errors: desc("weir_route_errors_total", "Answers of replicas with a fault, by kind; docs/replicas.md has what follows each.",
 			replica, "kind"),
@@ -69,7 +72,7 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 
 // Describe implements prometheus.Collector.
 func (r *routes) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.requests, r.errors, r.untold, r.inFlight, r.ready, r.breakerNow} {
+	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.prefills, r.requests, r.errors, r.untold, r.inFlight, r.ready, r.breakerNow} {
 		to <- d
 	}
 }
@@ -92,6 +95,9 @@ func (r *routes) Collect(to chan<- prometheus.Metric) {
 		count(r.retries, route.Resumed, "broken_stream")
 		count(r.none, route.None)
 		count(r.displaced, route.Displaced)
+		for outcome, n := range route.Prefills {
+			count(r.prefills, n, outcome)
+		}
 		for _, p := range route.Replicas {
 			count(r.requests, p.Requests, p.Replica)
 			for kind, n := range p.Faults {

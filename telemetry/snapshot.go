@@ -37,6 +37,9 @@ type Snapshot struct {
 
 	Transfer KVTransfer
 
+	PrefillRate float64 // prompt tokens that are expected to be computed in a second
+	FetchRate   float64 // prompt tokens a second whose KV blocks come from other replicas; 0: none do
+
 	Steps      uint64
 	StepPanics uint64 // recovered in the step loop
 	Faults     uint64 // broken invariants that the idle check found
@@ -99,6 +102,10 @@ func gauges() []series {
 			func(s *Snapshot) float64 { return float64(s.Paused) }),
 		gauge("weir_kv_blocks_cached", "KV blocks of the prefix cache that no live sequence uses.",
 			func(s *Snapshot) float64 { return float64(s.KVCached) }),
+		gauge("weir_prefill_tokens_per_second", "Prompt tokens that are expected to be computed in a second while nothing else is, as steps so far tell.",
+			func(s *Snapshot) float64 { return s.PrefillRate }),
+		gauge("weir_kv_transfer_tokens_per_second", "Prompt tokens a second whose KV blocks are expected to come from another replica; 0 where none do.",
+			func(s *Snapshot) float64 { return s.FetchRate }),
 		gauge("weir_kv_blocks_leaked", "KV blocks still referenced while no request runs or waits; anything but 0 is a bug.",
 			func(s *Snapshot) float64 { return float64(s.KVLeaked) }),
 	}

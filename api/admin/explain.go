@@ -30,6 +30,7 @@ type candidateView struct {
 	Picked      bool    `json:"picked,omitempty"`
 	CachedKeys  int     `json:"cached_keys"` // blocks, or pieces of text
 	NewTokens   int     `json:"uncached_tokens"`
+	Fetched     int     `json:"fetched_tokens,omitempty"`
 	TokensAhead int     `json:"tokens_ahead"`
 	Load        int     `json:"load"` // requests
 	KVShare     float64 `json:"kv_share"`
@@ -57,7 +58,7 @@ func attemptOf(a *router.Attempt) attemptView {
 	v := attemptView{Replica: a.Replica, Reason: a.Reason, Began: a.Began, Seconds: a.Took.Seconds(), Status: a.Status, Failed: a.Failed, Considered: []candidateView{}}
 	for _, c := range a.Considered {
 		v.Considered = append(v.Considered, candidateView{
-			Replica: c.Replica, Picked: c.Replica == a.Replica, CachedKeys: c.Keys, NewTokens: c.Tokens, TokensAhead: c.Ahead, Load: c.Load, KVShare: c.KVShare,
+			Replica: c.Replica, Picked: c.Replica == a.Replica, CachedKeys: c.Keys, NewTokens: c.Tokens, Fetched: c.Fetched, TokensAhead: c.Ahead, Load: c.Load, KVShare: c.KVShare,
 			Cost: c.CostSeconds, Session: c.Session, Gated: c.Gated, Waits: c.Waits, Excluded: c.Excluded,
 		})
 	}

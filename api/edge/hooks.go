@@ -86,6 +86,7 @@ type RequestStart struct {
 	Parsed       time.Time // the request was understood, and its prompt not tokenised yet
 	Submitted    time.Time // its prompt was tokenised, or it is sent on
 	Relayed      bool      // to an upstream, which tokenises
+	Prefix       bool      // the prompt is computed alone, for a peer that has the answer computed elsewhere and counted there
 	Prediction   bool      // by a classical model: PromptTokens are rows, and there is one stage of computing
 	Trace        Trace
 }

@@ -52,6 +52,9 @@ func (j *job) bound(o *object, b thoughtBudget) *api.Error {
 
 // bounded is the constraint of the job's answers with the budget of their thoughts.
 func (j *job) bounded() inference.Constraint {
+	if j.kv.DoRemoteDecode {
+		return nil
+	}
 	if r := j.reading; r != nil && r.budget >= 0 {
 		return newBudget(j.model, r.budget, r.options.Opening.Thinking, j.constraint)
 	}

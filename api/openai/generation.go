@@ -344,7 +344,7 @@ func (g *generation) end() {
 	if g.result.FromCache {
 		generated = 0
 	}
-	if g.result.Charged() {
+	if g.result.Charged() && !g.result.Prefix {
 		g.result.Cost = g.job.price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
 	}
 	g.settle()

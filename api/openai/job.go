@@ -114,6 +114,6 @@ func (j *job) start() edge.RequestStart {
 		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Arm: j.arm,
 		Tenant: j.tenant.Name, Key: j.key, Class: j.terms.class, Stream: j.params.stream,
 		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
-		Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
+		Prefix: j.kv.DoRemoteDecode, Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -281,9 +282,12 @@ func (c *call) tellLoad(m *Model) {
 	}
 	l := m.load()
 	r := router.Report{Running: float64(l.Running), Waiting: float64(l.Waiting), WaitingTokens: float64(l.WaitingTokens),
-		KVShare: -1, PrefillRate: -1, DecodeRate: -1}
+		KVShare: -1, PrefillRate: -1, DecodeRate: -1, FetchRate: -1}
 	if l.KVBlocks > 0 {
 		r.KVShare = float64(l.KVBlocksUsed) / float64(l.KVBlocks)
+	}
+	if l.FetchRate > 0 {
+		r.FetchRate = math.Round(l.FetchRate)
 	}
 	c.ctx.Response.Header.Set(router.LoadHeader, r.String())
 }

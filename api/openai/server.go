@@ -439,6 +439,9 @@ func (c *call) fallback(name string, instead *Model) (*Model, bool) {
 // server behind it refuses for want of room is a fault, and the request is kept until then.
 func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
 	if m.Upstream != nil {
+		if c.wantsPrefix() {
+			return noPrefix("the model " + m.ID + " is served by another server")
+		}
 		return c.relayAnswer(e, m, o, more)
 	}
 	defer c.tellLoad(m)
@@ -483,6 +486,10 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
 	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm.Name != ""
 	lowered.job(j)
+	if c.wantsPrefix() {
+		j.kv = c.caller.KV
+		return c.prefill(j)
+	}
 	if fault = c.constrain(j); fault != nil {
 		return j.explain(fault)
 	}

@@ -28,7 +28,7 @@ func newBenchSimFleet() *cobra.Command {
 			"load of conversations: tenants with Zipf's shares, each with a system prompt, turns that carry all that was said. One\n" +
 			"row for each policy, all under the same load. The same seed gives the same table.",
 		Example: "  weir bench sim fleet\n  weir bench sim fleet --replicas 100 --requests 100000 --policies prefix,round_robin\n" +
-			"  weir bench sim fleet --kill 1@60s+30s --plot fleet.svg\n" +
+			"  weir bench sim fleet --replicas 8 --prefill 2 --documents 0.5 --policies prefix\n  weir bench sim fleet --kill 1@60s+30s --plot fleet.svg\n" +
 			"  weir bench sim fleet --autoscale 2-16 --swing 0.9 --rate 4 --requests 20000 --policies prefix",
 		Args: atMost(0),
 	}
@@ -51,6 +51,10 @@ func newBenchSimFleet() *cobra.Command {
 	f.DurationVar(&o.Scaling.StartUp, "start-up", time.Minute, "with --autoscale: time that a new replica needs until it serves")
 	f.Float64Var(&o.Scaling.Running, "running", 6, "with --autoscale: requests that shall run at a replica, in the mean; more want another replica")
 	f.Float64Var(&o.Load.Swing, "swing", 0, "the rate goes from 1 - SWING of its mean up to 1 + SWING in the middle of the run, and back")
+	f.IntVar(&o.Pools.Prefill, "prefill", 0, "of the replicas, so many compute prompts for the others; see docs/replicas.md")
+	f.Float64Var(&o.Pools.Rate, "fetch-rate", 20_000, "with --prefill: prompt tokens a second whose KV blocks come from another replica")
+	f.Float64Var(&o.Load.Documents.Rate, "documents", 0, "long prompts with short answers that come in a second, between the conversations")
+	f.IntVar(&o.Load.Documents.Tokens, "document-tokens", 4000, "with --documents: length of the longest; the shortest have half of it")
 	f.Uint64Var(&o.Seed, "seed", 1, "the same seed gives the same load and the same picks")
 	f.StringVar(&plot, "plot", "", "write the distributions of the time to the first token as SVG")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -239,7 +239,7 @@ func (f *fleets) series() []telemetry.Route {
 	list := make([]telemetry.Route, len(f.list))
 	for i, r := range f.list {
 		c := r.fleet.Counts()
-		list[i] = telemetry.Route{Model: f.shown(r), Picks: c.Picks, Retries: c.Retries, Spills: c.Spills, Resumed: c.Resumed, None: c.None, Displaced: c.Displaced}
+		list[i] = telemetry.Route{Model: f.shown(r), Picks: c.Picks, Retries: c.Retries, Spills: c.Spills, Resumed: c.Resumed, None: c.None, Displaced: c.Displaced, Prefills: c.Prefills}
 		for _, s := range r.fleet.Status() {
 			list[i].Replicas = append(list[i].Replicas, telemetry.RouteReplica{
 				Replica: s.ID, Ready: s.State == fleet.Ready, Breaker: breakerStates[s.Breaker], InFlight: s.Running,
@@ -266,6 +266,7 @@ type replicasView struct {
 type replicaView struct {
 	Replica      string              `json:"replica"`
 	Kind         fleet.Kind          `json:"kind"`
+	Role         fleet.Role          `json:"role"`
 	Zone         string              `json:"zone,omitempty"`
 	Region       string              `json:"region,omitempty"`
 	Model        string              `json:"model"`
@@ -293,7 +294,7 @@ func (f *fleets) views() any {
 		v := replicasView{Model: r.record.Name, Version: r.label, Answers: (*f.table.Load())[r.record.Name].answersBy(r), Policy: r.record.Policy, Replicas: []replicaView{}}
 		for _, s := range r.fleet.Status() {
 			one := replicaView{
-				Replica: s.ID, Kind: s.Kind, Zone: s.Zone, Region: s.Region, Model: s.Model, State: string(s.State), Why: s.Why, Since: s.Since, Breaker: s.Breaker,
+				Replica: s.ID, Kind: s.Kind, Role: s.Role, Zone: s.Zone, Region: s.Region, Model: s.Model, State: string(s.State), Why: s.Why, Since: s.Since, Breaker: s.Breaker,
 				InFlight: s.Running, Load: s.Balance.Load, Requests: s.Requests, Faults: s.Faults, RestsSeconds: s.Rests.Seconds(), Keys: s.Balance.Keys, Events: s.Events,
 			}
 			if !s.SaidAt.IsZero() {

@@ -202,7 +202,7 @@ func snapshot(e *llm.Engine) telemetry.Snapshot {
 		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,
 		Drafts: sched.Drafts, DraftTokens: sched.DraftTokens, AcceptedTokens: sched.AcceptedTokens,
 		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
-		Transfer: transferOf(&stats.Transfers),
+		Transfer: transferOf(&stats.Transfers), PrefillRate: e.PrefillRate(), FetchRate: load.FetchRate,
 	}
 	snap.Classes = classes(e, sched.Live)
 	if sched.Live == 0 {

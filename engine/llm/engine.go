@@ -213,7 +213,7 @@ func (e *Engine) Load() inference.Load {
 	s, w := &e.stats, e.door.Waiting()
 	return inference.Load{
 		Running: s.Scheduler.Running, Waiting: w.Requests, WaitingTokens: w.Tokens,
-		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced,
+		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced, FetchRate: e.fetchRate(),
 		Ready: !e.closing && e.dead == nil, Why: e.notReady(),
 	}
 }

@@ -28,6 +28,7 @@ type job struct {
 	req      *inference.Request
 	stream   *inference.Stream
 	fetch    *fetch // of blocks of the prompt, before the job enters the loop; nil: none
+	fresh    span   // of the prompt: blocks that were fetched, and computed elsewhere for this request
 	domain   kvcache.Domain
 	group    string            // of the call, where it has several requests
 	chain    []kvcache.Hash    // of the prompt's blocks; nil where none may come from the cache
@@ -53,6 +54,12 @@ type job struct {
 	lost      bool      // an event did not fit the ring; nothing but finishes follows
 	err       error     // of the first choice that failed; the stream ends with it
 }
+
+// span is a run of positions of a prompt.
+type span struct{ from, to int }
+
+// without is how many of the first n positions are left without those of the span.
+func (s span) without(n int) int { return n - max(0, min(n, s.to)-s.from) }
 
 func newJob(r *inference.Request, d kvcache.Domain, end []inference.TokenID) *job {
 	j := &job{req: r, domain: d, stop: slices.Concat(end, r.StopTokens), ended: make([]bool, r.N), queued: time.Now()}
@@ -143,6 +150,9 @@ func schedulerRequest(r *inference.Request, speculate bool) scheduler.Request {
 	}
 	if r.PromptLogprobs >= 0 {
 		q.Logits = scheduler.LogitsAll
+	}
+	if r.KV.DoRemoteDecode {
+		q.Logits = scheduler.LogitsNone
 	}
 	return q
 }

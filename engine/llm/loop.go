@@ -387,6 +387,7 @@ func (l *loop) report(start, planned time.Time) {
 func (l *loop) progress(j *job, rows int) {
 	if p, ok := l.e.sched.Progress(j.id); ok {
 		p.PrefillTokens = min(max(p.PrefillTokens, rows), len(j.req.Prompt))
+		p.CachedTokens = j.fresh.without(p.CachedTokens)
 		j.stream.SetProgress(p)
 	}
 }

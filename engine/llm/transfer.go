@@ -29,6 +29,8 @@ const (
 type KVSource interface {
 	// Estimate is how long so many bytes are expected to take from a replica; false: nothing is to be asked of it now.
 	Estimate(from inference.KVTransfer, bytes int64) (time.Duration, bool)
+	// Rate is how many bytes a second come from the replicas that were asked lately.
+	Rate() float64
 	// Fetch asks for blocks and gives those that come to the sink, in their order. The error is a *kvcache.TransferFault.
 	Fetch(ctx context.Context, from inference.KVTransfer, ask *kvcache.TransferAsk, to kvcache.TransferSink) error
 }
@@ -137,6 +139,25 @@ func (e *Engine) ReadBlocks(ctx context.Context, domain string, hashes []kvcache
 		s.SentBytes += uint64(len(found) * size)
 	})
 	return found, nil
+}
+
+// rateTokens is the length of the prompt by which rates are told.
+const rateTokens = 1024
+
+// PrefillRate is how many tokens of a prompt are expected to be computed in a second, as steps so far tell.
+func (e *Engine) PrefillRate() float64 {
+	n := min(rateTokens, e.info.MaxModelLen)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return float64(n) / max(e.tariff.Prompt(0, n).Seconds(), 1e-9)
+}
+
+// fetchRate is how many tokens a second have their blocks come from other replicas; 0: none do.
+func (e *Engine) fetchRate() float64 {
+	if e.opts.KVSource == nil {
+		return 0
+	}
+	return e.opts.KVSource.Rate() * float64(e.info.BlockTokens) / float64(e.kv.BlockBytes())
 }
 
 // windowBlocks is how many blocks are copied between two steps.
@@ -272,6 +293,7 @@ func (f *fetch) perform(hashes []kvcache.Hash, limit time.Duration) {
 	if flushed := f.flush(); err == nil {
 		err = flushed
 	}
+	j.fresh = f.computed(first)
 	if err == nil && f.next == first {
 		err = &kvcache.TransferFault{Reason: kvcache.TransferMissing, Err: errors.New("it has none of the blocks")}
 	}
@@ -293,6 +315,13 @@ func (f *fetch) perform(hashes []kvcache.Hash, limit time.Duration) {
 	if err != nil {
 		f.failed(err)
 	}
+}
+
+// computed are those blocks that have come from a block on, of which the other replica says that it computed them for this request.
+func (f *fetch) computed(first int) span {
+	kv, n := &f.job.req.KV, f.e.info.BlockTokens
+	to := min(f.next*n, kv.RemoteTokens)
+	return span{min(max(first*n, kv.RemoteTokens-kv.RemoteComputed), to), to}
 }
 
 // failed counts why blocks that were wanted are computed.

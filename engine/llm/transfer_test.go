@@ -31,6 +31,8 @@ func (p *peer) Estimate(inference.KVTransfer, int64) (time.Duration, bool) {
 	return p.estimate, p.estimate >= 0
 }
 
+func (p *peer) Rate() float64 { return 1e8 }
+
 func (p *peer) Fetch(ctx context.Context, _ inference.KVTransfer, ask *kvcache.TransferAsk, to kvcache.TransferSink) error {
 	if why := p.KVIdentity().Differs(ask.Identity); why != "" {
 		return &kvcache.TransferFault{Reason: kvcache.TransferMismatch, Err: errors.New(why)}
@@ -231,5 +233,60 @@ func TestAFetchWithoutRoom(t *testing.T) {
 	}
 	if s := near.Stats().Transfers; s.Blocks != 15 {
 		t.Errorf("counted %+v", s)
+	}
+}
+
+// prefixOf asks for the blocks of a prompt alone.
+func prefixOf(p []int32) *inference.Request {
+	r := greedy(p, 0)
+	r.KV.DoRemoteDecode = true
+	return r
+}
+
+// A request for a prompt's blocks alone ends without a token and leaves the blocks in the cache; another engine that fetches them
+// answers as one that computes all, and does not call cached what was computed for its request.
+func TestAPrefixIsComputedAlone(t *testing.T) {
+	m, p := families[1], prompt(9, 150)
+	o := Options{KVType: attend.KVQ8, Secret: []byte("shared"), LeastFetch: patient}
+	want := ask(t, start(t, m, o), greedy(p, 20))
+	far := &peer{Engine: start(t, m, o)}
+	ask(t, far.Engine, greedy(p[:40], 1)) // two blocks of it are cached there
+	s, err := far.Submit(prefixOf(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, s)
+	if got.err != nil || len(got.tokens[0]) != 0 || got.finish[0] != inference.FinishLength {
+		t.Errorf("%v, %d tokens, %v", got.err, len(got.tokens[0]), got.finish[0])
+	}
+	cached := s.Progress().CachedTokens
+	if blocks := blocksOf(t, far.Engine, p); len(blocks) != 9 || cached < 32 {
+		t.Errorf("%d blocks of 9 are there, %d tokens were", len(blocks), cached)
+	}
+	o.KVSource = far
+	near := start(t, m, o)
+	r := fetched(greedy(p, 20))
+	r.KV.RemoteTokens, r.KV.RemoteComputed = len(p), len(p)-cached
+	if s, err = near.Submit(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s); got.err != nil || !slices.Equal(got.tokens[0], want.tokens[0]) {
+		t.Errorf("%v %v, want %v", got.tokens, got.err, want.tokens)
+	}
+	if n := s.Progress().CachedTokens; n != cached || near.Stats().Transfers.Blocks != 9 {
+		t.Errorf("%d tokens were cached, want %d; %d blocks came", n, cached, near.Stats().Transfers.Blocks)
+	}
+	if _, err := far.Submit(func() *inference.Request { r := prefixOf(p); r.MaxTokens = 1; return r }()); !errors.Is(err, inference.ErrInvalid) {
+		t.Errorf("a prefix and an answer: %v", err)
+	}
+}
+
+func TestTokensThatWereComputedForARequestAreNotCached(t *testing.T) {
+	for _, c := range []struct{ from, to, cached, want int }{
+		{0, 0, 100, 100}, {0, 96, 96, 0}, {32, 96, 96, 32}, {32, 96, 64, 32}, {32, 96, 16, 16}, {32, 96, 99, 35},
+	} {
+		if got := (span{c.from, c.to}).without(c.cached); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
 	}
 }

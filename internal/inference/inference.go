@@ -107,7 +107,7 @@ type Request struct {
 	WaitUntil time.Time
 
 	Prompt         []TokenID // at least one id
-	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0
+	MaxTokens      int       // output tokens per choice; 0 only with PromptLogprobs >= 0, and always with KV.DoRemoteDecode
 	MinTokens      int       // end-of-generation tokens are masked before this many
 	N              int       // choices, >= 1; they share the prompt's blocks
 	StopTokens     []TokenID // end a choice, beside the model's own
@@ -133,6 +133,12 @@ type KVTransfer struct {
 	RemoteURL       string `json:"remote_url,omitempty"`        // its second listener
 	RemoteModel     string `json:"remote_model,omitempty"`      // its name of the model
 	RemoteTokens    int    `json:"remote_tokens,omitempty"`     // of the prompt that it is thought to have; 0: not known
+
+	// RemoteComputed is how many of RemoteTokens, the last ones, the other replica has computed for this request: they are no
+	// cached tokens of its usage.
+	RemoteComputed int `json:"remote_computed_tokens,omitempty"`
+
+	DoRemoteDecode bool `json:"do_remote_decode,omitempty"` // the prompt's blocks are wanted alone: another replica computes the answer
 }
 
 // FinishReason says why a choice ended.
@@ -202,11 +208,12 @@ type Event struct {
 
 // Load says how busy an engine is at one moment, for routing and readiness.
 type Load struct {
-	Running       int // sequences in the running batch
-	Waiting       int // requests queued
-	WaitingTokens int // prompt tokens queued
-	KVBlocks      int // usable blocks of the pool
-	KVBlocksUsed  int // referenced by live sequences
+	Running       int     // sequences in the running batch
+	Waiting       int     // requests queued
+	WaitingTokens int     // prompt tokens queued
+	KVBlocks      int     // usable blocks of the pool
+	KVBlocksUsed  int     // referenced by live sequences
+	FetchRate     float64 // prompt tokens a second whose KV blocks come from other replicas; 0: none do
 	Ready         bool
 	Why           string // it is not ready; "" where that is not known
 }

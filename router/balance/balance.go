@@ -71,6 +71,9 @@ type Request struct {
 	Output  int          // expected tokens of the answer
 	Session uint64       // hint: requests of one session profit from one replica; 0 is none
 	Avoid   Set          // replicas that must not get it
+	Pool    Pool         // whose replicas may get it
+	// Holders are replicas from which others can fetch KV blocks of the prompt, those with the most keys of it first.
+	Holders []prefix.Match
 	Seen    *[]Candidate // gets what the pick has looked at; nil: nobody wants to know
 }
 
@@ -81,10 +84,8 @@ type Balancer struct {
 	zero      time.Time
 	index     *prefix.Index
 	replicas  []replica
-	members   atomic.Pointer[members]
+	members   atomic.Pointer[[numPools]members]
 	nextSweep atomic.Int64 // when loads are added up anew
-	surplus   atomic.Int64 // what active replicas have above what is in flight
-	furthest  rate         // ramp of the replica that is furthest in its slow start
 
 	mu     sync.Mutex // members change
 	expire time.Duration
@@ -92,10 +93,30 @@ type Balancer struct {
 	_      [64]byte
 	source source
 	turns  atomic.Uint64 // of RoundRobin
-	flying atomic.Int64  // requests in flight, of all replicas
 	_      [64]byte
+	pools  [numPools]poolLoad
 
 	leases leases
+}
+
+// Pool is a group of replicas. A pick is among those of one pool, and compares their loads with one another only; what all of them have
+// cached is known together.
+type Pool uint8
+
+// The pools.
+const (
+	Decoding   Pool = iota // replicas that answer requests
+	Prefilling             // replicas that compute prompts for them
+	numPools
+)
+
+// poolLoad is what the replicas of a pool have to do together.
+type poolLoad struct {
+	flying   atomic.Int64 // requests in flight
+	_        [64]byte
+	surplus  atomic.Int64 // what active replicas have above what is in flight
+	furthest rate         // ramp of the replica that is furthest in its slow start
+	_        [64]byte
 }
 
 // New makes a balancer without replicas. Times are measured from now on.
@@ -113,7 +134,7 @@ func New(now time.Time, c Config) (*Balancer, error) {
 	}
 	b := &Balancer{c: c, zero: now, index: index, replicas: make([]replica, index.Replicas())}
 	b.source.seed = c.Seed
-	b.members.Store(&members{})
+	b.members.Store(&[numPools]members{})
 	return b, nil
 }
 
@@ -136,12 +157,14 @@ func (b *Balancer) Report(now time.Time, id ReplicaID, rep Report) {
 	if rep.PrefillRate > 0 {
 		r.prefill.learn(float64(time.Second) / rep.PrefillRate)
 	}
+	if rep.FetchRate > 0 {
+		r.fetch.set(float64(time.Second) / rep.FetchRate)
+	}
 }
 
 // Pick chooses a replica and counts the request as its load, until the lease is done. The error is ErrNone.
 func (b *Balancer) Pick(now time.Time, r *Request) (Lease, error) {
-	p := picking{b: b, m: b.members.Load(), now: b.since(now), request: *r, random: b.source.draw()}
-	b.sweep(p.now)
+	p := b.picking(now, r)
 	ok := p.choose()
 	if r.Seen != nil {
 		*r.Seen = p.seen((*r.Seen)[:0], ok)
@@ -150,6 +173,16 @@ func (b *Balancer) Pick(now time.Time, r *Request) (Lease, error) {
 		return Lease{}, fmt.Errorf("%w: %d are active, %d to be avoided", ErrNone, len(p.m.active), len(r.Avoid))
 	}
 	return p.take(), nil
+}
+
+func (b *Balancer) picking(now time.Time, r *Request) picking {
+	all := b.members.Load()
+	p := picking{b: b, m: &all[r.Pool], now: b.since(now), request: *r, random: b.source.draw()}
+	for i := range all {
+		p.all += len(all[i].active)
+	}
+	b.sweep(p.now)
+	return p
 }
 
 // sweepEvery is how old the sum of loads may get.
@@ -162,13 +195,16 @@ func (b *Balancer) sweep(now time.Duration) {
 		return
 	}
 	defer b.mu.Unlock()
-	sum, furthest := int64(0), 0.0
-	for _, id := range b.members.Load().active {
-		furthest = max(furthest, b.replicas[id].ramp(now, b.c.SlowStart))
-		sum += int64(b.replicas[id].load(now, b.c.ReportsLast).requests)
+	for i, m := range b.members.Load() {
+		sum, furthest := int64(0), 0.0
+		for _, id := range m.active {
+			furthest = max(furthest, b.replicas[id].ramp(now, b.c.SlowStart))
+			sum += int64(b.replicas[id].load(now, b.c.ReportsLast).requests)
+		}
+		of := &b.pools[i]
+		of.furthest.set(furthest)
+		of.surplus.Store(sum - of.flying.Load())
 	}
-	b.furthest.set(furthest)
-	b.surplus.Store(sum - b.flying.Load())
 	b.nextSweep.Store(int64(now + sweepEvery))
 	if now >= b.expire {
 		b.index.Expire(now)
@@ -183,12 +219,13 @@ func (b *Balancer) share(r *replica, now time.Duration) float64 {
 	if ramp == 1 {
 		return 1
 	}
-	return ramp / max(ramp, b.furthest.get())
+	return ramp / max(ramp, b.pools[r.pool.Load()].furthest.get())
 }
 
-// mean is the mean load of n active replicas.
-func (b *Balancer) mean(n int) float64 {
-	return float64(max(0, b.flying.Load()+b.surplus.Load())) / float64(n)
+// mean is the mean load of a pool's n active replicas.
+func (b *Balancer) mean(of Pool, n int) float64 {
+	l := &b.pools[of]
+	return float64(max(0, l.flying.Load()+l.surplus.Load())) / float64(n)
 }
 
 // Status is a replica as the balancer sees it.

@@ -173,7 +173,7 @@ func TestT38OnlyTheOverloadedReplicaLosesItsPrefixes(t *testing.T) {
 	}
 	for range 60 { // and 0 gets 60 requests more than the others
 		b.replicas[0].picks.Add(1)
-		b.flying.Add(1)
+		b.pools[Decoding].flying.Add(1)
 	}
 	for c := range 4 {
 		l := pick(t, b, 0, Request{Keys: chain(c, 0, 40), Tokens: 2560})

@@ -29,7 +29,7 @@ type record struct {
 	turn    uint32 // of the slot; another one after each end
 	replica ReplicaID
 	began   bool
-	slotted bool // it did not wait for a slot, by estimate
+	timed   bool // its time tells the replica's speed: it waits for no slot, and for no blocks of another replica, by estimate
 	tokens  int  // of the prompt, not cached
 	ahead   int  // tokens that waited there when it was picked
 	picked  time.Duration
@@ -123,7 +123,7 @@ func (l Lease) Done(now time.Time, o Outcome) bool {
 func (b *Balancer) begin(r *record, now time.Duration) {
 	p := &b.replicas[r.replica]
 	p.begun.Add(int64(r.tokens))
-	if n := r.ahead + r.tokens; r.slotted && n >= leastTokens && now > r.picked {
+	if n := r.ahead + r.tokens; r.timed && n >= leastTokens && now > r.picked {
 		p.prefill.learn(float64(now-r.picked) / float64(n))
 	}
 	if len(r.keys) > 0 {
@@ -141,7 +141,7 @@ func (b *Balancer) end(r *record, now time.Duration, o Outcome) {
 		p.begun.Add(int64(r.tokens))
 	}
 	p.ends.Add(1)
-	b.flying.Add(-1)
+	b.pools[p.pool.Load()].flying.Add(-1)
 	if o.Fault || !o.Failed {
 		p.faults.learn(now, o.Fault)
 	}

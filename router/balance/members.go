@@ -51,9 +51,11 @@ func (b *Balancer) Add(now time.Time, m Member) (ReplicaID, error) {
 // speed is what a replica of which nothing is known is taken to need for a prompt token, in nanoseconds: the mean of the others.
 func (b *Balancer) speed() float64 {
 	sum, n := 0.0, 0
-	for _, id := range b.members.Load().active {
-		sum += b.replicas[id].prefill.get()
-		n++
+	for _, m := range b.members.Load() {
+		for _, id := range m.active {
+			sum += b.replicas[id].prefill.get()
+			n++
+		}
 	}
 	if n == 0 {
 		return float64(b.c.Prefill)
@@ -107,20 +109,28 @@ func (b *Balancer) Forget(id ReplicaID) {
 // turn changes a replica's state. The caller holds the lock.
 func (b *Balancer) turn(id ReplicaID, s state) {
 	b.replicas[id].state.Store(uint32(s))
-	m := &members{}
+	all := new([numPools]members)
 	for i := range b.replicas {
-		if b.replicas[i].is(active) {
+		if r := &b.replicas[i]; r.is(active) {
+			m := &all[r.pool.Load()]
 			m.active = append(m.active, ReplicaID(i))
 		}
 	}
+	for i := range all {
+		all[i].place()
+	}
+	b.members.Store(all)
+	b.nextSweep.Store(0)
+}
+
+// place gives the active replicas their places on the ring.
+func (m *members) place() {
 	for _, id := range m.active {
 		for i := range uint64(ringPoints) {
 			m.ring = append(m.ring, point{mix(uint64(id)<<32 + i + 1), id})
 		}
 	}
 	slices.SortFunc(m.ring, func(a, b point) int { return cmp.Compare(a.place, b.place) })
-	b.members.Store(m)
-	b.nextSweep.Store(0)
 }
 
 // at is the index in the ring of the first point from a place on.

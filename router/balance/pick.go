@@ -19,6 +19,7 @@ const (
 type picking struct {
 	b       *Balancer
 	m       *members
+	all     int // active replicas of all pools
 	now     time.Duration
 	request Request
 	random  random
@@ -37,6 +38,7 @@ type candidate struct {
 	slot   bool // it need not wait for a slot
 	hit    int  // keys that it holds
 	tokens int  // of the prompt, not cached
+	fetch  int  // further ones, whose KV blocks it fetches from another replica
 	ahead  int  // tokens that wait there
 	load   int
 	kv     float64
@@ -49,7 +51,7 @@ func (p *picking) choose() bool {
 	if n == 0 {
 		return false
 	}
-	p.mean = p.b.mean(n)
+	p.mean = p.b.mean(p.request.Pool, n)
 	ok := p.byPolicy(n)
 	if n == 1 {
 		p.why = Only
@@ -78,7 +80,7 @@ func (p *picking) byPolicy(n int) bool {
 // may says whether a replica may get the request. In its slow start it may for a share of them.
 func (p *picking) may(id ReplicaID) bool {
 	r := &p.b.replicas[id]
-	if !r.is(active) || p.request.Avoid.Has(id) {
+	if !r.is(active) || Pool(r.pool.Load()) != p.request.Pool || p.request.Avoid.Has(id) {
 		return false
 	}
 	share := p.b.share(r, p.now)
@@ -232,8 +234,12 @@ func (p *picking) place() uint64 {
 
 // prefix chooses by expected time to the first token.
 func (p *picking) prefix() bool {
-	var buf [maxMatches]prefix.Match
-	for _, m := range p.b.index.Lookup(buf[:0], p.request.Keys, uint32(p.random.next())) {
+	var buf [numPools * maxMatches]prefix.Match
+	most := maxMatches
+	if p.all > len(p.m.active) { // those of other pools are found, too
+		most = len(buf)
+	}
+	for _, m := range p.b.index.Lookup(buf[:0:most], p.request.Keys, uint32(p.random.next())) {
 		if c := p.consider(m.Replica); c != nil {
 			c.hit = m.Depth
 		}
@@ -302,7 +308,8 @@ func (p *picking) price(c *candidate) {
 	if c.hit > 0 {
 		c.tokens = max(1, c.tokens-c.tokens*c.hit/len(p.request.Keys))
 	}
-	c.cost = speed*float64(c.ahead+c.tokens) + float64(r.distance.Load())
+	fetching := p.fetching(c)
+	c.cost = speed*float64(c.ahead+c.tokens) + fetching + float64(r.distance.Load())
 	if slots := int(r.slots.Load()); slots > 0 && c.load >= slots {
 		c.slot = false
 		c.cost += float64(c.load-slots+1) * r.service.get() / float64(slots)
@@ -324,13 +331,45 @@ func (p *picking) price(c *candidate) {
 	}
 }
 
+// What fetching KV blocks takes beside the time of their bytes, and the least number of them that is worth telling a replica of.
+const (
+	fetchDelay = 5 * time.Millisecond
+	LeastFetch = 16
+)
+
+// fetching moves those of a candidate's tokens that it would fetch from another replica out of those that it computes, and returns the
+// time in nanoseconds. Computing them bounds it: the replica gives a fetch no longer.
+func (p *picking) fetching(c *candidate) float64 {
+	of := &p.b.replicas[c.id]
+	each, speed := of.fetch.get(), of.prefill.get()
+	if each == 0 {
+		return 0
+	}
+	for _, h := range p.request.Holders {
+		if h.Depth < c.hit+LeastFetch {
+			break
+		}
+		if h.Replica == c.id {
+			continue
+		}
+		n := min((h.Depth-c.hit)*p.tokens()/len(p.request.Keys), c.tokens-1)
+		took := float64(fetchDelay) + each*float64(n)
+		if took >= speed*float64(n) {
+			return 0
+		}
+		c.tokens, c.fetch = c.tokens-n, n
+		return took
+	}
+	return 0
+}
+
 // take counts the request at the chosen replica.
 func (p *picking) take() Lease {
 	b, c := p.b, &p.chosen
 	r := &b.replicas[c.id]
 	r.picks.Add(1)
 	r.given.Add(int64(c.tokens))
-	b.flying.Add(1)
+	b.pools[p.request.Pool].flying.Add(1)
 	var unsure []prefix.Key
 	if b.c.Policy == Prefix && len(p.request.Keys) > 0 {
 		expected := time.Duration(2 * r.prefill.get() * float64(c.ahead+c.tokens))
@@ -339,7 +378,7 @@ func (p *picking) take() Lease {
 		}
 	}
 	slot, turn := b.leases.open(uint32(p.random.next()), &record{
-		replica: c.id, slotted: c.slot, tokens: c.tokens, ahead: c.ahead, picked: p.now, keys: unsure,
+		replica: c.id, timed: c.slot && c.fetch == 0, tokens: c.tokens, ahead: c.ahead, picked: p.now, keys: unsure,
 	})
 	return Lease{
 		Replica: c.id, Reason: Reason{Why: p.why, Policy: b.c.Policy, Hit: c.hit, Of: len(p.request.Keys)},

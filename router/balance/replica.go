@@ -13,8 +13,9 @@ type ReplicaID = prefix.Replica
 
 // Member is what is known of a replica when it is added.
 type Member struct {
-	Slots    int           // sequences that it runs at a time; 0 is unknown
-	Blocks   int           // of its prefix cache, as keys of the index; 0 is unknown
+	Slots    int // sequences that it runs at a time; 0 is unknown
+	Blocks   int // of its prefix cache, as keys of the index; 0 is unknown
+	Pool     Pool
 	Distance time.Duration // what going there costs more than to others: another zone, another region
 }
 
@@ -25,6 +26,7 @@ type Report struct {
 	WaitingTokens int     // prompt tokens that are not computed yet, of waiting and running requests; negative is unknown
 	KV            float64 // share of the KV cache that is used
 	PrefillRate   float64 // prompt tokens a second while it computes prompts; 0 is unknown
+	FetchRate     float64 // prompt tokens a second whose KV blocks come from other replicas; 0 is unknown, or none do
 	// Since is what the balancer had counted when the report was asked for, by Mark. Without it, the report is taken to be as new as its
 	// arrival.
 	Since Mark
@@ -56,12 +58,14 @@ const (
 // one has what each request changes.
 type replica struct {
 	state    atomic.Uint32
+	pool     atomic.Uint32
 	since    atomic.Int64 // when its slow start began, a duration since the balancer's start; a past one is over
 	report   atomic.Pointer[reported]
 	prefill  rate // nanoseconds per prompt token
 	slots    atomic.Int64
 	distance atomic.Int64 // nanoseconds
-	_        [16]byte
+	fetch    rate         // nanoseconds per prompt token whose KV is fetched; 0: it fetches none, as far as is known
+	_        [8]byte
 
 	picks, ends  atomic.Int64
 	given, begun atomic.Int64
@@ -129,10 +133,12 @@ func (r *replica) reset(m Member, prefill float64) {
 	r.report.Store(nil)
 	r.prefill.set(prefill)
 	r.decode.set(0)
+	r.fetch.set(0)
 	r.service.set(0)
 	r.faults.bits.Store(0)
 	r.slots.Store(int64(m.Slots))
 	r.distance.Store(int64(m.Distance))
+	r.pool.Store(uint32(m.Pool))
 }
 
 // faults is the share of a replica's latest requests that it answered with a fault. Without further requests it halves

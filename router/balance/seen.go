@@ -9,7 +9,8 @@ import (
 type Candidate struct {
 	Replica ReplicaID
 	Hit     int     // keys of the prompt that it holds
-	Tokens  int     // of the prompt, not cached there
+	Tokens  int     // of the prompt, to be computed there
+	Fetch   int     // of the prompt, to be fetched from another replica
 	Ahead   int     // tokens that wait there
 	Load    int     // requests
 	KV      float64 // share of its cache in use
@@ -34,7 +35,7 @@ func (p *picking) seen(dst []Candidate, ok bool) []Candidate {
 }
 
 func (p *picking) shown(c *candidate) Candidate {
-	s := Candidate{Replica: c.id, Hit: c.hit, Tokens: c.tokens, Ahead: c.ahead, Load: c.load, KV: max(c.kv, 0), Cost: c.cost, Home: c.home, Waits: !c.slot}
+	s := Candidate{Replica: c.id, Hit: c.hit, Tokens: c.tokens, Fetch: c.fetch, Ahead: c.ahead, Load: c.load, KV: max(c.kv, 0), Cost: c.cost, Home: c.home, Waits: !c.slot}
 	switch {
 	case math.IsInf(c.cost, 1):
 		s.Gated, s.Cost = true, 0

@@ -31,6 +31,7 @@ type Source struct {
 	NodeSelector map[string]string // labels of the servers that Discover finds; none: all
 
 	Kind     Kind     // "" is Weir
+	Role     Role     // "" is Both; the others are of weirs alone
 	Model    string   // the replicas' name of the model; "" is the fleet's
 	APIKey   Key      // sent as a bearer token; "" is none
 	AdminURL string   // of the second listener, for metrics and block events; "" is none
@@ -114,6 +115,7 @@ func (c *Config) check() error {
 			wrong("model %q: discover: store needs the store that the replicas use; set store.url (--store postgres://…)", c.Model)
 		}
 	}
+	errs = append(errs, c.checkRoles())
 	return errors.Join(errs...)
 }
 
@@ -142,7 +144,7 @@ func (s *Source) Check() error {
 			return fmt.Errorf("a replica serves the API %q; there are %q", api, APIs())
 		}
 	}
-	if err := s.Events.check(s.Kind); err != nil {
+	if err := errors.Join(s.Events.check(s.Kind), s.checkRole()); err != nil {
 		return err
 	}
 	if s.File != "" {
@@ -170,6 +172,7 @@ type Fleet struct {
 
 	counts struct {
 		retries, spills, resumed, none, displaced atomic.Int64
+		prefills                                  [numPrefills]atomic.Int64
 		picks                                     [balance.Only + 1]atomic.Int64 // by reason
 	}
 }
@@ -178,12 +181,14 @@ type Fleet struct {
 type members struct {
 	list     []*replica // sorted by id
 	numbered map[balance.ReplicaID]*replica
+	pools    bool // some compute prompts for the others
 }
 
 func newMembers(list []*replica) *members {
 	m := &members{list: list, numbered: make(map[balance.ReplicaID]*replica, len(list))}
 	for _, r := range list {
 		m.numbered[r.number] = r
+		m.pools = m.pools || r.target.Role == Prefill
 	}
 	return m
 }
@@ -225,12 +230,14 @@ func (f *Fleet) Send(ctx context.Context, c *router.Call) (*router.Answer, error
 		fl.request.Keys = f.keys(c)
 		fl.holders = f.holders(fl.request.Keys)
 	}
+	fl.request.Holders = fl.giving()
 	if c.Tried != nil {
 		fl.request.Seen = new([]balance.Candidate)
 	}
 	if c.Resume && c.Stream {
 		fl.resume = newResume(c.Path, c.Body)
 	}
+	fl.prefillFirst()
 	return fl.begin()
 }
 
@@ -342,18 +349,19 @@ func (f *Fleet) newReplica(t Target) (*replica, error) {
 	t.Kind = cmp.Or(t.Kind, Weir)
 	r := &replica{id: t.id(), target: t, model: cmp.Or(t.Model, f.config.Model), state: Ready, since: now,
 		waiting: make(map[*attempt]struct{})}
+	r.shares = t.sharesAt()
 	r.wire = newWire(t.Base, t.Address, string(t.APIKey), f.config.AnswerTimeout)
 	r.wire.provider = kinds[t.Kind].provider
 	f.closeBreaker(r)
 	var err error
-	r.number, err = f.balancer.Add(now, balance.Member{Distance: f.config.distance(t.Zone)})
+	r.number, err = f.balancer.Add(now, balance.Member{Distance: f.config.distance(t.Zone), Pool: t.Role.pool()})
 	return r, err
 }
 
 // same reports whether a target is this replica, asked in the same way.
 func (r *replica) same(t *Target) bool {
 	kind := cmp.Or(t.Kind, Weir)
-	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Model == t.Model &&
+	return r.target.Address == t.Address && *r.target.Base == *t.Base && r.target.Kind == kind && r.target.Role.pool() == t.Role.pool() && r.target.Model == t.Model &&
 		r.target.APIKey == t.APIKey && r.target.AdminURL == t.AdminURL && r.target.Zone == t.Zone && r.target.Region == t.Region &&
 		r.target.Events == t.Events
 }

@@ -27,6 +27,7 @@ type flight struct {
 
 	request balance.Request
 	holders []prefix.Match // of the prompt, before this request
+	prefill prefilled      // the prompt's prefix, computed for this request; zero: it was not
 	tried   []*replica     // in order
 	last    Fault          // of the last attempt
 	doubted []doubt        // attempts whose replica may be at fault: another one's answer tells
@@ -95,6 +96,10 @@ func (fl *flight) pick() (*attempt, error) {
 	for {
 		now := time.Now()
 		lease, err := f.balancer.Pick(now, &fl.request)
+		if err != nil && fl.request.Pool != balance.Prefilling && f.pools() { // prefill replicas can answer, too: better than no answer
+			fl.request.Pool = balance.Prefilling
+			continue
+		}
 		if err != nil {
 			f.counts.none.Add(1)
 			return nil, fl.unplaced(members, fmt.Errorf("model %s: %w: %d are known: %w", f.config.Model, router.ErrNoReplica, len(members.list), err))
@@ -128,7 +133,7 @@ func (fl *flight) candidates(m *members) []router.Candidate {
 	list := make([]router.Candidate, 0, len(*fl.request.Seen))
 	for _, c := range *fl.request.Seen {
 		one := router.Candidate{
-			Keys: c.Hit, Tokens: c.Tokens, Ahead: c.Ahead, Load: c.Load, KVShare: c.KV, CostSeconds: c.Cost, Session: c.Home, Gated: c.Gated, Waits: c.Waits,
+			Keys: c.Hit, Tokens: c.Tokens, Fetched: c.Fetch, Ahead: c.Ahead, Load: c.Load, KVShare: c.KV, CostSeconds: c.Cost, Session: c.Home, Gated: c.Gated, Waits: c.Waits,
 		}
 		if r := m.numbered[c.Replica]; r != nil { // it may have come meanwhile
 			one.Replica = r.id

@@ -39,6 +39,7 @@ type replica struct {
 	number balance.ReplicaID
 	target Target
 	model  string // its name of the model
+	shares string // where others fetch KV blocks of it; "": nowhere
 	wire   *wire
 
 	breaker atomic.Pointer[breaker]

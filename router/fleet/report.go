@@ -29,12 +29,15 @@ var gauges = map[string]func(*router.Report) *float64{
 	"llamacpp:requests_deferred":     func(r *router.Report) *float64 { return &r.Waiting },
 	"llamacpp:kv_cache_usage_ratio":  func(r *router.Report) *float64 { return &r.KVShare },
 	"llamacpp:prompt_tokens_seconds": func(r *router.Report) *float64 { return &r.PrefillRate },
+
+	"weir_prefill_tokens_per_second":     func(r *router.Report) *float64 { return &r.PrefillRate },
+	"weir_kv_transfer_tokens_per_second": func(r *router.Report) *float64 { return &r.FetchRate },
 }
 
 const maxMetricsBytes = 8 << 20
 
 // parseMetrics reads the gauges of a Prometheus text. A server with several models or engines
-// has several series, which are added; a share is the highest one.
+// has several series, which are added; a share is the highest one, a rate the lowest.
 func parseMetrics(text io.Reader) (router.Report, error) {
 	r := router.UnknownReport()
 	lines := bufio.NewScanner(io.LimitReader(text, maxMetricsBytes))
@@ -55,10 +58,15 @@ func parseMetrics(text io.Reader) (router.Report, error) {
 		if err != nil || !(n >= 0 && n <= math.MaxInt32) {
 			return router.UnknownReport(), fmt.Errorf("the metric %s is %.40q; it must be a number of at least 0", name, value)
 		}
-		if p := of(&r); p == &r.KVShare {
+		switch p := of(&r); {
+		case p == &r.KVShare:
 			*p = max(*p, n)
-		} else {
-			*p = max(*p, 0) + n
+		case *p < 0:
+			*p = n
+		case p == &r.PrefillRate, p == &r.FetchRate:
+			*p = min(*p, n)
+		default:
+			*p += n
 		}
 	}
 	return r, lines.Err()
@@ -128,7 +136,7 @@ func (f *Fleet) report(r *replica, report router.Report, since balance.Mark) {
 	}
 	f.balancer.Report(now, r.number, balance.Report{
 		Running: int(max(report.Running, 0)), Waiting: int(max(report.Waiting, 0)), WaitingTokens: int(report.WaitingTokens),
-		KV: max(report.KVShare, 0), PrefillRate: max(report.PrefillRate, 0), Since: since,
+		KV: max(report.KVShare, 0), PrefillRate: max(report.PrefillRate, 0), FetchRate: max(report.FetchRate, 0), Since: since,
 	})
 }
 

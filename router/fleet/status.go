@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"time"
 
 	"weir/router"
@@ -11,6 +12,7 @@ import (
 type Status struct {
 	ID      string
 	Kind    Kind
+	Role    Role
 	Zone    string
 	Region  string
 	Model   string // its name of the model
@@ -54,7 +56,7 @@ func (f *Fleet) Status() []Status {
 		breaker := r.breaker.Load().State().String() // may call back, so that no lock is held
 		r.mu.Lock()
 		list[i] = Status{
-			ID: r.id, Kind: r.target.Kind, Zone: r.target.Zone, Region: r.target.Region, Model: r.model, State: r.state, Why: r.why, Since: r.since,
+			ID: r.id, Kind: r.target.Kind, Role: cmp.Or(r.target.Role, Both), Zone: r.target.Zone, Region: r.target.Region, Model: r.model, State: r.state, Why: r.why, Since: r.since,
 			Breaker: breaker, Said: r.said, SaidAt: r.saidAt,
 		}
 		if r.fed != nil {
@@ -90,6 +92,7 @@ type Counts struct {
 	None    int64            // picks that found no replica
 	// Displaced are those of None that found others than those of the tenant's residency.
 	Displaced int64
+	Prefills  map[string]int64 // what became of long prompts' prefixes; nil where no replica has the role prefill
 }
 
 // Counts may be called at any time.
@@ -99,7 +102,14 @@ func (f *Fleet) Counts() Counts {
 	for why := range c.picks {
 		picks[whyNames[why]] = c.picks[why].Load()
 	}
-	return Counts{Picks: picks, Retries: c.retries.Load(), Spills: c.spills.Load(), Resumed: c.resumed.Load(), None: c.none.Load(), Displaced: c.displaced.Load()}
+	var prefills map[string]int64
+	if f.pools() {
+		prefills = make(map[string]int64, len(c.prefills))
+		for outcome := range c.prefills {
+			prefills[prefillNames[outcome]] = c.prefills[outcome].Load()
+		}
+	}
+	return Counts{Prefills: prefills, Picks: picks, Retries: c.retries.Load(), Spills: c.spills.Load(), Resumed: c.resumed.Load(), None: c.none.Load(), Displaced: c.displaced.Load()}
 }
 
 // whyNames are the kinds of reasons as metrics have them.

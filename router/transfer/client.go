@@ -40,6 +40,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	remotes map[string]*remote
+	all     remote // of whichever were asked
 }
 
 // remote is what is known of a replica and a model.
@@ -52,7 +53,7 @@ type remote struct {
 
 // NewClient makes a client that proves with sign that it is a peer.
 func NewClient(sign func(now time.Time) string) *Client {
-	return &Client{sign: sign, remotes: make(map[string]*remote), http: &http.Client{
+	return &Client{sign: sign, remotes: make(map[string]*remote), all: remote{rate: firstRate, delay: firstDelay}, http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			MaxIdleConnsPerHost: mostAsks, IdleConnTimeout: time.Minute, DisableCompression: true, ReadBufferSize: 256 << 10,
@@ -84,13 +85,26 @@ func (c *Client) Estimate(from inference.KVTransfer, size int64) (time.Duration,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, now := c.known(&from), time.Now()
-	switch {
-	case now.Before(r.rests):
+	if now.Before(r.rests) {
 		return 0, false
-	case now.Sub(r.heard) > forgotten: // a network that was slow is tried again
+	}
+	r.forget(now)
+	return r.delay + time.Duration(float64(size)/r.rate*float64(time.Second)), true
+}
+
+// forget lets a network that was slow be tried again.
+func (r *remote) forget(now time.Time) {
+	if now.Sub(r.heard) > forgotten {
 		r.rate, r.delay = max(r.rate, firstRate), min(r.delay, firstDelay)
 	}
-	return r.delay + time.Duration(float64(size)/r.rate*float64(time.Second)), true
+}
+
+// Rate is how many bytes a second come from the replicas that were asked lately.
+func (c *Client) Rate() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all.forget(time.Now())
+	return c.all.rate
 }
 
 // Fetch asks for blocks and gives those that come to the sink.
@@ -171,9 +185,14 @@ func (c *Client) ask(ctx context.Context, from inference.KVTransfer, asked *kvca
 func (c *Client) learn(from *inference.KVTransfer, delay time.Duration, size int64, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.known(from)
+	now := time.Now()
+	c.known(from).learn(now, delay, size, took)
+	c.all.learn(now, delay, size, took)
+}
+
+func (r *remote) learn(now time.Time, delay time.Duration, size int64, took time.Duration) {
 	r.delay += (delay - r.delay) / 2
-	r.heard = time.Now()
+	r.heard = now
 	if rate := float64(size) / max(took.Seconds(), 1e-6); size >= leastSample || rate < r.rate { // few bytes tell no high rate
 		r.rate = max((r.rate+rate)/2, 1)
 	}

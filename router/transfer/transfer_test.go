@@ -303,8 +303,8 @@ func TestEstimatesFollowMeasurements(t *testing.T) {
 	for range 10 {
 		c.learn(&from, time.Millisecond, 50_000_000, 50*time.Millisecond)
 	}
-	if d := estimate(); d > 60*time.Millisecond {
-		t.Errorf("of a fast one: %v", d)
+	if d := estimate(); d > 60*time.Millisecond || c.Rate() < 900e6 {
+		t.Errorf("of a fast one: %v, %g bytes a second", d, c.Rate())
 	}
 	for range 10 {
 		c.learn(&from, time.Millisecond, 0, time.Second)
