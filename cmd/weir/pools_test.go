@@ -136,7 +136,7 @@ func TestPoolsOfWeirs(t *testing.T) {
 	path, serves := pooledModel(t)
 	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	kept := func(c *configs.Config) {
-		c.Store.URL, c.Store.KeyPepper = filepath.Join(t.TempDir(), "weir.db"), strings.Repeat("pepper of a test", 3)
+		c.Store.URL, c.Store.KeyPepper = "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), strings.Repeat("pepper of a test", 3)
 	}
 	both := func(c *configs.Config) {
 		serves(c)

@@ -13,7 +13,7 @@ type Quote struct {
 
 	Wait    time.Duration // for the tokens that wait there
 	Compute time.Duration // of Tokens
-	Others  time.Duration // by so much computing them slows down what runs there, weighed as Config.Pressure says
+	Others  time.Duration // that what runs there waits for them: as long as Compute, and more where much runs, as Config.Pressure weighs it
 	Fetch   time.Duration // of KV blocks with all these tokens, in place of computing them; 0: it fetches none, as far as is known
 }
 
@@ -26,7 +26,9 @@ func (b *Balancer) Quote(now time.Time, r *Request) (Quote, error) {
 	c, of := &p.chosen, &b.replicas[p.chosen.id]
 	speed := of.prefill.get()
 	q := Quote{Replica: c.id, Tokens: c.tokens, Load: c.load, Wait: time.Duration(speed * float64(c.ahead)), Compute: time.Duration(speed * float64(c.tokens))}
-	q.Others = time.Duration(max(0, b.c.Pressure) * float64(c.load) * float64(q.Compute))
+	if c.load > 0 { // an answer that runs waits as long as the prompt takes
+		q.Others = time.Duration(max(1, b.c.Pressure*float64(c.load)) * float64(q.Compute))
+	}
 	if each := of.fetch.get(); each > 0 {
 		q.Fetch = fetchDelay + time.Duration(each*float64(c.tokens))
 	}
