@@ -84,9 +84,9 @@ func TestRoutingOfAModel(t *testing.T) {
 // Roles are for weirs that give one another their KV blocks, and believe the router.
 func TestRolesOfReplicas(t *testing.T) {
 	for fields, wrong := range map[string]string{
-		"role: decode, admin_url: \"http://10.0.0.7:9090\"":               "",
-		"role: kv_producer, admin_url: \"http://10.0.0.7:9090\"":          "both, decode, prefill",
-		"role: prefill":                                                   "no admin_url",
+		"role: decode, admin_url: \"http://10.0.0.7:9090\"":      "",
+		"role: kv_producer, admin_url: \"http://10.0.0.7:9090\"": "both, decode, prefill",
+		"role: prefill": "no admin_url",
 		"role: prefill, kind: vllm, admin_url: \"http://10.0.0.7:9090\"":  "only weirs",
 		"role: decode, kind: sglang, admin_url: \"http://10.0.0.7:9090\"": "only weirs",
 	} {
