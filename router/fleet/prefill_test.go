@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -148,6 +149,31 @@ func TestAPrefixThatFailsIsComputedByTheDecodeReplica(t *testing.T) {
 				t.Errorf("%v, %+v", counts, (*tried)[0])
 			}
 		})
+	}
+}
+
+// A caller who hangs up ends the prefix as well, and nobody is blamed.
+func TestACallerWhoHangsUpEndsThePrefix(t *testing.T) {
+	p := newPooled(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	p.answer = func(_ http.ResponseWriter, r *http.Request) {
+		hangUp()
+		<-r.Context().Done()
+		close(ended)
+	}
+	c, _ := p.long(prefixTokens)
+	if _, err := p.Send(ctx, c); err == nil {
+		t.Error("an answer without a caller")
+	}
+	<-ended
+	if p.Counts().Prefills["cancelled"] != 1 || len(p.told["decode"]) != 0 {
+		t.Errorf("%v, the decode replica was told %+v", p.Counts().Prefills, p.told["decode"])
+	}
+	for _, s := range p.Status() {
+		if s.Running != 0 || s.Balance.InFlight != 0 || len(s.Faults) != 0 || s.Breaker != "closed" {
+			t.Errorf("%+v", s)
+		}
 	}
 }
 
