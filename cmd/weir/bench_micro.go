@@ -24,6 +24,9 @@ type microFlags struct {
 	noLimits            bool
 }
 
+// coldBytes are weights that are taken in turn; 0 is more than the processor's caches. Tests take less.
+var coldBytes int64
+
 func newBenchMicro() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "micro",
@@ -73,6 +76,7 @@ func (m *microFlags) read() error {
 	if n, err := fmt.Sscanf(m.size, "%dx%d", &m.o.Outputs, &m.o.Inputs); n != 2 || err != nil {
 		return fmt.Errorf("--size %q: it takes outputs and inputs, as in 8192x2048", m.size)
 	}
+	m.o.Cold = coldBytes
 	var err error
 	if m.o.Level, err = isa.Parse(m.level); err != nil {
 		return err

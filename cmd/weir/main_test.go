@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	}
 	costsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
 	leastFetch = 3 * time.Second
+	coldBytes = 1 << 20
 	_ = stdflag.Set("test.parallel", "4") // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
 	testscript.Main(m, map[string]func(){"weir": main})
 }
