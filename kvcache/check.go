@@ -18,6 +18,7 @@ import "fmt"
 //	K11 the null block is on no list, unpublished, and only where a window slid
 //	K15 nothing beyond a table's final rows is published
 //	K16 a domain beyond its bound has no cached blocks
+//	K19 a protected domain is open, and listed once
 func (p *Pool) Check() error {
 	if p.fault != nil {
 		return p.fault
@@ -257,5 +258,5 @@ func (c *checker) sums() error {
 	if open != len(p.slots) {
 		return fmt.Errorf("K1: %d domains are open, %d have tables or blocks", len(p.slots), open)
 	}
-	return nil
+	return p.checkProtection()
 }

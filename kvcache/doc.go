@@ -24,7 +24,8 @@
 // Truncate takes rows back (rejected drafts), Fork shares a sequence's blocks
 // with another choice of the same request, Slide releases the blocks that a
 // sliding window no longer reads, SetClass decides how long the blocks outlive the
-// sequence. DropDomain and Reset empty the cache. Stats, FreeNow, Resident and
+// sequence. Protect keeps a domain's floor from others' sequences until a time, which
+// Advance tells. DropDomain and Reset empty the cache. Stats, FreeNow, FreeFor, Resident and
 // Check only read. DrainEvents reports what entered and left the cache.
 //
 // # Structure

@@ -84,4 +84,8 @@ type domain struct {
 	tables   int // begun, not released
 	resident int // blocks held or cached
 	cached   int // idle and published
+
+	protected bool  // listed in Pool.protected
+	until     int64 // when that ends
+	leaving   int   // blocks that Without counts as cached
 }

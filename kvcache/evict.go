@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // unpublish takes block b and all its descendants out of the cache, leaves
 // first. Idle ones become free, those in use lose only their hash. In
 // pools without sliding windows an evicted block has no children left, so the
@@ -38,11 +40,16 @@ func (p *Pool) unpublishLeaf(b BlockID) {
 	}
 }
 
-// evict frees the least recently used cached block of the lowest class, if
-// possible of a domain above its floor.
-func (p *Pool) evict() {
-	if p.config.FloorPercent > 0 && len(p.slots) > 1 && p.evictAboveFloor() {
-		return
+// evict frees the least recently used cached block of the lowest class for a domain: if
+// possible of a domain above its floor, else its own or of one that is not protected.
+func (p *Pool) evict(slot int32) {
+	if p.config.FloorPercent > 0 && len(p.slots) > 1 {
+		if p.evictWhere(p.aboveFloor) {
+			return
+		}
+		if len(p.protected) > 0 && p.evictWhere(func(s int32) bool { return s == slot || !p.domains[s].protected }) {
+			return
+		}
 	}
 	for c := range Class(numClasses) {
 		if list := p.classRing(c); !p.lru.empty(list) {
@@ -53,16 +60,16 @@ func (p *Pool) evict() {
 }
 
 // floorScan is how many blocks at the front of a class's list are looked at for
-// one of a domain above its floor. Where none is, the domains are searched.
+// one of a domain that has to give way. Where none is, the domains are searched.
 const floorScan = 16
 
-// evictAboveFloor frees a cached block of a domain above its floor, near the least
+// evictWhere frees a cached block of a domain that gives way, near the least
 // recently used one of the lowest class; false when there is none.
-func (p *Pool) evictAboveFloor() bool {
+func (p *Pool) evictWhere(gives func(slot int32) bool) bool {
 	for c := range Class(numClasses) {
 		list := p.classRing(c)
 		for n, b := 0, p.lru.front(list); n < floorScan && b != list; n, b = n+1, p.lru.front(b) {
-			if p.aboveFloor(p.blocks[b].domain) {
+			if gives(p.blocks[b].domain) {
 				p.unpublish(BlockID(b)) // what follows it is of its domain: nothing ahead of it in the list
 				return true
 			}
@@ -72,7 +79,7 @@ func (p *Pool) evictAboveFloor() bool {
 		if p.hand++; int(p.hand) >= len(p.domains) {
 			p.hand = 0
 		}
-		if p.domains[p.hand].cached > 0 && p.aboveFloor(p.hand) {
+		if p.domains[p.hand].cached > 0 && gives(p.hand) {
 			return p.evictOwn(p.hand)
 		}
 	}
@@ -129,6 +136,9 @@ func (p *Pool) openDomain(d Domain) int32 {
 // closeDomain frees the slot of a domain that has neither tables nor blocks.
 func (p *Pool) closeDomain(slot int32) {
 	if d := &p.domains[slot]; d.tables == 0 && d.resident == 0 {
+		if d.protected {
+			p.unprotect(slices.Index(p.protected, slot))
+		}
 		delete(p.slots, d.key)
 		p.slotsFree = append(p.slotsFree, slot)
 	}
@@ -153,7 +163,7 @@ func (p *Pool) DropDomain(d Domain) int {
 func (p *Pool) Reset() int {
 	n := p.cached
 	for p.cached > 0 {
-		p.evict()
+		p.evict(noDomain)
 	}
 	return n
 }

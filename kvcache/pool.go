@@ -88,7 +88,11 @@ type Pool struct {
 	slots     map[Domain]int32 // into domains; looked up, never iterated
 	domains   []domain
 	slotsFree []int32
-	hand      int32 // domain at which the search for one above its floor goes on
+	hand      int32   // domain at which the search for one above its floor goes on
+	protected []int32 // domains whose floor holds against sequences of others, too
+	soonest   int64   // when the protection of one ends, or before
+	left      []int32 // domains of the tables that Without counts as released
+	leaving   int     // their blocks
 
 	tables []*Table // live; Table.place points back
 
@@ -138,7 +142,7 @@ func (p *Pool) BlockTokens() int { return p.blockTokens }
 // block.
 func (p *Pool) Usable() int { return len(p.blocks) - 1 }
 
-// FreeNow is the number of blocks that Grow could hand out now: never used,
+// FreeNow is the number of blocks that could be handed out now: never used,
 // released, or cached and evictable.
 func (p *Pool) FreeNow() int { return p.free + p.cached }
 
@@ -236,13 +240,13 @@ func (p *Pool) drop(b BlockID) {
 
 // alloc takes an idle block for a table of domain slot: the domain's own
 // oldest when it is at its bound, else a free one, else the oldest of the
-// lowest class, of domains above their floor if there are any. The caller has made sure that one is idle.
+// lowest class: of domains above their floor if there are any, else its own or of those that are not protected. The caller has made sure that one is idle.
 func (p *Pool) alloc(slot int32, c Class) BlockID {
 	if d := &p.domains[slot]; p.config.TenantBlocks > 0 && d.resident >= p.config.TenantBlocks {
 		p.evictOwn(slot)
 	}
 	if p.free == 0 {
-		p.evict()
+		p.evict(slot)
 	}
 	b := BlockID(p.lru.front(int32(len(p.blocks)) + freeList))
 	p.unpark(b)

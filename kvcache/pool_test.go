@@ -334,7 +334,7 @@ func TestT32EvictionTouchesFewBlocks(t *testing.T) {
 			p.Release(s)
 		}
 		before := [][]link{slices.Clone(p.lru), slices.Clone(p.own), slices.Clone(p.children)}
-		p.evict()
+		p.evict(noDomain)
 		changed := 0
 		for i, now := range []rings{p.lru, p.own, p.children} {
 			for n := range now {

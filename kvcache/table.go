@@ -94,7 +94,13 @@ func (p *Pool) demand(t *Table, rows int, hit *Hit) (need, idle int, cow, ok boo
 // with ok false when the table is not begun or the hit is stale.
 func (p *Pool) CanGrow(t *Table, rows int, hit Hit) (need int, ok bool) {
 	need, idle, _, ok := p.demand(t, rows, &hit)
-	return need, ok && need <= idle
+	return need, ok && p.affords(t.domain, need, idle)
+}
+
+// CanGrowAlone says whether GrowAlone would succeed.
+func (p *Pool) CanGrowAlone(t *Table, rows int, hit Hit) bool {
+	need, idle, _, ok := p.demand(t, rows, &hit)
+	return ok && need <= idle
 }
 
 // Grow makes rows [t.Tokens(), rows) of the table writable, all or nothing. An
@@ -102,14 +108,29 @@ func (p *Pool) CanGrow(t *Table, rows int, hit Hit) (need int, ok bool) {
 // hit.Tokens; on any other table the hit is ignored. Blocks that may not be
 // written are replaced, and the row copies that this takes are appended to
 // copies, which must not be nil. Every step's rows must be announced by a Grow
-// before they are written, also when the table is long enough already.
+// before they are written, also when the table is long enough already. What is
+// protected of other domains is not taken.
 func (p *Pool) Grow(t *Table, rows int, hit Hit, copies *[]Copy) bool {
 	need, idle, cow, ok := p.demand(t, rows, &hit)
-	if !ok || need > idle {
-		return false
+	if ok = ok && p.affords(t.domain, need, idle); ok {
+		p.grow(t, rows, &hit, cow, copies)
 	}
+	return ok
+}
+
+// GrowAlone is Grow for the only sequence that runs: it takes what is protected, too.
+func (p *Pool) GrowAlone(t *Table, rows int, hit Hit, copies *[]Copy) bool {
+	need, idle, cow, ok := p.demand(t, rows, &hit)
+	if ok = ok && need <= idle; ok {
+		p.grow(t, rows, &hit, cow, copies)
+	}
+	return ok
+}
+
+// grow takes the blocks that demand found to be there.
+func (p *Pool) grow(t *Table, rows int, hit *Hit, cow bool, copies *[]Copy) {
 	if len(t.blocks) == 0 {
-		p.attach(t, &hit, copies)
+		p.attach(t, hit, copies)
 		p.counts.QueryTokens += uint64(hit.queried)
 		p.counts.HitTokens += uint64(hit.Tokens)
 	}
@@ -123,7 +144,6 @@ func (p *Pool) Grow(t *Table, rows int, hit Hit, copies *[]Copy) bool {
 	if cow {
 		p.trim(t.domain)
 	}
-	return true
 }
 
 // attach takes the blocks of a hit into an empty table, walking from the last

@@ -58,7 +58,7 @@ func (p *Pool) Insert(d Domain, chain []Hash, tokens []int32, from int, write fu
 	var t Table
 	p.Begin(&t, d)
 	p.attach(&t, &hit, nil) // of whole blocks: nothing is copied
-	blocks = max(0, min(len(tokens)/n-from, p.FreeNow()))
+	blocks = max(0, min(len(tokens)/n-from, p.FreeNow()-p.protectedFrom(t.domain)))
 	for i := range blocks {
 		b := p.alloc(t.domain, t.class)
 		t.push(p, b)

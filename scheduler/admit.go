@@ -116,13 +116,14 @@ func (s *Scheduler) admitOne() bool {
 // claim starts the waiting request of a class whose turn it is, if its tenant is
 // entitled to a slot: before preempted sequences of tenants that have their share.
 // Waiting requests and preempted sequences of other tenants that would have more
-// blocks than their share are passed over.
+// blocks than their share are passed over, those of tenants without any passLimit times.
 func (s *Scheduler) claim(class inference.Class) bool {
 	if !s.contested(class) || s.waiting.Waiting(class) == 0 {
 		return false
 	}
 	s.waiting.Scan(class, false)
 	defer s.waiting.EndScan()
+	passed := s.trial.passed
 	for range 1 + passedOver {
 		ref, _, ok := s.waiting.Next()
 		if !ok {
@@ -131,16 +132,38 @@ func (s *Scheduler) claim(class inference.Class) bool {
 		r, q := s.requests.find(ID(ref)), s.firstResuming(class)
 		s.countBlocks(class)
 		modest := s.modest(r.party, len(r.Prompt))
-		first := q == nil || !s.entitled(q.req.party) || modest && !s.modest(q.req.party, len(q.ids)) && !s.resumes(r.party)
+		first := q == nil || !s.entitled(q.req.party)
+		if !first && modest && !s.modest(q.req.party, len(q.ids)) && !s.resumes(r.party) && !s.starves(q.req) {
+			first, passed = true, s.pass(passed, q.req)
+		}
 		if first && s.entitled(r.party) && s.claimFor(r) {
+			s.trial.passed = passed
 			return true
 		}
-		if modest {
+		if modest || s.starves(r) {
 			return false
 		}
+		passed = s.pass(passed, r)
 		s.waiting.Pass()
 	}
 	return false
+}
+
+// pass notes that a request is passed by one that stays within its tenant's share of the blocks, if its own tenant has none.
+func (s *Scheduler) pass(passed []*request, r *request) []*request {
+	if r.party.blocks > 0 {
+		return passed
+	}
+	return append(passed, r)
+}
+
+// passLimit is how often requests of other tenants, which stay within their shares of the blocks, pass one of a tenant that would not
+// and has none.
+const passLimit = 8
+
+// starves reports whether a request was passed as often as it may be while its tenant has no blocks: then it is a barrier.
+func (s *Scheduler) starves(r *request) bool {
+	return r.party.blocks == 0 && r.overtaken >= min(passLimit, s.cfg.OvertakeLimit)
 }
 
 // claimFor starts the waiting request that the scan has come to.
@@ -323,12 +346,12 @@ func (s *Scheduler) judge(c *candidate) verdict {
 			return queued
 		}
 	}
-	if s.pool.FreeNow() < r.blocked && s.plans-r.tried < recheck && len(s.running)+len(s.paused) > 0 {
+	if r.blocked > 0 && s.pool.FreeFor(r.Domain) < r.blocked && s.plans-r.tried < recheck && len(s.running)+len(s.paused) > 0 {
 		return crowded
 	}
 	s.match(c)
 	switch {
-	case s.long(len(c.ids)-c.hit.Tokens) && s.longPrefills() >= s.cfg.MaxPrefills:
+	case s.long(len(c.ids)-c.hit.Tokens) && s.longPrefills() >= s.cfg.MaxPrefills && !s.keptOut(r.party):
 		return queued
 	case r.overtaken < s.cfg.OvertakeLimit && s.inFlight(c):
 		return held
@@ -389,6 +412,21 @@ func (s *Scheduler) longPrefills() int {
 	return n
 }
 
+// keptOut reports whether none of a party's long prompts run while some of a tenant do that crowds it: one of its own runs beside them.
+func (s *Scheduler) keptOut(p *party) bool {
+	crowded := false
+	for _, q := range s.running {
+		switch {
+		case !s.long(q.pending()):
+		case q.req.party == p:
+			return false
+		default:
+			crowded = crowded || q.req.party.crowds(p)
+		}
+	}
+	return crowded
+}
+
 // inFlight reports whether a running prompt is about to publish the next block
 // that the candidate lacks: waiting for it is cheaper than computing it twice.
 func (s *Scheduler) inFlight(c *candidate) bool {
@@ -416,7 +454,7 @@ func (s *Scheduler) start(c *candidate) bool {
 	}
 	s.pool.Begin(&q.table, r.Domain)
 	s.pool.SetClass(&q.table, retention(r.Class))
-	if !s.pool.Grow(&q.table, len(q.ids), c.hit, &p.Copies) {
+	if !s.allot(q, c.hit, len(s.running)+len(s.paused) == 0) {
 		return s.refuseStart(c, q)
 	}
 	if q.slots = c.slots; born || q.slots > 1 {
@@ -428,6 +466,7 @@ func (s *Scheduler) start(c *candidate) bool {
 	case born: // a further choice: its request has left the queue long ago
 	default:
 		s.resuming, _ = remove(s.resuming, q)
+		r.overtaken = 0
 		p.Resumed = append(p.Resumed, r.id)
 		s.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
@@ -436,6 +475,7 @@ func (s *Scheduler) start(c *candidate) bool {
 	if born && len(r.choices) > 1 && r.complete() {
 		q.shared = s.promptRows(r) // the last block becomes one with the others' when it is full
 	}
+	q.again = max(0, q.peak-c.hit.Tokens)
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
 	s.listPartial(r)

@@ -69,6 +69,9 @@ func (s *Scheduler) newcomerOf(c inference.Class) *request {
 	if !s.contested(c) || s.waiting.Waiting(c) == 0 {
 		return nil
 	}
+	if q := s.firstResuming(c); q != nil && s.starves(q.req) {
+		return nil
+	}
 	s.waiting.Scan(c, false)
 	defer s.waiting.EndScan()
 	for range 1 + passedOver {

@@ -5,6 +5,9 @@ import "time"
 // companyTime is how long a tenant that sent a request counts as present.
 const companyTime = 10 * time.Second
 
+// protectionTime is how long after a tenant's last request others' sequences leave it the floor of its prefix cache.
+const protectionTime = time.Minute
+
 // company knows whether several tenants have sent requests lately.
 type company struct {
 	tenant string // of the last request

@@ -122,7 +122,7 @@ func (d *draftRecord) retry() int {
 func (s *Scheduler) coverDrafts(q *sequence, n int) bool {
 	rows := len(q.ids) + n
 	need := s.blocksFor(rows) - len(q.table.Blocks())
-	if need > 0 && s.pool.FreeNow() < need+len(s.running) {
+	if need > 0 && s.pool.FreeFor(q.req.Domain) < need+len(s.running) {
 		return false
 	}
 	return s.pool.Grow(&q.table, rows, kvcache.Hit{}, &s.step.plan.Copies)

@@ -21,7 +21,7 @@ func (s *Scheduler) footprint(c *candidate) verdict {
 	s.pool.Begin(t, c.req.Domain)
 	defer s.pool.Release(t)
 	if len(s.running)+len(s.paused) == 0 {
-		if _, ok := s.pool.CanGrow(t, len(c.ids), c.hit); !ok {
+		if !s.pool.CanGrowAlone(t, len(c.ids), c.hit) {
 			return never
 		}
 		return fits

@@ -268,7 +268,7 @@ func (s *Scheduler) leftover() {
 }
 
 // prompts lists the running prompts, by class, then those whose deadline is at risk, soonest
-// first, then those with least left, by powers of four, and the oldest of these. The first of them in order of precedence is the oldest.
+// first, then those with least left, by powers of four, of these those of tenants with few requests, and then the oldest. The first of them in order of precedence is the oldest.
 func (s *Scheduler) prompts() []*sequence {
 	list := s.prefilling[:0]
 	for _, q := range s.running {
@@ -288,15 +288,21 @@ func (s *Scheduler) prompts() []*sequence {
 }
 
 // shorter orders prompts by class, deadline at risk, size of what is left,
-// precedence. Prompts of one size are prefilled in the order in which they were
+// size of its tenant, precedence: with a prompt of one tenant, the prompts of another that keeps many going, or that are computed again
+// after a preemption, are not before it. Prompts of one size and tenant are prefilled in the order in which they were
 // admitted: of these, taking the shortest first made some wait for several times
 // as long as others that took as much.
 func shorter(a, b *sequence) int {
-	return cmp.Or(int(a.req.Class)-int(b.req.Class), cmp.Compare(a.due, b.due), a.size()-b.size(), compare(a, b))
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), cmp.Compare(a.due, b.due), a.size()-b.size(), a.req.party.bulk()-b.req.party.bulk(), compare(a, b))
 }
 
 // size is how many rows a prompt has left, by powers of four.
 func (q *sequence) size() int { return bits.Len(uint(q.pending())) / 2 }
+
+// bulk is how many requests or slots a party has by weight, by powers of four.
+func (p *party) bulk() int {
+	return bits.Len(uint(p.size()/p.weight)) / 2
+}
 
 // advance plans more rows of a prompt: as many as the allowance, the budget
 // and the chunk size permit.

@@ -46,7 +46,7 @@ func newMachine(t testing.TB, cfg Config) *machine {
 
 func (m *machine) submit(t testing.TB, r Request) ID {
 	t.Helper()
-	r.Domain = m.pool.Domain("a")
+	r.Domain = m.pool.Domain(r.Tenant)
 	id, err := m.s.Submit(int64(m.now), r)
 	if err != nil {
 		t.Fatal(err)

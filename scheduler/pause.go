@@ -32,7 +32,7 @@ func (s *Scheduler) makeSeat(r *request) bool {
 // slots than its class is guaranteed: of the lowest class that has more than its own
 // guaranteed ones. Where the request is known to lack blocks, too, a slot is of no use.
 func (s *Scheduler) owedSeat(r *request) *sequence {
-	if s.parties.slots[r.Class] >= s.guaranteedSlots(r.Class) || s.pool.FreeNow() < r.blocked {
+	if s.parties.slots[r.Class] >= s.guaranteedSlots(r.Class) || s.pool.FreeFor(r.Domain) < r.blocked {
 		return nil
 	}
 	for i := len(s.running) - 1; i >= 1; i-- {

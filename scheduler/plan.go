@@ -59,6 +59,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	clear(s.shed)
 	s.shed = s.shed[:0]
 	s.waiting.Exchange()
+	s.pool.Advance(now)
 	s.expire(now)
 	if len(s.running) > 0 {
 		s.step.first = s.running[0]
@@ -130,7 +131,8 @@ func (s *Scheduler) decodes() {
 
 // cover gets the blocks for the next row of running[i], at the cost of
 // sequences behind it. When none may be displaced the sequence gives way
-// itself, or, after its fair number of preemptions, waits a step. The first of
+// itself, or, after its fair number of preemptions, waits a step; in its minimal run it takes
+// what is protected of others before it gives way. The first of
 // all gives way only to tenants within their share of the blocks: if it lacks
 // blocks when it is alone, it fails.
 func (s *Scheduler) cover(i int) bool {
@@ -143,6 +145,8 @@ func (s *Scheduler) cover(i int) bool {
 		switch {
 		case len(s.running)+len(s.paused) == 1:
 			s.failForBlocks(q)
+		case q.ran < s.minimalRun(q) && s.allot(q, kvcache.Hit{}, true):
+			return true
 		case i == 0 || q.preemptions < s.cfg.PreemptLimit:
 			s.preempt(q)
 		default:
@@ -155,7 +159,16 @@ func (s *Scheduler) cover(i int) bool {
 
 // grow gets the blocks for a sequence's ids, if they are free.
 func (s *Scheduler) grow(q *sequence) bool {
-	return s.pool.Grow(&q.table, len(q.ids), kvcache.Hit{}, &s.step.plan.Copies)
+	return s.allot(q, kvcache.Hit{}, len(s.running)+len(s.paused) == 1)
+}
+
+// allot gets the blocks for a sequence's ids behind what is cached of them. What is protected of others gives way
+// to a sequence that is alone.
+func (s *Scheduler) allot(q *sequence, hit kvcache.Hit, alone bool) bool {
+	if alone {
+		return s.pool.GrowAlone(&q.table, len(q.ids), hit, &s.step.plan.Copies)
+	}
+	return s.pool.Grow(&q.table, len(q.ids), hit, &s.step.plan.Copies)
 }
 
 // failForBlocks ends a choice that the whole pool cannot hold, or all choices when

@@ -122,7 +122,7 @@ func (s *Scheduler) reclaim(c *candidate) bool {
 		a.fair, a.stale = c.req.party, true
 		s.match(c)
 		s.refresh()
-		if s.fitsAfter(c, 0) {
+		if s.fitsNow(c) {
 			c.req.blocked = 0
 			return true
 		}
@@ -165,14 +165,29 @@ func (s *Scheduler) gives(a, b *sequence) int {
 // a higher class it gives them no more often than its limit. What its tenant has above its share it gives again after each
 // minimal run, since others would wait for the end of its answer; only its prompt is then computed to the end.
 func (s *Scheduler) owes(r *request, v *sequence, fair bool) bool {
-	limited, rested := v.preemptions >= s.cfg.PreemptLimit, v.ran >= s.cfg.MinRunTokens
+	limited, begun := v.preemptions >= s.cfg.PreemptLimit, v.produced > 0
 	switch {
-	case v.since == s.plans || v.produced > 0 && !rested:
+	case v.since == s.plans:
 		return false
 	case v.req.Class > r.Class:
-		return !limited
+		return !limited && (!begun || v.ran >= s.cfg.MinRunTokens)
+	case !fair || v.req.Class != r.Class || v.req.party == r.party:
+		return false
 	}
-	return fair && v.req.Class == r.Class && v.req.party != r.party && (!limited || rested)
+	return begun && v.ran >= s.minimalRun(v) || !begun && !limited
+}
+
+// A sequence of which many rows were computed again runs on for a token for each rowsPerToken of them before others get its
+// tenant's share of the blocks again, up to longestRun minimal runs: otherwise most of the time of two tenants that do not fit into the
+// cache together would be spent on what both have computed already.
+const (
+	rowsPerToken = 8
+	longestRun   = 16
+)
+
+// minimalRun is how many tokens a sequence produces before others get its tenant's share of the blocks.
+func (s *Scheduler) minimalRun(q *sequence) int {
+	return max(s.cfg.MinRunTokens, min(q.again/rowsPerToken, longestRun*s.cfg.MinRunTokens))
 }
 
 // isFirst reports whether a sequence is the first of the running ones, now or
@@ -220,9 +235,9 @@ func (s *Scheduler) releasing(c *candidate) (n int, enough bool) {
 	a := &s.trial
 	s.match(c)
 	s.refresh()
-	freed := 0
+	defer s.pool.WithAll()
 	for _, v := range a.victims {
-		if s.fitsAfter(c, freed) {
+		if s.fitsNow(c) {
 			break
 		}
 		p := v.req.party
@@ -230,18 +245,18 @@ func (s *Scheduler) releasing(c *candidate) (n int, enough bool) {
 			continue
 		}
 		p.blocks -= v.held(s.blockTokens)
-		freed += s.pool.Sole(&v.table)
+		s.pool.Without(&v.table)
 		s.unexpect(s.growthOf(v), v.slots)
 		a.victims[n] = v
 		n++
 	}
-	enough = s.fitsAfter(c, freed)
+	enough = s.fitsNow(c)
 	a.stale = true // the growth of those that stay was taken out as well
 	return n, enough
 }
 
-// fitsAfter reports whether a candidate fits once so many blocks more are free
-// and their owners, whose growth is not expected any more, are gone.
-func (s *Scheduler) fitsAfter(c *candidate, freed int) bool {
-	return s.blocksFor(len(c.ids))+s.expected(c)+s.watermark <= s.pool.FreeNow()+freed
+// fitsNow reports whether a candidate fits, without the tables that the pool is told to leave out and the growth of those
+// that is not expected any more.
+func (s *Scheduler) fitsNow(c *candidate) bool {
+	return s.blocksFor(len(c.ids))+s.expected(c)+s.watermark <= s.pool.FreeFor(c.req.Domain)
 }

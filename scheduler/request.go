@@ -92,6 +92,7 @@ type sequence struct {
 	produced int    // output tokens
 	shared   int    // leading rows in blocks that other sequences may hold too
 	ran      int    // tokens produced since it last started
+	again    int    // rows that it computed already and did not find in the cache when it last started
 	since    uint64 // plan in which it last got a slot
 	peak     int    // most rows it ever had; below that, rows are computed again
 
@@ -227,6 +228,7 @@ func (s *Scheduler) forget(r *request) {
 	}
 	s.parties.leave(r.party)
 	if r.started {
+		s.pool.Protect(r.Domain, s.step.began+int64(protectionTime))
 		s.undate(r)
 		s.waiting.Done(r.flow)
 	} else {

@@ -41,7 +41,7 @@ type Config struct {
 	MaxBatchTokens int // rows per step (--max-num-batched-tokens), at least MaxSeqs; default max(512, MaxSeqs)
 	MaxModelLen    int // most tokens of a sequence, prompt and output (--max-model-len); required
 	PrefillChunk   int // most rows of one prompt in one step; default MaxBatchTokens
-	MaxPrefills    int // prompts longer than PrefillChunk that prefill at once; default 2
+	MaxPrefills    int // prompts longer than PrefillChunk that prefill at once, beside one of each tenant that others crowd; default 2
 
 	// ITLTarget is how long running outputs should wait at most for their next
 	// token: a step beside them is planned to take as much of it as is safe,
@@ -403,6 +403,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		return 0, err
 	}
 	s.company.note(now, r.Tenant)
+	s.pool.Protect(r.Domain, now+int64(protectionTime))
 	q.open(r, s.usable*s.blockTokens)
 	q.answers, q.party = s.lengths.Of(r.Tenant), s.parties.join(&q.Request)
 	s.stats.Submitted++
