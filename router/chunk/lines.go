@@ -194,7 +194,11 @@ func (l *Lines) End() []byte {
 	l.out = l.out[:0]
 	if text := l.start; len(text) > 0 {
 		l.start = nil
-		l.out = append(l.out, l.begin(text, false)...)
+		if text = l.begin(text, false); l.kind == tailLine {
+			l.tail = append(l.tail, text...)
+		} else {
+			l.out = append(l.out, text...)
+		}
 	}
 	l.close()
 	return l.out

@@ -61,7 +61,7 @@ var streams = []string{
 	"data: {\"a\":\nid: 7\n: comment\ndata: 1}\nevent: x\n\ndata: 2\n\n",
 	"data\n\ndata\ndata\n\ndata:\n\n",
 	"data:x\n\ndatabase: y\n\ndat\nda: 7\n\n",
-	"data: {\"a\":1}", "data: {\"a\":1}\n", "data: {\"a\":1}\r", "event: x\ndata: 1\nid: 2", "\uFEFF", "\n\n\n", "data: a\n\n\n\n\ndata: b\n\n", "id\ndata: \uFEFF1\n\n", "d", "data",
+	"data: {\"a\":1}", "data: {\"a\":1}\n", "data: {\"a\":1}\r", "event: x\ndata: 1\nid: 2", "\uFEFF", "\n\n\n", "data: a\n\n\n\n\ndata: b\n\n", "id\ndata: \uFEFF1\n\n", "d", "data", "data:1\nd", "data:1\nid", "data:1\ndata:",
 }
 
 func TestLines(t *testing.T) {
