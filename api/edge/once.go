@@ -242,6 +242,9 @@ func (k *Keys) Once(ctx *fasthttp.RequestCtx, t *tenant.Tenant, route string, er
 	}
 	x.Conclude(a)
 	if x.Taken {
+		for _, name := range keptHeaders { // of the answer that nobody gets
+			h.Del(name)
+		}
 		return InFlight()
 	}
 	if x.Lost {

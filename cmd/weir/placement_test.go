@@ -65,6 +65,9 @@ func discoveringRouter(t *testing.T, url, replica string) *process {
 // Two servers of three have a model, and a router finds them without a list. One that is killed is followed by the third within its
 // lease, one that ends in order at once; the router sees both.
 func TestPlacementAndDiscovery(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the lease of a killed server")
+	}
 	url := postgresSchema(t)
 	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	start := func(flags ...string) *process {
