@@ -121,7 +121,7 @@ func (s *Scheduler) claim(class inference.Class) bool {
 	if !s.contested(class) || s.waiting.Waiting(class) == 0 {
 		return false
 	}
-	s.waiting.Scan(class, false)
+	s.waiting.Scan(class, s.longPrefills() < s.cfg.MaxPrefills) // those that were set aside for it wait for others' long prompts no more
 	defer s.waiting.EndScan()
 	passed := s.trial.passed
 	for range 1 + passedOver {

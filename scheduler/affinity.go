@@ -14,7 +14,7 @@ const (
 // prefer puts a younger request of the same tenant into c, and gives it the turn, if it
 // fits and more of its prompt is cached.
 func (s *Scheduler) prefer(c *candidate) {
-	if len(c.ids)-c.hit.Tokens <= minGain {
+	if len(c.ids)-c.hit.Tokens <= minGain || c.req.overtaken >= s.cfg.OvertakeLimit {
 		return
 	}
 	if cap(s.trial.rivals) == 0 {
