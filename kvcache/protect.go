@@ -3,6 +3,7 @@ package kvcache
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A protected domain's floor holds against the sequences of others, too: what is cached within it is evicted for
@@ -31,8 +32,8 @@ func (p *Pool) Advance(now int64) {
 		return
 	}
 	p.soonest = math.MaxInt64
-	for i := len(p.protected) - 1; i >= 0; i-- {
-		if until := p.domains[p.protected[i]].until; until <= now {
+	for i, d := range slices.Backward(p.protected) {
+		if until := p.domains[d].until; until <= now {
 			p.unprotect(i)
 		} else {
 			p.soonest = min(p.soonest, until)

@@ -3,6 +3,7 @@ package openai
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -26,8 +27,8 @@ func largeAnswers(t *testing.T, size int) *httptest.Server {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case r.URL.Path == "/v1/embeddings":
+		switch r.URL.Path {
+		case "/v1/embeddings":
 			_, _ = io.WriteString(w, `{"model":"m","data":[{"embedding":"`)
 		default:
 			_, _ = io.WriteString(w, `{"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"content":"`)
@@ -153,7 +154,7 @@ func receiveLarge(t *testing.T, c io.ReadWriter, request string) (status int, re
 	if _, err = io.CopyN(&first, res.Body, 512); err == nil {
 		_, err = io.Copy(io.Discard, res.Body)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 	return res.StatusCode, res.Header.Get("Retry-After"), first.String()

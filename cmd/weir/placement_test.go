@@ -144,7 +144,8 @@ func TestPlacementSaysWhichMemoryIsMissing(t *testing.T) {
 			v := p.untilDeployed(fmt.Sprint("m", i), func(v *admin.DeploymentView) bool { return v.State != deployment.Progressing })
 			if v.State == deployment.Ready {
 				ready++
-			} else if v.State == deployment.Unserved {
+			}
+			if v.State == deployment.Unserved {
 				unserved++
 			}
 		}

@@ -66,7 +66,8 @@ func (b *Balancer) Split(now time.Time, r *Request) (s Split) {
 	if len(r.Keys) < LeastFetch {
 		return s
 	}
-	asked, err := *r, error(nil)
+	var err error
+	asked := *r
 	asked.Seen, asked.Pool = nil, Decoding
 	if s.Decode, err = b.Quote(now, &asked); err != nil {
 		s.Verdict = SplitNoReplica

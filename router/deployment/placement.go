@@ -67,9 +67,9 @@ func CheckLabel(key, value string) error {
 	}
 	switch {
 	case key == "" || len(key) > maxLabelBytes || !plain(key, "-_./"):
-		return fmt.Errorf("the label's key %.80q must be 1 to %d letters, digits and any of -_./", key, maxLabelBytes)
+		return fmt.Errorf("the label's key %.80q must be 1 to %d letters, digits, or any of - _ . /", key, maxLabelBytes)
 	case len(value) > maxLabelBytes || !plain(value, "-_."):
-		return fmt.Errorf("the value %.80q of the label %s must be at most %d letters, digits and any of -_.", value, key, maxLabelBytes)
+		return fmt.Errorf("the value %.80q of the label %s must be at most %d letters, digits, or - _ and dots", value, key, maxLabelBytes)
 	}
 	return nil
 }
