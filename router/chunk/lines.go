@@ -192,14 +192,17 @@ func (l *Lines) close() {
 // End gives what was held back once the stream has ended.
 func (l *Lines) End() []byte {
 	l.out = l.out[:0]
+	last := l.mid && l.kind == dataLine
 	if text := l.start; len(text) > 0 {
 		l.start = nil
-		if text = l.begin(text, false); l.kind == tailLine {
+		if text = l.begin(text, string(text) == bareData); l.kind == tailLine {
 			l.tail = append(l.tail, text...)
 		} else {
 			l.out = append(l.out, text...)
 		}
+		last = l.kind == dataLine
 	}
+	l.open = l.open || last && len(l.tail) > 0 // lines that were held back follow it
 	l.close()
 	return l.out
 }

@@ -80,7 +80,8 @@ type Follower struct {
 
 	mu    sync.Mutex
 	tasks map[string]*task
-	seen  map[string]Observation // as written last
+	seen  map[string]Observation
+	lost  map[string]bool // models whose last observation the store may not have: it failed while it took it
 
 	around  around
 	placing sync.Mutex // held while a part is taken
@@ -92,7 +93,7 @@ type Follower struct {
 func New(s Store, h Host, o Options) *Follower {
 	return &Follower{
 		store: s, host: h, options: o, loads: make(chan struct{}, loadsAtOnce), nudge: make(chan struct{}, 1),
-		tasks: make(map[string]*task), seen: make(map[string]Observation),
+		tasks: make(map[string]*task), seen: make(map[string]Observation), lost: make(map[string]bool),
 	}
 }
 
@@ -225,8 +226,9 @@ func (f *Follower) observe(ctx context.Context, o Observation) {
 		o.Since = was.Since
 	}
 	f.seen[o.Model] = o
+	lost := f.lost[o.Model]
 	f.mu.Unlock()
-	if known && same(&was, &o) {
+	if known && same(&was, &o) && !lost {
 		return
 	}
 	if f.options.Changed != nil && (!known || was.State != o.State || was.Why != o.Why || was.Generation != o.Generation) {
@@ -234,13 +236,14 @@ func (f *Follower) observe(ctx context.Context, o Observation) {
 	}
 	writing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := f.store.Observe(writing, o); err != nil {
-		f.mu.Lock()
-		f.seen[o.Model] = was // the next look writes it
-		f.mu.Unlock()
-		if ctx.Err() == nil {
-			f.options.Failed(err)
-		}
+	err := f.store.Observe(writing, o)
+	f.mu.Lock()
+	if delete(f.lost, o.Model); err != nil {
+		f.lost[o.Model] = true // what is observed next is written, also where it is what was observed before
+	}
+	f.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		f.options.Failed(err)
 	}
 }
 
@@ -286,6 +289,7 @@ func (f *Follower) forget(ctx context.Context, t *task) bool {
 	}
 	delete(f.tasks, t.model)
 	delete(f.seen, t.model)
+	delete(f.lost, t.model)
 	f.mu.Unlock()
 	writing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
