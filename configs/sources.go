@@ -116,7 +116,7 @@ const envPrefix = "WEIR_"
 const envTests = envPrefix + "TEST_"
 
 // envOutsideTable are variables that cmd/weir reads by itself.
-var envOutsideTable = []string{"WEIR_CONFIG"}
+var envOutsideTable = []string{"WEIR_CONFIG", "WEIR_ADMIN_KEY", "WEIR_CI_WITHOUT"}
 
 // ReadEnv applies the WEIR_* entries of environ ("NAME=value", as os.Environ
 // gives them); lists are separated by commas. It returns the names that begin

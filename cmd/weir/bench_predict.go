@@ -45,7 +45,7 @@ func newBenchPredict() *cobra.Command {
 	f.StringVar(&b.target.Model, "model", "", "model to ask; empty takes the first that the server lists")
 	f.StringVar(&b.target.Input, "input", "", "name of the model's input; empty asks the server")
 	f.IntVar(&b.target.Columns, "columns", 0, "values of a row; 0 asks the server")
-	f.StringVar(&b.target.APIKey, "api-key", os.Getenv("WEIR_API_KEY"), "key to send (WEIR_API_KEY)")
+	keyFlag(f, &b.target.APIKey, "api-key", "WEIR_API_KEY", "key to send")
 	f.Lookup("api-key").DefValue = "" // help must not print it
 	f.IntSliceVar(&b.rows, "rows", []int{1}, "rows of a request; several are measured in turn")
 	f.IntVar(&b.load.Connections, "connections", 16, "connections, each with one request at a time")

@@ -118,7 +118,7 @@ func (b *serveBench) addServerFlags(f *pflag.FlagSet) {
 		"path to send requests to; "+bench.EndpointChat+" for chats")
 	f.StringVar(&b.target.Model, "model", "", "model to request; empty takes the server's first")
 	f.StringVar(&b.target.Served, "served-model-name", "", "model name in requests, where it differs from --model")
-	f.StringVar(&b.target.APIKey, "api-key", os.Getenv("WEIR_API_KEY"), "key to send (WEIR_API_KEY)")
+	keyFlag(f, &b.target.APIKey, "api-key", "WEIR_API_KEY", "key to send")
 	f.Lookup("api-key").DefValue = "" // help must not print it
 	f.StringArrayVar(&b.headers, "header", nil, "further header, KEY=VALUE; may be repeated")
 	f.Float64Var(&b.temperature, "temperature", 0, "temperature in requests; without the flag the server's default")

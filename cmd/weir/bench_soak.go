@@ -28,7 +28,7 @@ func newBenchSoak() *cobra.Command {
 	f.StringVar(&o.URL, "url", "http://127.0.0.1:8000", "server to send to")
 	f.StringVar(&o.MetricsURL, "metrics-url", "http://127.0.0.1:9090/metrics",
 		"URL of the server's metrics; empty skips the check for leaks")
-	f.StringVar(&o.APIKey, "api-key", os.Getenv("WEIR_API_KEY"), "key to send (WEIR_API_KEY)")
+	keyFlag(f, &o.APIKey, "api-key", "WEIR_API_KEY", "key to send")
 	f.Lookup("api-key").DefValue = "" // help must not print it
 	f.StringVar(&o.Model, "model", "", "model to request; empty takes the server's first")
 	f.IntVar(&o.Requests, "requests", 2000, "requests in all")

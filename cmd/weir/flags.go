@@ -141,13 +141,23 @@ func (r *repeats) Set(text string) error {
 // tellRepeats watches the flags of a command and of all below it, but for those that take several values.
 func tellRepeats(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, several := f.Value.(pflag.SliceValue); !several {
+		_, several := f.Value.(pflag.SliceValue)
+		if setting, ok := f.Value.(*flagValue); ok {
+			several = setting.setting.IsList()
+		}
+		if !several {
 			f.Value = &repeats{Value: f.Value, cmd: cmd, name: f.Name}
 		}
 	})
 	for _, c := range cmd.Commands() {
 		tellRepeats(c)
 	}
+}
+
+// keyFlag gives a verb a flag whose default is the secret in an environment variable, which help texts name and do not show.
+func keyFlag(f *pflag.FlagSet, into *string, name, env, usage string) {
+	f.StringVar(into, name, os.Getenv(env), usage+" (default: $"+env+")")
+	f.Lookup(name).DefValue = ""
 }
 
 // warn is for verbs that have no log.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"weir/configs"
 )
 
@@ -49,6 +51,36 @@ func TestTyposGetHints(t *testing.T) {
 		var out, errs bytes.Buffer
 		if status := execute(strings.Fields(c.line), &out, &errs); status != exitUsage || !strings.Contains(errs.String(), c.hint) {
 			t.Errorf("weir %s: status %d, %q, want %q", c.line, status, errs.String(), c.hint)
+		}
+	}
+}
+
+// A secret of the environment stands in no help text.
+func TestHelpShowsNoSecret(t *testing.T) {
+	t.Setenv("WEIR_ADMIN_KEY", "weir_secret")
+	t.Setenv("WEIR_API_KEY", "weir_secret")
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if usage := c.UsageString(); strings.Contains(usage, "weir_secret") {
+			t.Errorf("%s --help shows a key:\n%s", c.CommandPath(), usage)
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
+}
+
+// Flags that take several values are given several times without a warning; of others the last one counts, and the warning says so.
+func TestRepeatedFlagsAreTold(t *testing.T) {
+	for line, want := range map[string]bool{
+		"config print --label a=1 --label b=2":                         false,
+		"config print --api-key long-secret-1 --api-key long-secret-2": false,
+		"config print --port 1 --port 2":                               true,
+	} {
+		var out, errs bytes.Buffer
+		if status := execute(strings.Fields(line), &out, &errs); status != exitOK || strings.Contains(errs.String(), "more than once") != want {
+			t.Errorf("weir %s: status %d, %q", line, status, errs.String())
 		}
 	}
 }

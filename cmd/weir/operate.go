@@ -30,7 +30,8 @@ type operator struct {
 // operating gives a verb the flags that name a running server.
 func operating(cmd *cobra.Command, do func(ctx context.Context, o *operator, args []string) error) *cobra.Command {
 	address := cmd.Flags().String("admin", "127.0.0.1:9090", "address of the server's second listener")
-	key := cmd.Flags().String("key", os.Getenv("WEIR_ADMIN_KEY"), "API key with the admin scope, where the server asks for one (default: $WEIR_ADMIN_KEY)")
+	key := new(string)
+	keyFlag(cmd.Flags(), key, "key", "WEIR_ADMIN_KEY", "API key with the admin scope, where the server asks for one")
 	ca := cmd.Flags().String("ca", "", "PEM file of the authorities that sign the server's certificate, for https addresses (default: the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		base, err := adminURL([]string{*address})

@@ -35,7 +35,8 @@ func newTop() *cobra.Command {
 	}
 	interval := cmd.Flags().Duration("interval", time.Second, "time between two looks")
 	once := cmd.Flags().Bool("once", false, "look twice, one interval apart, print and end")
-	key := cmd.Flags().String("key", os.Getenv("WEIR_ADMIN_KEY"), "API key with the admin scope, where the server asks for one (default: $WEIR_ADMIN_KEY)")
+	key := new(string)
+	keyFlag(cmd.Flags(), key, "key", "WEIR_ADMIN_KEY", "API key with the admin scope, where the server asks for one")
 	ca := cmd.Flags().String("ca", "", "PEM file of the authorities that sign the server's certificate, for https addresses (default: the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *interval < 100*time.Millisecond {
