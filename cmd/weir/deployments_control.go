@@ -51,12 +51,14 @@ func (d *deployments) Apply(ctx context.Context, by string, body []byte, m admin
 		return view, false, api.Refuse("invalid_value", err.Error())
 	}
 	var is deployment.Record
-	err = d.s.store.NoteDeployment(ctx, spec.Model, func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+	err = d.s.store.NoteDeployment(ctx, spec.Model, func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error) {
 		if err := matches(old, spec.Model, m); err != nil {
 			return nil, nil, err
 		}
-		created = old == nil
 		is = deployment.Apply(old, spec, strings.ToLower(rand.Text()[:10]), by, time.Now())
+		if created = old == nil; created {
+			is = is.After(last)
+		}
 		if old != nil && old.Generation == is.Generation {
 			return &is, nil, nil
 		}
@@ -100,11 +102,11 @@ func deploymentFault(err error) error {
 
 // Deployments implements admin.Deployer.
 func (d *deployments) Deployments(ctx context.Context) ([]admin.DeploymentView, error) {
-	list, err := d.s.store.Deployments(ctx)
+	seen, err := d.s.store.Observations(ctx) // before the records, so that no server acts on a generation that is not there
 	if err != nil {
 		return nil, err
 	}
-	seen, err := d.s.store.Observations(ctx)
+	list, err := d.s.store.Deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (d *deployments) Deployment(ctx context.Context, model string) (admin.Deplo
 
 // Undeploy implements admin.Deployer.
 func (d *deployments) Undeploy(ctx context.Context, by, model string, m admin.Match) error {
-	err := d.s.store.NoteDeployment(ctx, model, func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+	err := d.s.store.NoteDeployment(ctx, model, func(old *deployment.Record, _ int64) (*deployment.Record, *audit.Change, error) {
 		if old == nil {
 			return nil, nil, fmt.Errorf("%w: %.80q", deployment.ErrNone, model)
 		}

@@ -290,11 +290,20 @@ func TestDeploymentsAreChanged(t *testing.T) {
 	p.untilDeployed("big", func(v *admin.DeploymentView) bool {
 		return v.State == deployment.Degraded && strings.Contains(v.Why[0], "failed")
 	})
+	before := p.untilDeployed("chat", readyOn(p)).Generation
 	for path, want := range map[string]int{"/chat": http.StatusOK, "/none": http.StatusNotFound} {
 		if status, text := p.change(http.MethodDelete, path, ""); status != want {
 			t.Errorf("DELETE %s: %d %s", path, status, text)
 		}
 	}
+	again := p.applied(one) // what the server said of the one before, and an If-Match for it, are of another generation
+	if again.Generation <= before || again.State == deployment.Ready && again.Instances[0].Generation != again.Generation {
+		t.Errorf("made again after generation %d: %+v", before, again)
+	}
+	if status, text := p.change(http.MethodPost, "", `{"modelId": "chat", "version": "builtin"}`, fmt.Sprintf(`If-Match: "%d"`, before)); status != http.StatusConflict {
+		t.Errorf("If-Match of the one before: %d %s", status, text)
+	}
+	p.untilDeployed("chat", readyOn(p))
 }
 
 // A version that the configuration has is served with the resources of a deployment, again and again, and as the configuration

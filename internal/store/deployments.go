@@ -77,15 +77,16 @@ func records[T any](ctx context.Context, s *Store, query string) (list []T, err 
 
 // ChangeDeployment implements deployment.Store.
 func (s *Store) ChangeDeployment(ctx context.Context, model string, f func(old *deployment.Record) (*deployment.Record, error)) error {
-	return s.NoteDeployment(ctx, model, func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+	return s.NoteDeployment(ctx, model, func(old *deployment.Record, _ int64) (*deployment.Record, *audit.Change, error) {
 		next, err := f(old)
 		return next, nil, err
 	})
 }
 
 // NoteDeployment is ChangeDeployment for what somebody asks for: in one transaction the record is changed and the change that f
-// returns beside it is added to the audit log, or neither. nil is no entry.
-func (s *Store) NoteDeployment(ctx context.Context, model string, f func(old *deployment.Record) (*deployment.Record, *audit.Change, error)) error {
+// returns beside it is added to the audit log, or neither. nil is no entry. last is at least the generation of all records that the
+// model had and has no more: a new one begins after it.
+func (s *Store) NoteDeployment(ctx context.Context, model string, f func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error)) error {
 	if err := checkText("model", model); err != nil {
 		return err
 	}
@@ -98,7 +99,11 @@ func (s *Store) NoteDeployment(ctx context.Context, model string, f func(old *de
 		if err != nil {
 			return deploymentsFailed(err)
 		}
-		next, change, err := f(old)
+		last, err := lastGeneration(ctx, tx, model)
+		if err != nil {
+			return deploymentsFailed(err)
+		}
+		next, change, err := f(old, last)
 		if err != nil {
 			return err
 		}
@@ -125,6 +130,13 @@ func findDeployment(ctx context.Context, tx *sql.Tx, model string) (*deployment.
 	}
 	r := new(deployment.Record)
 	return r, json.Unmarshal([]byte(text), r)
+}
+
+// lastGeneration bounds the generations of the records of a model that were deleted. Each generation took a revision of its own, so
+// that of the deletion is above them all; 0: none was deleted.
+func lastGeneration(ctx context.Context, tx *sql.Tx, model string) (last int64, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT COALESCE(max(revision), 0) FROM weir_deployments WHERE model = $1 AND deleted <> 0`, model).Scan(&last)
+	return last, err
 }
 
 // writeDeployment puts next in the place of old, either of which may be none.

@@ -18,9 +18,11 @@ var _ deployment.Store = (*Store)(nil)
 // apply asks for a version of a model, as a server does.
 func apply(t *testing.T, s *Store, model, version string) (r deployment.Record) {
 	t.Helper()
-	err := s.ChangeDeployment(t.Context(), model, func(old *deployment.Record) (*deployment.Record, error) {
-		r = deployment.Apply(old, deployment.Spec{Model: model, Version: version}, "id", "test", time.Now())
-		return &r, nil
+	err := s.NoteDeployment(t.Context(), model, func(old *deployment.Record, last int64) (*deployment.Record, *audit.Change, error) {
+		if r = deployment.Apply(old, deployment.Spec{Model: model, Version: version}, "id", "test", time.Now()); old == nil {
+			r = r.After(last)
+		}
+		return &r, nil, nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -65,8 +67,12 @@ func TestDeploymentsAreKept(t *testing.T) {
 		if list, err = s.Deployments(t.Context()); err != nil || len(list) != 1 {
 			t.Errorf("%+v %v", list, err)
 		}
-		if r := apply(t, s, "a", "3"); r.Generation != 1 || revision() != before+3 {
-			t.Errorf("again: %+v, revision %d", r, revision())
+		again := apply(t, s, "a", "3") // its generations go on: what was seen of those before is of none of them
+		if again.Generation <= 2 || again.Wanted.Generation != again.Generation || revision() != before+3 {
+			t.Errorf("again: %+v, revision %d", again, revision())
+		}
+		if r := apply(t, other, "a", "4"); r.Generation != again.Generation+1 {
+			t.Errorf("after it: %+v", r)
 		}
 	})
 }
@@ -225,7 +231,7 @@ func TestADeploymentAndItsEntryAreOne(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		s, ctx := openStore(t, url, Options{}), t.Context()
 		note := func(details string) error {
-			return s.NoteDeployment(ctx, "a", func(old *deployment.Record) (*deployment.Record, *audit.Change, error) {
+			return s.NoteDeployment(ctx, "a", func(old *deployment.Record, _ int64) (*deployment.Record, *audit.Change, error) {
 				r := deployment.Apply(old, deployment.Spec{Model: "a", Version: details}, "id", "test", time.Now())
 				return &r, &audit.Change{Time: time.Now(), Actor: "test", Action: "deployment.apply", Object: "a", Details: details}, nil
 			})

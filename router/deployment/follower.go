@@ -282,20 +282,19 @@ func (f *Follower) Moved(ctx context.Context, t *rollout.Transition) error {
 
 // forget ends a task whose deployment is gone, unless it is there again.
 func (f *Follower) forget(ctx context.Context, t *task) bool {
-	f.mu.Lock()
-	if t.record != nil {
-		f.mu.Unlock()
-		return false
-	}
-	delete(f.tasks, t.model)
-	delete(f.seen, t.model)
-	delete(f.lost, t.model)
-	f.mu.Unlock()
 	writing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := f.store.Unobserve(writing, t.model); err != nil && ctx.Err() == nil {
 		f.options.Failed(err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.seen, t.model)
+	delete(f.lost, t.model)
+	if t.record != nil {
+		return false // this task observes it again, and no other one did meanwhile
+	}
+	delete(f.tasks, t.model)
 	return true
 }
 

@@ -27,6 +27,7 @@ type memory struct {
 	said     map[string]Server
 	parts    map[string][]string // who has them, by model
 	lapsed   map[string]bool     // servers whose lease is over
+	slow     time.Duration       // that Unobserve takes
 }
 
 type view struct {
@@ -164,6 +165,7 @@ func (v view) Observe(_ context.Context, o Observation) error {
 }
 
 func (v view) Unobserve(_ context.Context, model string) error {
+	time.Sleep(v.slow)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.seen[v.server], model)
@@ -451,6 +453,26 @@ func TestFollow(t *testing.T) {
 			if got, ok := m.Answers("chat"); ok || m.kept["chatv2"] != 0 || len(c.store.seen[fmt.Sprint("server", i)]) != 0 {
 				t.Errorf("after its end server %d answers with %q, keeps %v and says %v", i, got, m.kept, c.store.seen)
 			}
+		}
+	})
+}
+
+// A deployment that is made again while a server takes back what it said of the one before is told of as any other.
+func TestMadeAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		pass(10 * time.Second)
+		c.store.slow = 5 * time.Second
+		if err := (view{c.store, ""}).ChangeDeployment(t.Context(), "chat", func(*Record) (*Record, error) { return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		pass(20 * time.Second)
+		c.all("chat", "v1")
+		if state, why := c.summary("chat"); state != Ready {
+			t.Errorf("%s %s", state, why)
 		}
 	})
 }

@@ -69,7 +69,7 @@ type Record struct {
 	// History are the versions that were Settled before, the last one first.
 	History []Revision `json:"history,omitempty"`
 
-	Generation int64     `json:"generation"` // changes with what is asked for
+	Generation int64     `json:"generation"` // rises with what is asked for, and over a deletion
 	Created    time.Time `json:"created"`
 	Changed    time.Time `json:"changed"`
 	By         string    `json:"by"`
@@ -119,6 +119,15 @@ func Apply(old *Record, s Spec, id, by string, now time.Time) Record {
 	if s.Policy != nil && !next.IsSettled() {
 		next.Rollout = RolloutPrefix + id
 	}
+	return next
+}
+
+// After is a new record whose generations follow those of records of the model that are gone: what servers saw of those, and what
+// callers ask of them, is of no generation of this one.
+func (r *Record) After(last int64) Record {
+	next := *r
+	next.Generation += last
+	next.Wanted.Generation += last
 	return next
 }
 
