@@ -37,6 +37,7 @@ var Refusals = map[string]Refusal{
 	"missing_required_parameter":  {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"model_is_relayed":            {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"no_chat_template":            {http.StatusBadRequest, TypeInvalidRequest, 0},
+	"prefill_unavailable":         {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"request_never_fits":          {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"candidate_failed_check":      {http.StatusConflict, TypeInvalidRequest, 0},
 	"answer_not_found":            {http.StatusNotFound, TypeInvalidRequest, 0},
