@@ -46,7 +46,7 @@ func newDeploy() *cobra.Command {
 	cmd.Flags().StringArrayVar(&selector, "node-selector", nil, "LABEL=VALUE that servers have which may have it (their --label, and region, arch, isa); again for more")
 	cmd.Flags().Int64Var(&generation, "if-generation", 0, "change the deployment only if it is at this generation")
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "key under which the call is executed once")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all servers answer as it is wanted, or one of them cannot")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all servers answer as it is wanted, or all have said that no more can, or it is degraded or unserved for 20 seconds")
 	return operating(cmd, func(ctx context.Context, o *operator, args []string) error {
 		body, err := deploymentBody(file, args, wishes{policy, resources, warm, selector, replicas})
 		if err != nil {
@@ -137,20 +137,39 @@ func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
 // waitEvery is how often a command line looks how far a deployment is.
 const waitEvery = 500 * time.Millisecond
 
+// waitBad is how long a deployment may be degraded or unserved before a command line takes it for its end: more than the lease of a
+// server that was killed, after which another one may take its part.
+const waitBad = 20 * time.Second
+
+// waiting is a command line that waits for a deployment.
+type waiting struct{ bad time.Time } // since when it stands badly; zero: it does not
+
+// isOver reports whether nothing better is to come.
+func (w *waiting) isOver(v *admin.DeploymentView, now time.Time) bool {
+	if v.State != deployment.Degraded && v.State != deployment.Unserved {
+		w.bad = time.Time{}
+		return v.State == deployment.Ready
+	}
+	if w.bad.IsZero() {
+		w.bad = now
+	}
+	return deployment.IsFinal(v.Instances, v.Generation) || now.Sub(w.bad) >= waitBad
+}
+
 // awaitDeployment waits until servers answer as a deployment wants it, and shows on the way why they do not.
 func (o *operator) awaitDeployment(ctx context.Context, v admin.DeploymentView) error {
-	shown := ""
+	shown, wait := "", waiting{}
 	for {
 		if why := strings.Join(v.Why, "; "); why != shown && why != "" {
 			shown = why
 			fmt.Fprintln(o.cmd.ErrOrStderr(), printable(why))
 		}
-		switch v.State {
-		case deployment.Ready:
-			return printDeployment(o.cmd.OutOrStdout(), &v)
-		case deployment.Degraded, deployment.Unserved:
-			return errors.Join(printDeployment(o.cmd.OutOrStdout(), &v), fmt.Errorf("the deployment of %s is %s", printable(v.ModelID), v.State))
-		case deployment.Progressing:
+		if wait.isOver(&v, time.Now()) {
+			err := printDeployment(o.cmd.OutOrStdout(), &v)
+			if v.State != deployment.Ready {
+				err = errors.Join(err, fmt.Errorf("the deployment of %s is %s", printable(v.ModelID), v.State))
+			}
+			return err
 		}
 		select {
 		case <-ctx.Done():

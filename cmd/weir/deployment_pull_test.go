@@ -285,7 +285,7 @@ func TestADeploymentIsDeletedAmidItsPull(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	again := p.applied(body)
-	if again.Generation != 1 {
+	if again.Generation <= 1 { // above those of the one before
 		t.Errorf("%+v", again)
 	}
 	if status, _ := p.change(http.MethodDelete, "/chat", ""); status != http.StatusOK {

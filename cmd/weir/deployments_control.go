@@ -110,13 +110,17 @@ func (d *deployments) Deployments(ctx context.Context) ([]admin.DeploymentView, 
 	if err != nil {
 		return nil, err
 	}
+	servers, err := d.s.store.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	byModel := make(map[string][]deployment.Observation)
 	for i := range seen {
 		byModel[seen[i].Model] = append(byModel[seen[i].Model], seen[i])
 	}
 	views := make([]admin.DeploymentView, len(list))
 	for i := range list {
-		views[i] = admin.ViewOf(&list[i], byModel[list[i].Model])
+		views[i] = admin.ViewOf(&list[i], deployment.Await(byModel[list[i].Model], servers, list[i].Model))
 	}
 	return views, nil
 }

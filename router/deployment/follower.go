@@ -248,7 +248,7 @@ func (f *Follower) observe(ctx context.Context, o Observation) {
 }
 
 func same(a, b *Observation) bool {
-	return slices.Equal(a.Warm, b.Warm) && a.Generation == b.Generation && a.State == b.State && a.Answers == b.Answers && a.Why == b.Why && a.DoneBytes == b.DoneBytes && a.TotalBytes == b.TotalBytes
+	return slices.Equal(a.Warm, b.Warm) && a.Generation == b.Generation && a.State == b.State && a.Answers == b.Answers && a.Why == b.Why && a.Standby == b.Standby && a.DoneBytes == b.DoneBytes && a.TotalBytes == b.TotalBytes
 }
 
 // change changes the record of a model, if that is the one that the change is for.

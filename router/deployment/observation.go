@@ -32,6 +32,7 @@ type Observation struct {
 	State      State     `json:"state"`
 	Answers    string    `json:"answers,omitempty"` // label of the version that requests get
 	Why        string    `json:"why,omitempty"`     // it is not yet as it is wanted
+	Standby    bool      `json:"standby,omitempty"` // it has no part and takes one that comes free
 	DoneBytes  int64     `json:"done_bytes,omitempty"`
 	TotalBytes int64     `json:"total_bytes,omitempty"`
 	Warm       []string  `json:"warm,omitempty"` // labels of the versions in memory beside the one that answers
@@ -41,6 +42,8 @@ type Observation struct {
 // Difference is why a server is not as a record wants it; empty: it is.
 func (r *Record) Difference(o *Observation) string {
 	switch {
+	case o.Generation == 0 && o.State == Pending:
+		return o.Why
 	case o.Generation != r.Generation:
 		return fmt.Sprintf("acts on generation %d of %d", o.Generation, r.Generation)
 	case o.State == Elsewhere, o.State == Unfit:
@@ -63,6 +66,43 @@ func (r *Record) Difference(o *Observation) string {
 		text += ": " + o.Why
 	}
 	return text
+}
+
+// Await adds servers whose lease stands and that have said nothing of a deployment yet to what others have said of it.
+func Await(seen []Observation, servers []Server, model string) []Observation {
+	said := make(map[string]bool)
+	for i := range seen {
+		said[seen[i].Instance] = true
+	}
+	for i := range servers {
+		d := &servers[i]
+		if !d.Draining && !said[d.Instance] {
+			said[d.Instance] = true
+			seen = append(seen, Observation{Model: model, Instance: d.Instance, State: Pending, Why: "it has not looked at the deployment yet"})
+		}
+	}
+	slices.SortFunc(seen, func(a, b Observation) int { return strings.Compare(a.Instance, b.Instance) })
+	return seen
+}
+
+// IsFinal reports whether each server has said what becomes of a generation there, and nothing is left to wait for. Where none computes
+// the model it is not: one that does may be on its way.
+func IsFinal(seen []Observation, generation int64) bool {
+	final := false
+	for i := range seen {
+		o := &seen[i]
+		switch o.State {
+		case Serving, RolledBack, Failed, Unfit:
+			final = true
+		case Elsewhere:
+		case Pending, Pulling, Verifying, Loading, RollingOut:
+			return false
+		}
+		if o.Standby || o.Generation != generation {
+			return false
+		}
+	}
+	return final
 }
 
 // Summary is where a deployment stands over all servers, in a word.
@@ -139,6 +179,8 @@ func (r *Record) short(seen []Observation, parts int) (Summary, []string) {
 			continue
 		case o.hasPart() || o.Why == "":
 			continue
+		case o.Standby: // the holder has gone since it looked
+			state = Progressing
 		}
 		others = append(others, o.Instance+": "+o.Why)
 	}

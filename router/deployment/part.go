@@ -145,7 +145,7 @@ func (t *task) part(ctx context.Context, r *Record) (has bool, o Observation, er
 	if own > 0 {
 		err = t.leave(ctx)
 	}
-	return false, Observation{State: Elsewhere, Why: fmt.Sprintf("other servers have its %d parts", p.Replicas)}, err
+	return false, Observation{State: Elsewhere, Standby: true, Why: fmt.Sprintf("other servers have its %d parts", p.Replicas)}, err
 }
 
 // mayTake says why this server does not take a part that is free: it cannot, or it is not its turn. moves: it has one above the

@@ -41,7 +41,14 @@ func (c *cluster) summary(model string) (Summary, string) {
 			seen = append(seen, o)
 		}
 	}
+	var servers []Server
+	for server, d := range c.store.said {
+		if !c.store.lapsed[server] {
+			servers = append(servers, d)
+		}
+	}
 	r := c.store.records[model]
+	seen = Await(seen, servers, model)
 	state, why := r.Summarise(seen)
 	return state, strings.Join(why, "; ")
 }
@@ -89,6 +96,66 @@ func TestReplicas(t *testing.T) {
 		}
 		c.apply(Spec{Model: "chat", Version: "v1"})
 		pass(20 * time.Second)
+		c.all("chat", "v1")
+	})
+}
+
+// A part that moves by labels, or because its holder has died, is on its way until it is there: nothing says before that it has failed.
+func TestAPartOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		for i, m := range c.machines {
+			m.labels = map[string]string{"zone": []string{"a", "b", "b"}[i]}
+		}
+		pass(3 * time.Second)
+		deploy := func(version, zone string) {
+			c.apply(Spec{Model: "chat", Version: version, Placement: &Placement{Replicas: 1, NodeSelector: map[string]string{"zone": zone}}})
+		}
+		until := func(what string) {
+			t.Helper()
+			for range 3000 {
+				pass(10 * time.Millisecond)
+				switch state, why := c.summary("chat"); state {
+				case Ready:
+					return
+				case Progressing:
+				case Degraded, Unserved:
+					t.Fatalf("%s: %s %s", what, state, why)
+				}
+			}
+			t.Fatalf("%s: it did not become ready", what)
+		}
+		deploy("v1", "a")
+		until("the first")
+		deploy("v1", "b")
+		until("to other labels")
+		holder := c.having("chat")[0]
+		c.kill(holder)
+		deploy("v2", "b")
+		pass(5 * time.Second)
+		c.lapse(holder)
+		until("after a death")
+		if has := c.having("chat"); len(has) != 1 || has[0] == holder || has[0] == 0 {
+			t.Errorf("%v have it", has)
+		}
+	})
+}
+
+// A server that could not have a version tries the next one at once.
+func TestAFailureIsOfItsGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.machines[0].fails = func() bool { return c.store.records["chat"].Wanted.Version == "bad" }
+		pass(2 * time.Second)
+		c.apply(Spec{Model: "chat", Version: "bad", Placement: &Placement{Replicas: 1}})
+		for range 3000 {
+			pass(10 * time.Millisecond)
+			if o, _ := c.running[0].Observed("chat"); o.State == Unfit {
+				break
+			}
+		}
+		c.apply(Spec{Model: "chat", Version: "v1", Placement: &Placement{Replicas: 1}})
+		pass(8 * time.Second)
 		c.all("chat", "v1")
 	})
 }

@@ -147,6 +147,26 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+func TestIsFinal(t *testing.T) {
+	for _, c := range []struct {
+		seen []Observation
+		want bool
+	}{
+		{nil, false},
+		{[]Observation{{Generation: 2, State: Elsewhere}}, false}, // a router
+		{[]Observation{{Generation: 2, State: Elsewhere}, {Generation: 2, State: Unfit}}, true},
+		{[]Observation{{Generation: 2, State: Failed}, {Generation: 2, State: Serving}}, true},
+		{[]Observation{{Generation: 2, State: Failed}, {Generation: 1, State: Failed}}, false},
+		{[]Observation{{Generation: 2, State: Unfit}, {Generation: 2, State: Elsewhere, Standby: true}}, false},
+		{[]Observation{{Generation: 2, State: Unfit}, {State: Pending}}, false},
+		{[]Observation{{Generation: 2, State: RolledBack}, {Generation: 2, State: RollingOut}}, false},
+	} {
+		if got := IsFinal(c.seen, 2); got != c.want {
+			t.Errorf("%+v: %v", c.seen, got)
+		}
+	}
+}
+
 func TestSummarise(t *testing.T) {
 	r := settled(t, "v1")
 	seen := func(list ...Observation) []Observation { return list }
@@ -162,6 +182,7 @@ func TestSummarise(t *testing.T) {
 		{"pulling", seen(Observation{Instance: "a", Generation: 1, State: Pulling, DoneBytes: 43, TotalBytes: 100, Why: "from hf.co"}), Progressing, "a: pulling 43 %: from hf.co"},
 		{"behind", seen(Observation{Instance: "a", State: Serving}), Progressing, "a: acts on generation 0 of 1"},
 		{"failed", seen(Observation{Instance: "a", Generation: 1, State: Failed, Why: "needs 3 GiB"}, Observation{Instance: "b", State: Loading, Generation: 1}), Degraded, "a: failed: needs 3 GiB b: loading"},
+		{"not looked", Await(seen(Observation{Instance: "b", Generation: 1, State: Elsewhere, Why: "routes only"}), []Server{{Instance: "a"}, {Instance: "b"}, {Instance: "c", Draining: true}}, "chat"), Progressing, "b: routes only a: it has not looked"},
 		{"taken back", seen(Observation{Instance: "a", Generation: 1, State: RolledBack, Why: "error_rate"}), Degraded, "a: rolled back: error_rate"},
 		{"not warm", seen(Observation{Instance: "a", Generation: 1, State: Serving, Why: "v0 is not warm"}), Degraded, "a: v0 is not warm"},
 	} {

@@ -87,7 +87,7 @@ func (t *task) run(ctx context.Context) {
 			continue
 		}
 		if r.Generation != generation {
-			generation, t.retry = r.Generation, 0
+			generation, t.retry, t.unfit = r.Generation, 0, ""
 		}
 		err := t.converge(work, r)
 		wait := checkEvery
