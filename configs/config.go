@@ -224,7 +224,7 @@ func settings(c *Config) []Setting {
 		{Key: "server.labels", Flag: "label",
 			Usage: "KEY=VALUE that deployments and routers on the store select this server by, such as role=decode; repeat for several; " +
 				"region, arch, isa and memory-mib are labels by themselves",
-			binding: bindNames(&c.Server.Labels, "KEY=VALUE", isLabel)},
+			binding: bindLabels(&c.Server.Labels)},
 		{Key: "server.advertise_url", Flag: "advertise-url",
 			Usage: "URL of the API as routers on the store reach this server, such as http://10.0.0.7:8000; empty is the address " +
 				"that it listens on, or the host's name where that is every interface",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,9 +61,12 @@ func ParseDeployment(name string, spec []byte) (deployment.Spec, error) {
 	return s, nil
 }
 
+// isDeployedName reports whether a name is one that a path of the second listener can end with.
+func isDeployedName(s string) bool { return isServedName(s) && path.Clean("/"+s) == "/"+s }
+
 func deploymentFields(s *deployment.Spec) []field {
 	return []field{
-		{key: "model", binding: bindText(&s.Model, servedNameForm, isServedName)},
+		{key: "model", binding: bindText(&s.Model, servedNameForm+", whose parts between slashes are neither empty nor . or ..", isDeployedName)},
 		{key: "version", binding: bindText(&s.Version, "a version", anyText)},
 		{key: "resources", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 			if isNull(n) {

@@ -58,6 +58,27 @@ func TestParsePlacement(t *testing.T) {
 	}
 }
 
+// required is a deployment with a required node affinity.
+func required(terms string) string {
+	return `{"modelId":"a","version":"2","affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":` + terms + `}}}`
+}
+
+// Labels that a server has by itself are not to be set, and the refusal says where they come from.
+func TestBindLabels(t *testing.T) {
+	for label, want := range map[string]string{
+		"role=decode": "", "example.com/rack=r7": "", "empty=": "",
+		"region=us": "from --region", "arch=arm": "from the machine", "memory-mib=1": "from --model-memory-bytes",
+		"x/y/z=1": "one / and a name", "/a=1": "one / and a name", "a b=1": "letters, digits", "gpu": "no =",
+	} {
+		var labels []string
+		b := bindLabels(&labels)
+		err := b.set(label)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(labels) != 1 {
+			t.Errorf("%s: %v %q; want %q", label, err, labels, want)
+		}
+	}
+}
+
 func TestParseDeploymentForms(t *testing.T) {
 	for body, check := range map[string]func(s *deployment.Spec) bool{
 		`{"model":"a","version":"2"}`:                                 func(s *deployment.Spec) bool { return s.Policy == nil && s.Resources == nil },
@@ -75,6 +96,14 @@ func TestParseDeploymentForms(t *testing.T) {
 		`{"version":"2"}`:                                                               "no modelId",
 		`{"modelId":"a"}`:                                                               "version is missing",
 		`{"modelId":"a@b","version":"2"}`:                                               "without @",
+		`{"modelId":"../../x","version":"2"}`:                                           "neither empty nor . or ..",
+		`{"modelId":"a//b","version":"2"}`:                                              "neither empty nor . or ..",
+		`{"modelId":"a","version":"../../x"}`:                                           "a version is no path",
+		`{"modelId":"a","version":"2","warm":["x/../y"]}`:                               "a version is no path",
+		`{"modelId":"a","version":"2","nodeSelector":{"x/y/z":"1"}}`:                    "one / and a name",
+		required(`{"nodeSelectorTerms":[]}`):                                            "the body:1: deployment.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms needs at least one term",
+		required(`{"nodeSelectorTerms":null}`):                                          "needs at least one term",
+		required(`{}`):                                                                  "needs at least one term",
 		`{"modelId":"a","version":"a b"}`:                                               "no spaces",
 		`{"modelId":"a","version":"2","replica":3}`:                                     "unknown key deployment.replica; known are model, version, resources, rollout_policy, warm, replicas, node_selector, affinity",
 		`{"modelId":"a","version":"2","resources":{"gpu":1}}`:                           "unknown key deployment.resources.gpu; known are",

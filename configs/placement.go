@@ -2,8 +2,8 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -11,12 +11,29 @@ import (
 	"weir/router/deployment"
 )
 
-// ownLabels are those that a server has by itself.
-var ownLabels = []string{"region", "arch", "isa", "memory-mib"}
+// ownLabels are those that a server has by itself, and what says their values.
+var ownLabels = map[string]string{"region": "--region", "arch": "the machine", "isa": "the machine", "memory-mib": "--model-memory-bytes"}
 
-func isLabel(s string) bool {
-	key, value, ok := strings.Cut(s, "=")
-	return ok && deployment.CheckLabel(key, value) == nil && !slices.Contains(ownLabels, key)
+// bindLabels takes a server's labels.
+func bindLabels(p *[]string) binding {
+	b := bindList(p, "KEY=VALUE")
+	set := b.set
+	b.set = func(s string) error {
+		key, value, ok := strings.Cut(s, "=")
+		if !ok && s != "" {
+			return refused("has no =")
+		}
+		if by, own := ownLabels[key]; own {
+			return refused(fmt.Sprintf("is refused, as the server has the label %s by itself, from %s", key, by))
+		}
+		if s != "" {
+			if err := deployment.CheckLabel(key, value); err != nil {
+				return refused("is refused: " + err.Error())
+			}
+		}
+		return set(s)
+	}
+	return b
 }
 
 func isBaseURL(s string) bool {
@@ -41,7 +58,7 @@ func placementFields(p *deployment.Placement) []field {
 				return nil
 			}
 			return d.inside(n, path, []string{"node_affinity", "required_during_scheduling_ignored_during_execution"}, func(n *yaml.Node, path string) error {
-				return d.record(n, path, []field{{key: "node_selector_terms", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
+				err := d.record(n, path, []field{{key: "node_selector_terms", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 					return d.records(n, path, func(n *yaml.Node, path string) error {
 						var t deployment.Term
 						err := d.record(n, path, []field{{key: "match_expressions", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
@@ -56,6 +73,10 @@ func placementFields(p *deployment.Placement) []field {
 						return err
 					})
 				}}})
+				if err == nil && len(p.Affinity) == 0 { // it would run everywhere
+					err = d.errorf(n, "%s.node_selector_terms needs at least one term, such as {matchExpressions: [{key: region, operator: Exists}]}; leave out affinity for all servers", path)
+				}
+				return err
 			})
 		}},
 	}

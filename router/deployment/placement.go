@@ -65,9 +65,12 @@ func CheckLabel(key, value string) error {
 			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(also, r)
 		})
 	}
+	prefix, name, prefixed := strings.Cut(key, "/")
 	switch {
 	case key == "" || len(key) > maxLabelBytes || !plain(key, "-_./"):
 		return fmt.Errorf("the label's key %.80q must be 1 to %d letters, digits, or any of - _ . /", key, maxLabelBytes)
+	case prefixed && (prefix == "" || name == "" || strings.Contains(name, "/")):
+		return fmt.Errorf("the label's key %.80q must be a name, or a domain, one / and a name, such as example.com/gpu", key)
 	case len(value) > maxLabelBytes || !plain(value, "-_."):
 		return fmt.Errorf("the value %.80q of the label %s must be at most %d letters, digits, or - _ and dots", value, key, maxLabelBytes)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +45,8 @@ func CheckVersion(version string) error {
 		return fmt.Errorf("version has %d bytes, limit %d", len(version), maxVersionBytes)
 	case strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return fmt.Errorf("version is %.80q; a version has no spaces and no control characters", version)
+	case slices.ContainsFunc(strings.Split(version, "/"), func(part string) bool { return part == "." || part == ".." }):
+		return fmt.Errorf("version is %.80q; a version is no path: its parts between slashes are not . or ..", version)
 	}
 	return nil
 }
