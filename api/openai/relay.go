@@ -156,6 +156,9 @@ func (c *call) relay(r *relayed) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	if p.account.own {
+		c.warnToo("usage was counted by this server: the one behind the model told none that can be")
+	}
 	c.ctx.SetContentType(p.answer.Header.Get("Content-Type"))
 	c.ctx.Response.SetBodyRaw(whole)
 	return nil
@@ -247,8 +250,8 @@ func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
 	}
 	p.read(p.answer.Whole)
 	p.texts.read(p.form, p.answer.Whole)
-	if said != nil && said.HasUsage() && !p.account.told && r.job == nil && p.form == chatForm {
-		p.answer.Whole = slices.Replace(p.answer.Whole, said.Usage.From, said.Usage.To, p.ownUsage()...)
+	if r.job == nil && p.form == chatForm && !p.account.told {
+		p.answer.Whole = p.withOwnUsage(p.answer.Whole, said)
 	}
 	if !r.service.writes {
 		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
@@ -268,11 +271,17 @@ func (c *call) tellRoute(a *router.Answer) {
 		h.Set("X-Weir-Attempts", strconv.Itoa(a.Attempts))
 	}
 	if said := a.Header.Get(warningsHeader); said != "" { // another weir's
-		if own := h.Peek(warningsHeader); len(own) > 0 {
-			said = string(own) + ", " + said
-		}
-		h.Set(warningsHeader, headerText(said[:min(len(said), 2*maxNotesBytes)]))
+		c.warnToo(said)
 	}
+}
+
+// warnToo adds to the warnings in the answer's header.
+func (c *call) warnToo(said string) {
+	h := &c.ctx.Response.Header
+	if own := h.Peek(warningsHeader); len(own) > 0 {
+		said = string(own) + ", " + said
+	}
+	h.Set(warningsHeader, headerText(said[:min(len(said), 2*maxNotesBytes)]))
 }
 
 // tellLoad tells a peer how much a model has to do here, so that it sends more or less.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"weir/api"
 	"weir/internal/inference"
@@ -15,14 +16,18 @@ import (
 // account counts what a relayed answer uses: by what its servers tell, and where they do not, because they never do or
 // because the stream was cut, by what was delivered.
 type account struct {
-	asked  bool // the client wants the usage of its stream
-	asks   bool // the request has something to read: a prompt of no tokens is not believed
-	writes bool // the answer has a text
-	most   int  // output tokens that the answer may have; 0: there is no bound
-	beside bool // it says what is not in words: sounds, pictures
-	told   bool // usage has come, and nothing that was said after it
-	events chunk.Reader
-	ended  chunk.Set // choices whose end was counted
+	asked   bool             // the client wants the usage of its stream
+	asks    bool             // the request has something to read: a prompt of no tokens is not believed
+	writes  bool             // the answer has a text
+	answers int              // that were asked for
+	fits    func(n int) bool // whether the prompt can have n tokens; nil: there is no bound
+	most    int              // output tokens that the answer may have; 0: there is no bound
+	beside  bool             // it says what is not in words: sounds, pictures
+	own     bool             // the client got what was counted here
+	head    chunkHead        // of the event in which a choice ended
+	told    bool             // usage has come, and nothing that was said after it
+	events  chunk.Reader
+	ended   chunk.Set // choices whose end was counted
 
 	pieces int      // events with text of a choice
 	size   int      // bytes of the texts, as JSON
@@ -48,7 +53,7 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 		if t.IsEmpty() {
 			continue
 		}
-		a.told = false
+		a.told, a.own = false, false
 		if t.Choice != last { // the name and the arguments of a call are one
 			a.pieces, last = a.pieces+1, t.Choice
 		}
@@ -123,7 +128,12 @@ func (p *passage) estimate() {
 // newAccount is the account of a request. It holds nothing of the client's connection, which may end first.
 func (c *call) newAccount(r *relayed, sent *router.Call) account {
 	s, model := c.server, r.model.ID
-	a := account{asked: r.wantsUsage, asks: sent.PromptBytes() > emptyPromptBytes, writes: r.service.writes, most: r.mostOutput(), prompt: func() int {
+	var ignored *api.Error
+	answers := r.sent.count("n", 1, maxInt32, 1, &ignored)
+	if ignored != nil {
+		answers = 1
+	}
+	a := account{asked: r.wantsUsage, answers: answers, fits: promptBound(sent.Body, r.service.writes, answers), asks: sent.PromptBytes() > emptyPromptBytes, writes: r.service.writes, most: r.mostOutput(), prompt: func() int {
 		if sent.Tokens != nil {
 			return len(sent.Tokens)
 		}
@@ -225,9 +235,48 @@ func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 
 // ownUsage is the usage of a chat by what was counted here.
 func (p *passage) ownUsage() []byte {
+	p.account.own = true
 	p.estimate()
 	prompt, output := p.result.PromptTokens, p.result.OutputTokens
 	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, output, prompt+output)
+}
+
+// withOwnUsage is a whole answer with what was counted here in place of a usage that is not there or cannot be. said is what it says, nil where
+// it was not read. What has no answer of its own, such as embeddings, keeps that it tells none.
+func (p *passage) withOwnUsage(whole []byte, said *chunk.Chunk) []byte {
+	if said == nil {
+		if said = p.account.events.Read(whole); said == nil || !said.HasUsage() {
+			return whole
+		}
+	}
+	if !said.Usage.IsEmpty() {
+		return slices.Replace(whole, said.Usage.From, said.Usage.To, p.ownUsage()...)
+	}
+	end := bytes.LastIndexByte(whole, '}')
+	if said.Choices <= 0 || !said.Said() || end < 0 {
+		return whole
+	}
+	return slices.Insert(whole, end, append([]byte(`,"usage":`), p.ownUsage()...)...)
+}
+
+// appendOwnUsage appends what was counted here as the event behind which a chat's stream ends, for a client that asked for the usage and
+// got none.
+func (p *passage) appendOwnUsage(dst []byte) []byte {
+	if !p.account.asked || p.account.told || p.account.own {
+		return dst
+	}
+	h := &p.account.head
+	dst = append(dst, "data: {"...)
+	for _, f := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"id", h.ID}, {"object", h.Object}, {"created", h.Created}} {
+		if len(f.raw) > 0 {
+			dst = append(append(append(api.AppendString(dst, f.name), ':'), f.raw...), ',')
+		}
+	}
+	dst = append(append(append(dst, `"model":`...), p.name...), `,"choices":[],"usage":`...)
+	return append(append(dst, p.ownUsage()...), "}\n\n"...)
 }
 
 // over notes the end of a choice.

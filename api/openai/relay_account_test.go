@@ -149,7 +149,7 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 		{kind: "negative", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "no output", fields: `"stream":true`, prompt: -1, output: 8, estimated: true},
 		{kind: "total", fields: `"stream":true`, prompt: 7, output: 8},
-		{kind: "cached", fields: `"stream":true`, prompt: 7, output: 8},
+		{kind: "cached", fields: `"stream":true`, prompt: 7, output: 8, estimated: true}, // more than the prompt has
 		{kind: "floats", fields: `"stream":true`, prompt: 7, output: 8},
 		{kind: "huge", fields: `"stream":false`, prompt: -1, output: 10, estimated: true, shown: true},
 		{kind: "negative", fields: `"stream":false`, prompt: -1, output: 10, estimated: true, shown: true},
@@ -264,7 +264,7 @@ func TestUsageThatCannotBe(t *testing.T) {
 		told                   bool
 	}{
 		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5}}`, 9, 4, 5, true},
-		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":44},"output_tokens":5}}`, 9, 9, 5, true},
+		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":44},"output_tokens":5}}`, 9, 0, 0, false},
 		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"output_tokens":-5}}`, 9, 0, 0, false},
 		{responseForm, `{"status":"completed","usage":{"input_tokens":1e18,"output_tokens":1e18}}`, 0, 0, 0, false},
 		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"cache_read_input_tokens":4,"output_tokens":5}}`, 13, 4, 5, true},

@@ -37,6 +37,8 @@ type relayedAnswer struct {
 		Reason string `json:"finish_reason"`
 	}
 
+	chunkHead
+
 	Type   string // of an event; of a whole answer of Messages: message
 	Status string // of a response
 
@@ -51,6 +53,11 @@ type relayedAnswer struct {
 	Sequence int64 `json:"sequence_number"`
 }
 
+// chunkHead is what the events of a chat's stream have in common.
+type chunkHead struct {
+	ID, Object, Created json.RawMessage
+}
+
 // relayedUsage counts tokens in the words of each API.
 type relayedUsage struct {
 	Prompt  told  `json:"prompt_tokens"`
@@ -62,6 +69,10 @@ type relayedUsage struct {
 	OutputDetails struct {
 		Reasoning told `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
+
+	ResponseDetails struct {
+		Reasoning told `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
 
 	Input        told `json:"input_tokens"`
 	InputDetails struct {
@@ -99,6 +110,7 @@ func (p *passage) readChat(a *relayedAnswer) {
 	for _, c := range a.Choices {
 		if c.Reason != "" {
 			p.over(c.Index, finishOf(c.Reason))
+			p.account.head = a.chunkHead
 		}
 	}
 }
@@ -118,7 +130,7 @@ func finishOf(word string) inference.FinishReason {
 // readResponse reads a response object. It reports whether the response is over.
 func (p *passage) readResponse(a *relayedAnswer) bool {
 	if u := a.Usage; u != nil {
-		p.take(counted{u.Input, u.InputDetails.Cached, u.OutputTokens, u.OutputDetails.Reasoning})
+		p.take(counted{u.Input, u.InputDetails.Cached, u.OutputTokens, u.ResponseDetails.Reasoning, u.Total})
 	}
 	switch a.Status {
 	case "completed":
@@ -145,12 +157,13 @@ func (p *passage) readMessage(a *relayedAnswer) {
 			continue
 		}
 		u := part.Usage
-		if min(u.Input, u.CacheRead, u.CacheWritten) < 0 || !p.account.believes(counted{prompt: 1, output: u.OutputTokens}) {
+		prompt := u.Input + u.CacheRead + u.CacheWritten // 0: a later event tells of the answer alone
+		if min(u.Input, u.CacheRead, u.CacheWritten) < 0 || !p.account.believes(counted{prompt: max(prompt, 1), output: u.OutputTokens}) {
 			p.account.told = false
 			continue
 		}
-		if prompt := int(u.Input + u.CacheRead + u.CacheWritten); prompt > 0 {
-			p.result.PromptTokens, p.result.CachedTokens = prompt, int(u.CacheRead)
+		if prompt > 0 {
+			p.result.PromptTokens, p.result.CachedTokens = int(prompt), int(u.CacheRead)
 		}
 		p.result.OutputTokens = max(p.result.OutputTokens, int(u.OutputTokens))
 		p.account.told = part.Type != "message" || stop != "" // the first one counts what is yet to come

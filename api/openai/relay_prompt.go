@@ -4,13 +4,18 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"weir/router"
 )
 
 // silentFields of messages and inputs are no text: what pictures, sounds and files are, and how parts are told apart.
-var silentFields = []string{
+var silentFields = append([]string{
 	"type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "status", "detail", "cache_control", "signature",
+}, sourceFields...)
+
+// sourceFields are what pictures, sounds and files are.
+var sourceFields = []string{
 	"image", "image_url", "audio", "audio_url", "input_audio", "video", "video_url", "file", "file_id", "file_data", "file_url", "source", "data", "url",
 }
 
@@ -65,4 +70,73 @@ func (t *promptTexts) appendTexts(dst []byte, value any) []byte {
 		}
 	}
 	return dst
+}
+
+// hiddenPromptTokens of a prompt may be in no byte of the request: templates have them, and servers add prompts of their own.
+const hiddenPromptTokens = 1 << 14
+
+// elsewhereTokens may be behind each thing that the request only names, and that the model reads: pictures, files, what a tool finds
+// that the server runs.
+const elsewhereTokens = 1 << 20
+
+// promptBound tells whether the prompt of a request can have n tokens: a token has a byte or more. Of what has no answer, one text may be
+// read with each of a list, and each has a template. It reads the body only for a prompt with more tokens than bytes, and once.
+func promptBound(body []byte, writes bool, answers int) (fits func(n int) bool) {
+	most := 0 // not known yet
+	return func(n int) bool {
+		least := len(body) + hiddenPromptTokens
+		if n > least && most == 0 {
+			texts, named := promptSources(body)
+			if writes {
+				texts = answers // some servers count the prompt for each
+			}
+			most = min(least*max(texts, 1)+named*elsewhereTokens, maxToldTokens)
+		}
+		return n <= max(least, most)
+	}
+}
+
+// promptSources counts the values of the longest list in a request's fields, and what it names that is elsewhere.
+func promptSources(body []byte) (texts, named int) {
+	var fields map[string]any
+	if json.Unmarshal(body, &fields) != nil {
+		return 0, 0 // it was read as an object before
+	}
+	for name, value := range fields {
+		if list, ok := value.([]any); ok {
+			texts = max(texts, len(list))
+		}
+		if _, ok := value.(map[string]any); ok && name == "prompt" { // of Responses: it is stored
+			named++
+		}
+	}
+	return texts, namedIn(fields) + named
+}
+
+// namingFields name what is elsewhere, or tools that a server runs: beside sourceFields.
+var namingFields = []string{
+	"web_search_options", "search_parameters", "plugins", "data_sources", "conversation", "previous_response_id", "container", "mcp_servers", "server_url",
+}
+
+// runTypes are in the types of tools that a server runs.
+var runTypes = []string{"search", "fetch", "mcp", "code_", "computer", "retrieval", "browser"}
+
+func namedIn(value any) (n int) {
+	switch v := value.(type) {
+	case []any:
+		for _, e := range v {
+			n += namedIn(e)
+		}
+	case map[string]any:
+		for name, e := range v {
+			kind, _ := e.(string)
+			switch {
+			case slices.Contains(sourceFields, name), slices.Contains(namingFields, name),
+				name == "type" && slices.ContainsFunc(runTypes, func(t string) bool { return strings.Contains(kind, t) }):
+				n++
+			}
+			n += namedIn(e)
+		}
+	}
+	return n
 }

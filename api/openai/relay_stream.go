@@ -198,6 +198,9 @@ func (r *relayStream) event(line []byte) *chunk.Chunk {
 	r.p.texts.read(r.p.form, data)
 	if r.p.form == chatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
 		r.done = true
+		if !r.silent {
+			r.out = r.p.appendOwnUsage(r.out)
+		}
 		return nil
 	}
 	c := r.p.account.chunk(data)

@@ -28,7 +28,17 @@ func TestImpossibleUsageIsCountedHere(t *testing.T) {
 		`{"prompt_tokens":5,"completion_tokens":2017}`:                                                                        false, // of 2,000 that were asked for
 		`{"prompt_tokens":5,"completion_tokens":200000}`:                                                                      false,
 		`{"prompt_tokens":99999999999,"completion_tokens":4}`:                                                                 false,
-		`{}`: false,
+		`{"prompt_tokens":200000000,"completion_tokens":4,"total_tokens":200000004}`:                                          false, // of a request of 100 bytes
+		`{"prompt_tokens":5,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":-1000000}}`:                        false,
+		`{"prompt_tokens":5,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":6}}`:                               false,
+		`{"prompt_tokens":5,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":5}}`:                               true,
+		`{"prompt_tokens":5,"completion_tokens":4,"completion_tokens_details":{"reasoning_tokens":1000000000}}`:               false,
+		`{"prompt_tokens":5,"completion_tokens":4,"completion_tokens_details":{"reasoning_tokens":-1}}`:                       false,
+		`{"prompt_tokens":5,"completion_tokens":4,"total_tokens":9,"completion_tokens_details":{"reasoning_tokens":5}}`:       false,
+		`{"prompt_tokens":5,"completion_tokens":4,"total_tokens":309,"completion_tokens_details":{"reasoning_tokens":300}}`:   true, // xAI's do not count thoughts as completion
+		`{"prompt_tokens":5,"completion_tokens":4,"total_tokens":-1}`:                                                         false,
+		`null`: false,
+		`{}`:   false,
 	} {
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -70,7 +80,7 @@ func TestImpossibleUsageIsCountedHere(t *testing.T) {
 			if ask.path != routeChat {
 				want = fmt.Sprintf(`"output_tokens":%d`, f.OutputTokens)
 			}
-			if strings.Contains(text, want) != told || !possible && usage != "{}" && strings.Contains(text, usage) {
+			if strings.Contains(text, want) != told || !possible && usage != "{}" && usage != "null" && strings.Contains(text, usage) {
 				t.Errorf("%s %s: the client is told %s", usage, ask.body, text)
 			}
 			r.close()
@@ -139,6 +149,80 @@ func TestOverloadedUpstreamsReachAllClientsAlike(t *testing.T) {
 				}
 				r.close()
 			}
+		}
+		upstream.Close()
+	}
+}
+
+// What a prompt can have is bounded by the request's bytes, where nothing in it stands for what is elsewhere.
+func TestPromptsOfMoreTokensThanTheirRequestHasBytesAreNotBelieved(t *testing.T) {
+	const long = hiddenPromptTokens + 1000
+	for _, tc := range []struct {
+		writes bool
+		body   string
+		prompt int
+		want   bool
+	}{
+		{true, `{"messages":[{"role":"user","content":"x"}]}`, hiddenPromptTokens, true}, // of templates, or that the server adds
+		{true, `{"messages":[{"role":"user","content":"x"}]}`, long, false},
+		{true, `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 1000) + `"}]}`, long, true},
+		{true, `{"n":2,"messages":[{"role":"user","content":"x"}]}`, long, true},
+		{true, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, 1 << 20, true},
+		{true, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, 200_000_000, false},
+		{true, `{"input":"x","tools":[{"type":"web_search"}]}`, 1 << 20, true},
+		{true, `{"input":"x","prompt":{"id":"p"}}`, 1 << 20, true},
+		{true, `{"messages":[{"role":"user","content":"url"}],"tools":[{"type":"function","function":{"name":"f"}}]}`, long, false},
+		{false, `{"input":"x"}`, 200_000_000, false},
+		{false, `{"query":"` + strings.Repeat("x", 1000) + `","documents":["` + strings.Repeat(`a","`, 999) + `"]}`, 1_001_000, true}, // the query is read with each
+	} {
+		a := account{asks: true, fits: promptBound([]byte(tc.body), tc.writes, strings.Count(tc.body, `"n":2`)+1)}
+		for range 2 {
+			if got := a.believes(counted{prompt: told(tc.prompt)}); got != tc.want {
+				t.Errorf("%.100s %d: %v", tc.body, tc.prompt, got)
+			}
+		}
+	}
+}
+
+// A client that wants the usage gets the one that is charged, also where the upstream tells none.
+func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
+	for _, usage := range []string{"", `,"usage":null`} {
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if !strings.Contains(string(body), `"stream":true`) {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, "{\"model\":\"m\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"one two\"},\"finish_reason\":\"stop\"}]%s}\n", usage)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			const head = `data: {"id":"c-1","object":"chat.completion.chunk","created":17,"model":"m"`
+			fmt.Fprintf(w, "%s,\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one two\"}}]%s}\n\n", head, usage)
+			fmt.Fprintf(w, "%s,\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]%s}\n\ndata: [DONE]\n\n", head, usage)
+		}))
+		for body, told := range map[string]bool{
+			`{"messages":[{"role":"user","content":"Hello"}]}`:                                                        true,
+			`{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Hello"}]}`:  true,
+			`{"stream":true,"messages":[{"role":"user","content":"Hello"}]}`:                                          false,
+			`{"stream":true,"stream_options":{"include_usage":false},"messages":[{"role":"user","content":"Hello"}]}`: false,
+		} {
+			c := DefaultConfig()
+			finished := make(chan edge.RequestFinish, 1)
+			c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
+			r := relayRigOf(t, c, fleet.Source{URL: upstream.URL + "/v1", Kind: fleet.VLLM})
+			res, text := r.do("POST", routeChat, "", body)
+			status := res.StatusCode
+			f := <-finished
+			if whole := !strings.Contains(body, "stream"); strings.Contains(res.Header.Get(warningsHeader), "usage was counted") != whole {
+				t.Errorf("%s: %v", body, res.Header)
+			}
+			want := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, f.PromptTokens, f.OutputTokens, f.PromptTokens+f.OutputTokens)
+			if strings.Contains(body, "stream") {
+				want = `data: {"id":"c-1","object":"chat.completion.chunk","created":17,"model":"front","choices":[],` + want + "\n\ndata: [DONE]\n\n"
+			}
+			if status != http.StatusOK || !f.Estimated || f.OutputTokens < 1 || strings.Contains(text, want) != told || strings.Count(text, "prompt_tokens") > 1 {
+				t.Errorf("%q %s: %d %s, want %s: %v", usage, body, status, text, want, told)
+			}
+			r.close()
 		}
 		upstream.Close()
 	}

@@ -29,6 +29,7 @@ func TestChunks(t *testing.T) {
 		{data: `{"choices":[0]}`, choices: 1, wrong: "choices"},
 		{data: `{"choices":[{"message":"text"}]}`, choices: 1, seen: 1, wrong: "delta"},
 		{data: `{"choices":[{"index":"0","text":"a"}]}`, choices: 1, seen: 1, said: true, texts: "0:a", wrong: "index"},
+		{data: `{"choices":[{"index":-1,"text":"a"}]}`, choices: 1, seen: 1, said: true, texts: "/:a", wrong: "index"},
 		{data: `{"error":{"message":"no"}}`, err: `{"message":"no"}`, choices: -1},
 		{data: `{"error":null,"choices":[]}`, choices: 0},
 		{data: `{"choices":[{"index":100,"finish_reason":"length"}]}`, choices: 1, seen: 1 << 63, finished: 1 << 63},

@@ -301,7 +301,7 @@ func (s *skimmer) choice(c *Chunk) {
 		case "index":
 			v := s.value()
 			n, err := strconv.Atoi(string(v.Of(s.b)))
-			if index = n; err != nil && !s.bad && string(v.Of(s.b)) != "null" {
+			if index = n; (err != nil || n < 0) && !s.bad && string(v.Of(s.b)) != "null" {
 				c.Wrong = "index"
 			}
 		case "text":

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ const (
 	maxErrorBytes  = 1 << 20  // of a refusal; what is longer is no error that a client could read
 	nameRoom       = 256      // behind an answer, so that the model's name can become a longer one where it stands
 )
+
+// byteOrderMark may stand before JSON that some servers write, and clients do not read it (RFC 8259, 8.1).
+const byteOrderMark = "\uFEFF"
 
 // memoryPatience is how long an answer that was computed may wait for memory.
 const memoryPatience = 2 * time.Second
@@ -37,6 +41,7 @@ func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err erro
 	}
 	switch {
 	case err == nil:
+		a.Whole = bytes.TrimPrefix(a.Whole, []byte(byteOrderMark))
 		return nil
 	case errors.Is(err, memory.ErrNoRoom):
 		err = errNoMemory

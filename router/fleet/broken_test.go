@@ -15,7 +15,7 @@ var brokenKinds = map[string]Fault{
 	"401": Misconfigured, "403": Misconfigured, "404": Misconfigured, "405": Misconfigured, "302": Misconfigured, "413": TooLarge,
 	"429": Throttled, "503": Overloaded, "500": ServerError, "502": ServerError,
 	"error under 200": ServerError, "empty choices": EmptyAnswer, "html": BadAnswer, "garbage": BadAnswer, "null choices": EmptyAnswer,
-	"null message": EmptyAnswer, "number content": BadAnswer, "choices of text": BadAnswer, "an array": EmptyAnswer,
+	"null message": EmptyAnswer, "number content": BadAnswer, "choices of text": BadAnswer, "an array": EmptyAnswer, "negative index": BadAnswer,
 }
 
 var policies = []balance.Policy{balance.Prefix, balance.LeastLoad, balance.PowerOfTwo, balance.RoundRobin, balance.ConsistentHash}

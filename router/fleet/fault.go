@@ -229,9 +229,11 @@ func checkChoices(list []byte) error {
 }
 
 func checkChoice(i int, choice []byte) error {
-	var text, message, content []byte
+	var index, text, message, content []byte
 	for field, value := range chunk.Fields(choice) {
 		switch field {
+		case "index":
+			index = value
 		case "text":
 			text = value
 		case "message":
@@ -244,6 +246,8 @@ func checkChoice(i int, choice []byte) error {
 		}
 	}
 	switch {
+	case len(index) > 0 && index[0] == '-':
+		return BadAnswer.because("the index of choice %d is below 0: %.40q", i, index)
 	case isText(text):
 	case isNull(message):
 		return EmptyAnswer.because("choice %d of the answer has no message", i)

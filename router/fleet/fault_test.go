@@ -46,6 +46,7 @@ var wrongAnswers = map[string]string{
 	"null message":    `{"id":"x","choices":[{"index":0,"message":null,"finish_reason":"stop"}]}`,
 	"number content":  `{"id":"x","choices":[{"index":0,"message":{"content":7},"finish_reason":"stop"}]}`,
 	"choices of text": `{"id":"x","choices":["text"]}`,
+	"negative index":  `{"choices":[{"index":-1,"message":{"content":"x"},"finish_reason":"stop"}]}`,
 	"an array":        `[1]`,
 }
 
@@ -57,6 +58,7 @@ var brokenMidway = map[string]struct {
 	"garbage mid-stream":   {"data: {\"choi\n\n" + last + done, BadAnswer},
 	"html mid-stream":      {"data: <html>\n\n" + last + done, BadAnswer},
 	"number mid-stream":    {"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":7}}]}\n\n" + last + done, BadAnswer},
+	"a negative index":     {"data: {\"choices\":[{\"index\":-1,\"delta\":{\"content\":\"b\"}}]}\n\n" + last + done, BadAnswer},
 	"error mid-stream":     {"data: {\"error\":{\"message\":\"out of blocks\",\"code\":\"kv_cache_exhausted\"}}\n\n", ServerError},
 	"done without finish":  {done, BrokenStream},
 	"end without finish":   {"", BrokenStream},

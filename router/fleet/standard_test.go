@@ -94,6 +94,23 @@ func TestEventsMayHaveAnyFormOfTheStandard(t *testing.T) {
 	}
 }
 
+// A byte order mark before an answer or a refusal that is no stream is left out.
+func TestAnswersMayBeginWithAMark(t *testing.T) {
+	const answer = `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
+		f := writing(t, func(w http.ResponseWriter, _ func()) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "\uFEFF"+answer)
+		})
+		got, text, err := take(t, f, call(""))
+		if err != nil || got.Status != status || text != answer {
+			t.Errorf("%d: %v %q", status, err, text)
+		}
+		f.members.Load().list[0].wire.close()
+	}
+}
+
 // encoders are what proxies compress with.
 var encoders = map[string]func(io.Writer) io.WriteCloser{
 	"gzip": func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }, "x-gzip": func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
