@@ -176,9 +176,11 @@ func (o *operator) awaitDeployment(ctx context.Context, v admin.DeploymentView) 
 			return context.Cause(ctx)
 		case <-time.After(waitEvery):
 		}
-		if err := o.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(v.ModelID), nil, &v); err != nil {
+		next := admin.DeploymentView{} // an empty one, as what an answer leaves out would stay in v
+		if err := o.call(ctx, http.MethodGet, "/v1/deployments/"+url.PathEscape(v.ModelID), nil, &next); err != nil {
 			return err
 		}
+		v = next
 	}
 }
 

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +38,21 @@ func TestWaiting(t *testing.T) {
 		if got := w.isOver(&v, time.Unix(0, 0).Add(c.at)); got != c.want {
 			t.Errorf("after %v %s: %v", c.at, c.state, got)
 		}
+	}
+}
+
+// What a command line shows is what the server answers last, with nothing of an answer before.
+func TestWaitingShowsTheLastAnswer(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := `{"modelId": "chat", "version": "v1", "generation": 1, "state": "ready", "why": [], "instances": [{"instance": "a", "generation": 1, "state": "serving"}]}`
+		if r.Method == http.MethodPost {
+			v = `{"modelId": "chat", "version": "v1", "state": "progressing", "why": ["a: x"], "instances": [{"instance": "a", "state": "pending", "why": "not looked", "standby": true}]}`
+		}
+		_, _ = fmt.Fprint(w, v) // a broken peer is no news
+	}))
+	t.Cleanup(s.Close)
+	var out, errs strings.Builder
+	if code := execute([]string{"deploy", "chat", "v1", "--wait", "--admin", strings.TrimPrefix(s.URL, "http://")}, &out, &errs); code != exitOK || strings.Contains(out.String(), "not looked") {
+		t.Errorf("%d\n%s%s", code, &out, &errs)
 	}
 }

@@ -209,6 +209,19 @@ func (m *machine) Room(_ context.Context, model string, r Revision) (needs, free
 	return needs, free, m.memory > 0
 }
 
+// label gives a machine that runs another label, and no other.
+func (m *machine) label(key, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.labels = map[string]string{key: value}
+}
+
+func (m *machine) has() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.labels
+}
+
 func newMachine() *machine { m := &machine{disk: make(map[string]bool)}; m.reset(); return m }
 
 // reset is what kill -9 does.
@@ -364,8 +377,9 @@ func (c *cluster) start(i int) {
 	c.store.mu.Lock()
 	delete(c.store.lapsed, name)
 	c.store.mu.Unlock()
-	self := func() Server { return Server{Instance: name, Labels: c.machines[i].labels, Computes: true} }
-	f := New(view{c.store, name}, c.machines[i], Options{Instance: name, Self: self, Failed: func(err error) {
+	machine := c.machines[i]
+	self := func() Server { return Server{Instance: name, Labels: machine.has(), Computes: true} }
+	f := New(view{c.store, name}, machine, Options{Instance: name, Self: self, Failed: func(err error) {
 		if !strings.Contains(err.Error(), "away") {
 			c.t.Error(err)
 		}
