@@ -92,6 +92,7 @@ func TestSimulatedChatsAreTheRealOnes(t *testing.T) {
 	}
 	defer target.Close()
 	run := &ClusterRun{Policy: "prefix", Duration: time.Second, Turns: c.Run(ctx, target)}
+	server.Close() // requests that were cancelled may still be noted
 
 	f := &fleet{o: FleetOptions{Load: FleetLoad{Chats: &FleetChats{Chats: c, User: 1, Answer: 1}}}}
 	f.clients = f.o.Load.Chats.clients()

@@ -46,7 +46,7 @@ func CheckVersion(version string) error {
 	case strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return fmt.Errorf("version is %.80q; a version has no spaces and no control characters", version)
 	case slices.ContainsFunc(strings.Split(version, "/"), func(part string) bool { return part == "." || part == ".." }):
-		return fmt.Errorf("version is %.80q; a version is no path: its parts between slashes are not . or ..", version)
+		return fmt.Errorf("version is %.80q; a version is no path: no part of it between slashes is a dot or two", version)
 	}
 	return nil
 }

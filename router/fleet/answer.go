@@ -23,8 +23,10 @@ const byteOrderMark = "\uFEFF"
 // memoryPatience is how long an answer that was computed may wait for memory.
 const memoryPatience = 2 * time.Second
 
-// errNoMemory: whose answer it is has nothing to do with it.
-var errNoMemory = &faultError{fault: NoMemory, err: fmt.Errorf("%w (--http-body-memory-bytes): %w", router.ErrNoMemory, errNotJudged)}
+// noMemory is a fault of this server: whose answer it is has nothing to do with it.
+func noMemory() error {
+	return &faultError{fault: NoMemory, err: fmt.Errorf("%w (--http-body-memory-bytes): %w", router.ErrNoMemory, errNotJudged)}
+}
 
 // read reads a whole answer within the memory that all bodies share.
 func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err error) {
@@ -44,7 +46,7 @@ func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err erro
 		a.Whole = bytes.TrimPrefix(a.Whole, []byte(byteOrderMark))
 		return nil
 	case errors.Is(err, memory.ErrNoRoom):
-		err = errNoMemory
+		err = noMemory()
 	case errors.Is(err, memory.ErrTooLarge):
 		err = BadAnswer.because("the answer is above %d bytes", maxAnswerBytes)
 	}
@@ -57,7 +59,7 @@ func count(a *router.Answer) error {
 	p, ok := a.Memory.Buffer(len(a.Whole) + nameRoom)
 	if !ok {
 		a.Release()
-		return errNoMemory
+		return noMemory()
 	}
 	a.Whole = p[:copy(p, a.Whole)]
 	return nil
