@@ -106,8 +106,8 @@ type FleetResult struct {
 	E2E       []float64     // both in seconds, sorted, of requests that are done
 	Duration  time.Duration // until the last request ended
 	Busiest   float64       // most compute time of a replica, by the mean
-	Gaps      []float64     // between tokens, of a load with documents: likewise
-	Documents []float64     // times to the first tokens of these, likewise; TTFT is then of the others
+	Gaps      []float64     // between tokens, in seconds, of a load with documents
+	Documents []float64     // times to the first tokens of documents, in seconds; TTFT is then of the others
 	Prefills  int           // prompts that prefill replicas computed
 	Digest    uint64        // equal simulations have equal ones
 

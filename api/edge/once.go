@@ -242,7 +242,7 @@ func (k *Keys) Once(ctx *fasthttp.RequestCtx, t *tenant.Tenant, route string, er
 	}
 	x.Conclude(a)
 	if x.Taken {
-		for _, name := range keptHeaders { // of the answer that nobody gets
+		for _, name := range keptHeaders { // of the answer that is not sent
 			h.Del(name)
 		}
 		return InFlight()

@@ -23,7 +23,7 @@ import (
 //   - The answer is stored before its last byte is sent: who has read it to the end
 //     can read it again, whatever happens to the process.
 //   - An execution that has lost its key to another one, because its process was slow,
-//     gives its answer to nobody: a stream ends with an error in the place of its end.
+//     does not send its answer: a stream ends with an error in the place of its end.
 //   - What is kept: answers that are complete, and the 500 of an execution that hit a
 //     bug. The key is free again after a refusal (4xx, 429, 503), after an upstream that
 //     did not answer (502), and after an answer above the limit of bytes.

@@ -464,7 +464,7 @@ type takenClaims struct{ replay.Claims }
 
 func (takenClaims) Finish(context.Context, replay.Claim, []byte) error { return replay.ErrClaimTaken }
 
-// An execution whose key another one has gives its answer to nobody: a stream has no end.
+// An execution whose key another one has does not send its answer: its stream ends with an error.
 func TestAnAnswerWhoseKeyWasTakenIsGivenToNobody(t *testing.T) {
 	c := DefaultConfig()
 	c.Idempotency.Claims = takenClaims{replay.NewMemory(1 << 20)}

@@ -51,7 +51,7 @@ type Outcome struct {
 var ErrClaimLost = errors.New("the idempotency key was given to another execution meanwhile")
 
 // ErrClaimTaken is ErrClaimLost where another execution has the key: its answer is the one that repetitions get, and this one's
-// may be given to nobody.
+// is not sent.
 var ErrClaimTaken = fmt.Errorf("%w, whose answer counts", ErrClaimLost)
 
 // MaxAnswerBytes bounds a stored answer.

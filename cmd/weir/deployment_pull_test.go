@@ -267,7 +267,7 @@ func wholeBlobs(folder string) error {
 	return nil
 }
 
-// A deployment that is deleted amid its pull leaves nothing that answers, and may be made anew.
+// A deployment that is deleted amid its pull leaves nothing that answers, and may be made again.
 func TestADeploymentIsDeletedAmidItsPull(t *testing.T) {
 	g := newGate(t)
 	hub := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", defaultmodel.GGUF()))
