@@ -60,7 +60,7 @@ func TestOutcomesReachTheServerThatAnswered(t *testing.T) {
 }
 
 func testOutcomesReach(t *testing.T, url string) {
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper", 6)) // servers share the keys of a database
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "weir.yml")
 	if err := os.WriteFile(file, []byte(`store: {url: "`+url+`"}
 models:
@@ -69,7 +69,8 @@ models:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, b := startProcess(t, 512, "--config", file), startProcess(t, 512, "--config", file)
+	flags := []string{"--config", file, "--key-pepper", strings.Repeat("pepper", 6)} // servers share the keys of a database
+	a, b := startProcess(t, 512, flags...), startProcess(t, 512, flags...)
 	a.answersWith("1")
 	b.answersWith("1")
 	if status, _, text := a.deploy("", `{"model": "chat", "candidate": "2", "unchecked": true, "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "signal_drop": -1},
@@ -114,7 +115,7 @@ models:
 			}
 		}
 	}
-	a = startProcess(t, 512, "--config", file)
+	a = startProcess(t, 512, flags...)
 	a.untilCounted(rollout.SignalStatus{Mean: 1, Answers: len(first[0]) + len(second[0])}, rollout.SignalStatus{Answers: len(first[1]) + len(second[1])})
 	if status, _, text := a.deploy("/abort", `{"model": "chat"}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)

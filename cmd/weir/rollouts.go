@@ -168,13 +168,9 @@ func (r *rollouts) keep(t *rollout.Transition) error {
 
 // save keeps where a rollout stands and what was seen of both arms.
 func (r *rollouts) save(id string, at time.Time) error {
-	record, err := r.control.Record(id, time.Now())
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	return r.s.store.SaveRollout(ctx, r.key(id), at, record)
+	return r.journal.Save(ctx, id, at)
 }
 
 // key is what the store keeps a rollout under. That of a deployment runs on several servers: each keeps what it has seen,

@@ -37,20 +37,19 @@ func (s *Store) SaveAnswers(ctx context.Context, list []rollout.KeptAnswer) erro
 		}
 	}
 	slices.SortFunc(list, func(a, b rollout.KeptAnswer) int { return strings.Compare(a.Key, b.Key) }) // two servers lock rows in one order
-	at := time.Now().UnixMicro()
 	for part := range slices.Chunk(list, answerRows) {
+		var keys, rows []any
+		for _, a := range part {
+			keys = append(keys, a.Key)
+			rows = append(rows, a.Key, a.Home, int(a.Arm), a.Step, a.At.UnixMicro())
+		}
 		err := s.transact(ctx, func(tx *sql.Tx) error {
-			var keys, rows []any
-			for _, a := range part {
-				keys = append(keys, a.Key)
-				rows = append(rows, a.Key, a.Home, int(a.Arm), a.Step, at)
+			if _, err := tx.ExecContext(ctx, `INSERT INTO weir_rollout_answers (key, home, arm, step, at) VALUES `+places(len(part), 5)+`
+				ON CONFLICT (key) DO UPDATE SET home = excluded.home, arm = excluded.arm, step = excluded.step, at = excluded.at`, rows...); err != nil {
+				return err
 			}
-			for _, column := range []string{`weir_rollout_outcomes WHERE answer`, `weir_rollout_answers WHERE key`} {
-				if _, err := tx.ExecContext(ctx, `DELETE FROM `+column+` IN `+places(1, len(keys)), keys...); err != nil {
-					return err
-				}
-			}
-			_, err := tx.ExecContext(ctx, `INSERT INTO weir_rollout_answers (key, home, arm, step, at) VALUES `+places(len(part), 5)+` ON CONFLICT (key) DO NOTHING`, rows...)
+			_, err := tx.ExecContext(ctx, `DELETE FROM weir_rollout_outcomes AS o WHERE answer IN `+places(1, len(keys))+`
+				AND NOT EXISTS (SELECT 1 FROM weir_rollout_answers a WHERE a.key = o.answer AND a.home = o.home AND a.at = o.at)`, keys...)
 			return err
 		})
 		if err != nil {
@@ -120,55 +119,53 @@ func (s *Store) TellAnswers(ctx context.Context, list []rollout.KeptSignal) erro
 const newOutcomes = ` FROM weir_rollout_outcomes o JOIN weir_rollout_answers a ON a.key = o.answer
 	WHERE o.home = $1 AND (o.counted IS NULL OR o.counted <> o.value)`
 
-// TakeUncounted implements rollout.AnswerStore.
-func (s *Store) TakeUncounted(ctx context.Context, home string) (list []rollout.Uncounted, err error) {
+// CountOutcomes implements rollout.AnswerStore.
+func (s *Store) CountOutcomes(ctx context.Context, home string, at time.Time, count func([]rollout.Uncounted) (record []byte, err error)) error {
 	var some int
 	if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1`+newOutcomes+` LIMIT 1) few`, home).Scan(&some); err != nil || some == 0 {
-		return nil, answersFailed(err)
+		return answersFailed(err)
 	}
-	err = s.transact(ctx, func(tx *sql.Tx) error {
+	return answersFailed(s.transact(ctx, func(tx *sql.Tx) error {
 		if err := s.lockTable(ctx, tx, "weir_rollout_outcomes"); err != nil {
 			return err
 		}
-		var keys []string
-		list, keys, err = readUncounted(ctx, tx, home)
-		if err != nil {
+		list, err := readUncounted(ctx, tx, home)
+		if err != nil || len(list) == 0 {
 			return err
 		}
-		for i, key := range keys {
-			if _, err := tx.ExecContext(ctx, `UPDATE weir_rollout_outcomes SET counted = value WHERE answer = $1 AND kind = $2`, key, int(list[i].Kind)); err != nil {
+		for _, u := range list {
+			if _, err := tx.ExecContext(ctx, `UPDATE weir_rollout_outcomes SET counted = value WHERE answer = $1 AND kind = $2`, u.Key, int(u.Kind)); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, answersFailed(err)
-	}
-	return list, nil
+		record, err := count(list)
+		if err != nil {
+			return err
+		}
+		return saveRollout(ctx, tx, home, at, record)
+	}))
 }
 
-func readUncounted(ctx context.Context, tx *sql.Tx, home string) (list []rollout.Uncounted, keys []string, err error) {
+func readUncounted(ctx context.Context, tx *sql.Tx, home string) (list []rollout.Uncounted, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT a.key, a.arm, a.step, o.kind, o.value, o.counted`+newOutcomes+` LIMIT $2`, home, uncountedRows)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // Err has what is wrong
 	for rows.Next() {
-		var key string
 		var arm, kind uint8
 		var u rollout.Uncounted
 		var counted sql.NullFloat64
-		if err := rows.Scan(&key, &arm, &u.Step, &kind, &u.Value, &counted); err != nil {
-			return nil, nil, err
+		if err := rows.Scan(&u.Key, &arm, &u.Step, &kind, &u.Value, &counted); err != nil {
+			return nil, err
 		}
 		u.Arm, u.Kind = rollout.Arm(arm), rollout.SignalKind(kind)
 		if counted.Valid {
 			u.Before = &counted.Float64
 		}
-		list, keys = append(list, u), append(keys, key)
+		list = append(list, u)
 	}
-	return list, keys, rows.Err()
+	return list, rows.Err()
 }
 
 // ForgetRollout implements rollout.AnswerStore.

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"weir/router/rollout"
 )
@@ -11,10 +13,10 @@ import (
 func TestOutcomesAreKept(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url string) {
 		s, other := openStore(t, url, Options{}), openStore(t, url, Options{})
-		ctx := t.Context()
+		ctx, given := t.Context(), time.Now()
 		var list []rollout.KeptAnswer
 		for i := range 450 { // several statements
-			list = append(list, rollout.KeptAnswer{Key: fmt.Sprintf("k%03d", i), Home: "r@a", Arm: rollout.Arm(i % 2), Step: 1})
+			list = append(list, rollout.KeptAnswer{Key: fmt.Sprintf("k%03d", i), Home: "r@a", Arm: rollout.Arm(i % 2), Step: 1, At: given})
 		}
 		if err := s.SaveAnswers(ctx, list); err != nil {
 			t.Fatal(err)
@@ -27,11 +29,15 @@ func TestOutcomesAreKept(t *testing.T) {
 		}
 		take := func() []rollout.Uncounted {
 			t.Helper()
-			list, err := s.TakeUncounted(ctx, "r@a")
+			var got []rollout.Uncounted
+			err := s.CountOutcomes(ctx, "r@a", given, func(list []rollout.Uncounted) ([]byte, error) {
+				got = list
+				return fmt.Appendf(nil, `{"counted":%g}`, list[0].Value), nil
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return list
+			return got
 		}
 		tell(other, "k449", 0.25)
 		tell(other, "k449", 0.25)
@@ -46,17 +52,34 @@ func TestOutcomesAreKept(t *testing.T) {
 		if got := take(); len(got) != 1 || got[0].Value != 1 || got[0].Before == nil || *got[0].Before != 0.25 {
 			t.Errorf("told otherwise: %+v", got)
 		}
+		if record, err := other.Rollout(ctx, "r@a"); err != nil || string(record) != `{"counted":1}` {
+			t.Errorf("the record: %s %v", record, err)
+		}
+		tell(other, "k448", 1)
+		failed := errors.New("there is no record")
+		if err := s.CountOutcomes(ctx, "r@a", given, func([]rollout.Uncounted) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+			t.Errorf("a count without a record: %v", err)
+		}
+		if err := s.SaveAnswers(ctx, list); err != nil { // again, since a server does not know whether it has kept them
+			t.Fatal(err)
+		}
+		if got := take(); len(got) != 1 || got[0].Key != "k448" || got[0].Before != nil {
+			t.Errorf("an outcome is lost by a count that failed, or by answers that are kept again: %+v", got)
+		}
 		if told, ok, err := other.FindAnswer(ctx, "k449"); !ok || err != nil || told[rollout.Thumbs] != 1 || len(told) != 1 {
 			t.Errorf("%v %v %v", told, ok, err)
 		}
 		if told, ok, err := other.FindAnswer(ctx, "k000"); !ok || err != nil || len(told) != 0 {
 			t.Errorf("nothing was told of it: %v %v %v", told, ok, err)
 		}
-		if err := other.SaveAnswers(ctx, []rollout.KeptAnswer{{Key: "k449", Home: "r@b", Step: 2}}); err != nil {
+		if err := other.SaveAnswers(ctx, []rollout.KeptAnswer{{Key: "k449", Home: "r@a", Arm: rollout.Candidate, Step: 1, At: given.Add(time.Second)}}); err != nil {
 			t.Fatal(err)
 		}
 		if told, ok, err := s.FindAnswer(ctx, "k449"); !ok || err != nil || len(told) != 0 {
 			t.Errorf("another answer of the same id: %v %v %v", told, ok, err)
+		}
+		if err := other.SaveAnswers(ctx, []rollout.KeptAnswer{{Key: "k449", Home: "r@b", Step: 2, At: given}}); err != nil {
+			t.Fatal(err)
 		}
 		tell(s, "k001", 0)
 		if err := s.ForgetRollout(ctx, "r@a"); err != nil {

@@ -17,19 +17,21 @@ func (s *Store) SaveRollout(ctx context.Context, id string, at time.Time, record
 	if err := checkText("id", id); err != nil {
 		return err
 	}
-	err := s.transact(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO weir_rollouts (id, at, record) VALUES ($1, $2, $3)
-			ON CONFLICT (id) DO UPDATE SET at = excluded.at, record = excluded.record`, id, at.UnixMicro(), string(record)); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM weir_rollouts WHERE id IN
-			(SELECT id FROM weir_rollouts ORDER BY at DESC, id DESC LIMIT 1000000 OFFSET $1)`, keptRollouts)
-		return err
-	})
+	err := s.transact(ctx, func(tx *sql.Tx) error { return saveRollout(ctx, tx, id, at, record) })
 	if err != nil {
 		return fmt.Errorf("the store of rollouts: %w", err)
 	}
 	return nil
+}
+
+func saveRollout(ctx context.Context, tx *sql.Tx, id string, at time.Time, record []byte) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO weir_rollouts (id, at, record) VALUES ($1, $2, $3)
+		ON CONFLICT (id) DO UPDATE SET at = excluded.at, record = excluded.record`, id, at.UnixMicro(), string(record)); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM weir_rollouts WHERE id IN
+		(SELECT id FROM weir_rollouts ORDER BY at DESC, id DESC LIMIT 1000000 OFFSET $1)`, keptRollouts)
+	return err
 }
 
 // Rollout is the record of an id; nil: there is none.

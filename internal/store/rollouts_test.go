@@ -5,11 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"weir/router/rollout"
 )
-
-var _ rollout.Store = (*Store)(nil)
 
 // A record replaces the one of its id, and all come back in the order of their last change.
 func TestRolloutsAreKept(t *testing.T) {

@@ -16,6 +16,7 @@ type KeptAnswer struct {
 	Home string // the rollout's record of the server that gave the answer; outcomes count there
 	Arm  Arm
 	Step int
+	At   time.Time // when it was given, which tells it from another answer of the same id
 }
 
 // KeptSignal is an outcome that was told of a kept answer.
@@ -27,6 +28,7 @@ type KeptSignal struct {
 
 // Uncounted is an outcome that its home has not counted yet.
 type Uncounted struct {
+	Key    string // of the answer
 	Arm    Arm
 	Step   int
 	Kind   SignalKind
@@ -36,14 +38,18 @@ type Uncounted struct {
 
 // AnswerStore keeps answers and their outcomes where several servers see them, bounded in rows and age.
 type AnswerStore interface {
-	// SaveAnswers keeps answers. An id that is used again is that of the last one.
+	// SaveAnswers keeps answers. An id that is used again is that of the last one; an answer that is kept already stays as it is,
+	// with its outcomes.
 	SaveAnswers(ctx context.Context, list []KeptAnswer) error
 	// FindAnswer gives the outcomes of an answer; false: the answer is not known.
 	FindAnswer(ctx context.Context, key string) (told map[SignalKind]float64, ok bool, err error)
 	// TellAnswers keeps outcomes, all or none. Those of unknown answers are left out.
 	TellAnswers(ctx context.Context, list []KeptSignal) error
-	// TakeUncounted gives the outcomes that a home has not counted, and marks them as counted.
-	TakeUncounted(ctx context.Context, home string) ([]Uncounted, error)
+	// CountOutcomes calls count with the outcomes that a home has not counted, if there are any. It keeps the home's record that
+	// count gives, and that they are counted: both or neither.
+	CountOutcomes(ctx context.Context, home string, at time.Time, count func([]Uncounted) (record []byte, err error)) error
+	// SaveRollout keeps a home's record.
+	SaveRollout(ctx context.Context, home string, at time.Time, record []byte) error
 	// ForgetRollout deletes a home's answers; their outcomes are refused from then on.
 	ForgetRollout(ctx context.Context, home string) error
 }
@@ -56,7 +62,8 @@ func AnswerKey(tenant, id string) string {
 
 // Journal keeps in a store which arm gave an answer, and the answer's outcomes, so that every server on the store takes an
 // outcome and a server that was killed still knows its answers. Answers are written each second, beside the requests; an
-// outcome is in the store before it is acknowledged. The server that gave the answer counts it within the next second.
+// outcome is in the store before it is acknowledged. The server that gave the answer counts it within the next second, and the
+// record of the rollout that has it is kept with the note that it is counted, so that a kill between the two loses none.
 type Journal struct {
 	store   AnswerStore
 	control *Controller
@@ -69,6 +76,15 @@ type Journal struct {
 
 	writing sync.Mutex // one flush at a time, so that an answer that is being written is waited for
 	told    chan *toldOutcome
+
+	saving sync.Mutex                      // a record is made and kept before the next one, which has all that it has
+	unsure map[string]map[keptWord]float64 // by rollout: what the record in memory has counted, and the store may not have kept
+}
+
+// keptWord is of which answer, and of what, an outcome tells.
+type keptWord struct {
+	key  string
+	kind SignalKind
 }
 
 // toldOutcome is an outcome that waits to be written.
@@ -92,14 +108,17 @@ var ErrBusyJournal = errors.New("the store of outcomes does not keep up")
 
 // NewJournal keeps a controller's answers from now on. home is what this server keeps a rollout under.
 func NewJournal(store AnswerStore, control *Controller, home func(rollout string) string) *Journal {
-	j := &Journal{store: store, control: control, home: home, waiting: make(map[string]KeptAnswer), told: make(chan *toldOutcome, maxWaiting)}
+	j := &Journal{
+		store: store, control: control, home: home, waiting: make(map[string]KeptAnswer), told: make(chan *toldOutcome, maxWaiting),
+		unsure: make(map[string]map[keptWord]float64),
+	}
 	control.keep = j.note
 	return j
 }
 
 // note takes an answer in; it never waits.
 func (j *Journal) note(o *Outcome, step int) {
-	a := KeptAnswer{Key: AnswerKey(o.Tenant, o.ID), Home: j.home(o.Rollout), Arm: o.Arm, Step: step}
+	a := KeptAnswer{Key: AnswerKey(o.Tenant, o.ID), Home: j.home(o.Rollout), Arm: o.Arm, Step: step, At: time.Now()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.waiting) >= maxAnswers {
@@ -145,13 +164,54 @@ func (j *Journal) Run(ctx context.Context, changed func([]Transition), failed fu
 func (j *Journal) work(ctx context.Context) (changes []Transition, err error) {
 	err = j.flush(ctx)
 	for id := range j.control.Seen() {
-		list, more := j.store.TakeUncounted(ctx, j.home(id))
-		err = errors.Join(err, more)
-		for i := range list {
-			changes = append(changes, j.control.count(id, time.Now(), &list[i])...)
-		}
+		list, more := j.count(ctx, id)
+		changes, err = append(changes, list...), errors.Join(err, more)
 	}
 	return changes, err
+}
+
+// count counts the outcomes of a rollout's answers that are new.
+func (j *Journal) count(ctx context.Context, id string) (changes []Transition, err error) {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	now := time.Now()
+	err = j.store.CountOutcomes(ctx, j.home(id), now, func(list []Uncounted) ([]byte, error) {
+		for i := range list {
+			changes = append(changes, j.countOne(id, now, &list[i])...)
+		}
+		return j.control.Record(id, now)
+	})
+	if err == nil {
+		delete(j.unsure, id)
+	}
+	return changes, err
+}
+
+// countOne counts an outcome, unless it was counted and the store did not say that it has kept so.
+func (j *Journal) countOne(id string, now time.Time, u *Uncounted) []Transition {
+	word := keptWord{u.Key, u.Kind}
+	if value, counted := j.unsure[id][word]; counted {
+		u.Before = &value
+	}
+	if u.Before != nil && *u.Before == u.Value {
+		return nil
+	}
+	if j.unsure[id] == nil {
+		j.unsure[id] = make(map[keptWord]float64)
+	}
+	j.unsure[id][word] = u.Value
+	return j.control.count(id, now, u)
+}
+
+// Save keeps where a rollout stands and what was seen of both arms. at is when it changed last.
+func (j *Journal) Save(ctx context.Context, id string, at time.Time) error {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	record, err := j.control.Record(id, time.Now())
+	if err != nil {
+		return err
+	}
+	return j.store.SaveRollout(ctx, j.home(id), at, record)
 }
 
 // flush writes the answers that wait. Those that cannot be written wait for the next time.

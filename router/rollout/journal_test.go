@@ -14,10 +14,17 @@ type memoryAnswers struct {
 	mu      sync.Mutex
 	down    error
 	answers map[string]KeptAnswer
-	told    map[string]map[SignalKind]*keptWord
+	told    map[string]map[SignalKind]*keptOutcome
+	records map[string][]byte
+
+	uncommitted, unacknowledged error // what the next count fails with: before it is kept, or behind that
 }
 
-type keptWord struct {
+func newMemoryAnswers() *memoryAnswers {
+	return &memoryAnswers{answers: make(map[string]KeptAnswer), told: make(map[string]map[SignalKind]*keptOutcome), records: make(map[string][]byte)}
+}
+
+type keptOutcome struct {
 	value   float64
 	counted *float64
 }
@@ -27,7 +34,7 @@ func (m *memoryAnswers) SaveAnswers(_ context.Context, list []KeptAnswer) error 
 	defer m.mu.Unlock()
 	for _, a := range list {
 		if m.down == nil {
-			m.answers[a.Key], m.told[a.Key] = a, make(map[SignalKind]*keptWord)
+			m.answers[a.Key], m.told[a.Key] = a, make(map[SignalKind]*keptOutcome)
 		}
 	}
 	return m.down
@@ -49,7 +56,7 @@ func (m *memoryAnswers) TellAnswers(_ context.Context, list []KeptSignal) error 
 	defer m.mu.Unlock()
 	for _, s := range list {
 		if words := m.told[s.Key]; words != nil && words[s.Kind] == nil {
-			words[s.Kind] = &keptWord{value: s.Value}
+			words[s.Kind] = &keptOutcome{value: s.Value}
 		} else if words != nil {
 			words[s.Kind].value = s.Value
 		}
@@ -57,19 +64,40 @@ func (m *memoryAnswers) TellAnswers(_ context.Context, list []KeptSignal) error 
 	return m.down
 }
 
-func (m *memoryAnswers) TakeUncounted(_ context.Context, home string) (list []Uncounted, err error) {
+func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Time, count func([]Uncounted) ([]byte, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var list []Uncounted
+	var words []*keptOutcome
 	for key, a := range m.answers {
 		for kind, w := range m.told[key] {
 			if a.Home == home && (w.counted == nil || *w.counted != w.value) {
-				list = append(list, Uncounted{a.Arm, a.Step, kind, w.value, w.counted})
-				value := w.value
-				w.counted = &value
+				list, words = append(list, Uncounted{key, a.Arm, a.Step, kind, w.value, w.counted}), append(words, w)
 			}
 		}
 	}
-	return list, m.down
+	if len(list) == 0 || m.down != nil {
+		return m.down
+	}
+	record, err := count(list)
+	if err = errors.Join(err, m.uncommitted); err != nil {
+		m.uncommitted = nil
+		return err
+	}
+	m.records[home] = record
+	for _, w := range words {
+		value := w.value
+		w.counted = &value
+	}
+	err, m.unacknowledged = m.unacknowledged, nil
+	return err
+}
+
+func (m *memoryAnswers) SaveRollout(_ context.Context, home string, _ time.Time, record []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.records[home] = record
+	return m.down
 }
 
 func (m *memoryAnswers) ForgetRollout(_ context.Context, home string) error {
@@ -86,7 +114,7 @@ func (m *memoryAnswers) ForgetRollout(_ context.Context, home string) error {
 
 // Words told at once, some of them twice, are each counted once, also where the store was away for a while.
 func TestJournal(t *testing.T) {
-	c, store := NewController(), &memoryAnswers{answers: make(map[string]KeptAnswer), told: make(map[string]map[SignalKind]*keptWord)}
+	c, store := NewController(), newMemoryAnswers()
 	run, err := Start(Plan{ID: "r", Model: "m", Stable: "1", Candidate: "2", Gates: Gates{SignalDrop: -1}, Steps: []Step{{Percent: 50, MinRequests: 1000, MinTime: Duration(time.Minute)}}}, 0, time.Now())
 	if err != nil || c.Add(run) != nil {
 		t.Fatal(err)
@@ -130,5 +158,65 @@ func TestJournal(t *testing.T) {
 	}
 	if err := j.Forget(t.Context(), "r"); err != nil || len(store.answers) != 0 {
 		t.Errorf("%v, %d answers are left", err, len(store.answers))
+	}
+}
+
+// A server that is killed after it has counted outcomes, and before it keeps its records again, goes on with all of them; a store that
+// fails before the count is kept, or only in saying that it is, has none counted twice.
+func TestCountedOutcomesOutliveAKill(t *testing.T) {
+	store, ctx := newMemoryAnswers(), t.Context()
+	run, err := Start(Plan{ID: "r", Model: "m", Stable: "1", Candidate: "2", Gates: Gates{SignalDrop: -1}, Steps: []Step{{Percent: 50, MinRequests: 1000, MinTime: Duration(time.Minute)}}}, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(run *Rollout) (*Controller, *Journal) {
+		c := NewController()
+		if err := c.Add(run); err != nil {
+			t.Fatal(err)
+		}
+		return c, NewJournal(store, c, func(id string) string { return id })
+	}
+	c, j := begin(run)
+	const answers = 4
+	told := func(n int, value float64) {
+		t.Helper()
+		if err := store.TellAnswers(ctx, []KeptSignal{{Key: AnswerKey("a", fmt.Sprint(n)), Kind: Thumbs, Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(want error) {
+		t.Helper()
+		if _, err := j.work(ctx); !errors.Is(err, want) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+	}
+	for n := range answers {
+		c.Observe("m", time.Now(), &Outcome{Rollout: "r", Arm: Candidate, ID: fmt.Sprint(n), Tenant: "a"})
+	}
+	count(nil)
+	lost := errors.New("the connection is lost")
+	told(0, 1)
+	store.uncommitted = lost
+	count(lost)
+	told(1, 1)
+	count(nil) // counts the first one no second time
+	told(2, 0)
+	store.unacknowledged = lost
+	count(lost)
+	told(2, 1) // instead
+	told(3, 1)
+	count(nil)
+	want := SignalStatus{Mean: 1, Answers: answers}
+	if got := c.List(time.Now())[0].Arms[Candidate].Signals["thumbs"]; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	kept, err := Restore(store.records["r"], time.Now()) // and all that the process had is gone
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, j = begin(kept)
+	count(nil)
+	if got := c.List(time.Now())[0].Arms[Candidate].Signals["thumbs"]; got != want {
+		t.Errorf("after a kill: %+v, want %+v", got, want)
 	}
 }

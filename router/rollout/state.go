@@ -1,19 +1,11 @@
 package rollout
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 )
-
-// Store keeps rollouts over restarts. SaveRollout replaces what is kept under the id.
-type Store interface {
-	SaveRollout(ctx context.Context, id string, at time.Time, record []byte) error
-	// Rollouts are all records that are kept, the oldest first.
-	Rollouts(ctx context.Context) ([][]byte, error)
-}
 
 // record is what is kept of a rollout: where it stands, and what was seen of both arms.
 type record struct {
