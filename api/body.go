@@ -24,6 +24,8 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 	switch {
 	case errors.Is(err, memory.ErrNoRoom):
 		return NoMemory("the request bodies of all connections use")
+	case errors.Is(err, memory.ErrNeverFits):
+		return neverFits(err)
 	case errors.Is(err, memory.ErrTooLarge):
 		return s.tooLarge()
 	case err == nil && len(body) < declared:
@@ -47,6 +49,11 @@ func memoryOf(ctx *fasthttp.RequestCtx) *memory.Share {
 // NoMemory refuses a request because others use up the memory of bodies.
 func NoMemory(who string) *Error {
 	return Refuse("server_is_overloaded", who+" all of their memory (--http-body-memory-bytes); retry, or send less at once")
+}
+
+// neverFits refuses a request whose body, sent and decoded, is too large for the memory of all bodies.
+func neverFits(err error) *Error {
+	return Refuse("request_too_large", err.Error()+"; send less at once, send the body without a content encoding, or raise --http-body-memory-bytes")
 }
 
 // ReleaseBody gives back the memory of a request's body. A handler that runs for
@@ -78,6 +85,8 @@ func ReadDecoded(ctx *fasthttp.RequestCtx, r io.Reader, limit int) ([]byte, *Err
 	switch {
 	case errors.Is(err, memory.ErrNoRoom):
 		return nil, NoMemory("the request bodies of all connections use")
+	case errors.Is(err, memory.ErrNeverFits):
+		return nil, neverFits(err)
 	case errors.Is(err, memory.ErrTooLarge):
 		return nil, Refuse("request_too_large",
 			fmt.Sprintf("the request body decodes to more than the %d bytes that this server takes (--http-max-request-bytes)", limit))

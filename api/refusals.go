@@ -54,6 +54,7 @@ var Refusals = map[string]Refusal{
 	"unknown_url":                 {http.StatusNotFound, TypeInvalidRequest, 0},
 	"method_not_allowed":          {http.StatusMethodNotAllowed, TypeInvalidRequest, 0},
 	"request_timeout":             {http.StatusRequestTimeout, TypeInvalidRequest, time.Second},
+	"answer_too_large":            {http.StatusBadRequest, TypeInvalidRequest, 0},
 	"batch_ended":                 {http.StatusConflict, TypeInvalidRequest, 0},
 	"file_in_use":                 {http.StatusConflict, TypeInvalidRequest, 0},
 	"idempotency_in_flight":       {http.StatusConflict, TypeInvalidRequest, 2 * time.Second},

@@ -18,6 +18,9 @@ var ErrNoReplica = errors.New("no replica takes requests")
 // ErrNoMemory says that an answer has come for which this server has no memory now.
 var ErrNoMemory = errors.New("no memory is left for the answer")
 
+// ErrOversized says that an answer has come for which this server never has memory.
+var ErrOversized = errors.New("the answer is larger than this server takes")
+
 // ErrResidency says that servers are left, and none of them is where the caller's data stays. It stands beside ErrNoReplica.
 var ErrResidency = errors.New("no replica in the regions of the tenant's residency takes requests")
 

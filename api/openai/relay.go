@@ -391,6 +391,9 @@ func (p *passage) broken(err error) *api.Error {
 	case errors.Is(err, router.ErrNoMemory):
 		fault = noMemory()
 		p.result.Cause = err
+	case errors.Is(err, router.ErrOversized):
+		fault = oversized()
+		p.result.Cause = err
 	default:
 		fault = upstreamFault(err)
 		p.result.Cause = err
@@ -403,6 +406,12 @@ func (p *passage) broken(err error) *api.Error {
 // noMemory refuses a request whose answer there is no memory for.
 func noMemory() *api.Error {
 	return api.NoMemory("request bodies and the answers of the servers behind models use")
+}
+
+// oversized refuses a request whose answer is larger than this server ever takes in one piece.
+func oversized() *api.Error {
+	return api.Refuse("answer_too_large", "the whole answer of the server behind this model is larger than this server takes in one piece, and is so each time; "+
+		"ask for a stream, for fewer choices, log-probabilities or inputs at once, or raise --http-body-memory-bytes (a whole answer takes up to 64 MiB, and twice its size of three quarters of that memory)")
 }
 
 // displaced refuses a request that only servers outside its tenant's residency could take.

@@ -164,6 +164,8 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 	switch {
 	case errors.Is(err, router.ErrNoMemory):
 		return noMemory()
+	case errors.Is(err, router.ErrOversized):
+		return oversized()
 	case errors.Is(err, router.ErrResidency):
 		return displaced()
 	case err != nil:

@@ -137,6 +137,45 @@ func TestWholeAnswersShareTheMemoryOfBodies(t *testing.T) {
 	}
 }
 
+// An answer that has no room however little else is in memory is refused with a status that clients do not try again: alone, whole and
+// written anew for another API. The way out is named.
+func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path, body   string
+		size, budget int
+	}{
+		"a chat":            {routeChat, `{"model":"front","messages":[{"role":"user","content":"x"}]}`, 5 << 20, 8 << 20},
+		"embeddings":        {routeEmbeddings, `{"model":"front","input":"x"}`, 5 << 20, 8 << 20},
+		"above 64 MiB":      {routeChat, `{"model":"front","messages":[{"role":"user","content":"x"}]}`, 65 << 20, 256 << 20},
+		"a chat as message": {routeMessages, `{"model":"front","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`, 3 << 20, 8 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			upstream := largeAnswers(t, tc.size)
+			front, err := fleet.New(fleet.Config{Model: "front", Bodies: memory.New(int64(tc.budget)), Sources: []fleet.Source{{URL: upstream.URL + "/v1", Kind: fleet.VLLM, Model: "m"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, DefaultConfig(), &fakeBackend{})
+			defer r.close()
+			if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: front}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := r.ln.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			status, retry, text := receiveLarge(t, c, rawRequest("POST", tc.path, "", tc.body))
+			if status != http.StatusBadRequest || retry != "" || !strings.Contains(text, "--http-body-memory-bytes") || strings.Contains(text, "retry") {
+				t.Errorf("%d, Retry-After %q: %s", status, retry, text)
+			}
+			if s := front.Status()[0]; s.Breaker != "closed" || tc.path != routeMessages && s.Faults["oversized"] != 1 {
+				t.Errorf("%s is %s, with faults %v", s.ID, s.Breaker, s.Faults)
+			}
+		})
+	}
+}
+
 // receiveLarge reads an answer whose text may be large: the first bytes of it.
 func receiveLarge(t *testing.T, c io.ReadWriter, request string) (status int, retry, text string) {
 	t.Helper()

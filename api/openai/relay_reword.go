@@ -139,8 +139,12 @@ const rewordedBytes = 1 << 10
 
 // rewordWhole writes a whole chat anew.
 func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
-	dst, ok := p.answer.Memory.Buffer(rewordedBytes + 2*len(p.answer.Whole)) // the texts that are read once more, and what is written
-	if !ok {
+	size := rewordedBytes + 2*len(p.answer.Whole) // the texts that are read once more, and what is written
+	dst, ok := p.answer.Memory.Buffer(size)
+	switch {
+	case !ok && p.answer.Memory.NeverFits(size):
+		return nil, p.broken(router.ErrOversized)
+	case !ok:
 		return nil, p.broken(router.ErrNoMemory)
 	}
 	var reader chatReader

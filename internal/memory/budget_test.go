@@ -22,8 +22,10 @@ func TestRead(t *testing.T) {
 		"more than declared": {bytes: 100 << 10, most: 10, limit: 1 << 20, total: 1 << 20},
 		"at the limit":       {bytes: 100 << 10, limit: 100 << 10, total: 1 << 20},
 		"above the limit":    {bytes: 100<<10 + 1, limit: 100 << 10, total: 1 << 20, want: ErrTooLarge},
-		"no room":            {bytes: 100 << 10, limit: 1 << 20, total: 128 << 10, want: ErrNoRoom},
+		"no room":            {bytes: 100 << 10, limit: 1 << 20, total: 128 << 10, want: ErrNeverFits},
 		"no budget":          {bytes: 100 << 10, limit: 1 << 20},
+		"all that it may":    {bytes: 100 << 10, limit: 100 << 10, total: 200 << 10}, // which is twice the largest body
+		"one byte above":     {bytes: 100<<10 + 1, limit: 200 << 10, total: 136 << 10, want: ErrNeverFits},
 		"cut":                {bytes: 10, limit: 1 << 20, total: 1 << 20, end: failed, want: failed},
 	} {
 		b := New(tc.total)
@@ -76,5 +78,24 @@ func TestBuffersThatAreReadStillCount(t *testing.T) {
 	b.collected = b.collected.Add(-liveTime)
 	if _, ok := s.Buffer(100 << 10); !ok {
 		t.Error("the buffer that nobody reads any more stands in the way")
+	}
+}
+
+// A body for which others leave no room may come again; one that has none alone may not.
+func TestNeverFits(t *testing.T) {
+	b := New(1 << 20)
+	other, s := b.Share(), b.Share()
+	held, _ := other.Buffer(600 << 10)
+	if _, err := s.Read(bytes.NewReader(make([]byte, 300<<10)), 0, 1<<20); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("beside another one: %v", err)
+	}
+	runtime.KeepAlive(held)
+	s.Release()
+	other.Release()
+	if s.NeverFits(700<<10) || !s.NeverFits(800<<10) {
+		t.Error("a quarter is kept for small bodies, and no more")
+	}
+	if unbound := (Share{}); unbound.NeverFits(1 << 40) {
+		t.Error("without a budget all fits")
 	}
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -10,6 +11,8 @@ import (
 var (
 	ErrNoRoom   = errors.New("bodies use all of their memory")
 	ErrTooLarge = errors.New("the body is too large")
+	// ErrNeverFits says that a body has no room even where no other one is in memory.
+	ErrNeverFits = errors.New("the body takes more memory than all bodies have together")
 )
 
 // Share is what one request or answer holds of a budget. It is used by one goroutine at a time. The zero Share has no bound.
@@ -93,27 +96,57 @@ func (s *Share) Release() {
 	s.held, s.large = 0, 0
 }
 
+// NeverFits reports whether a further buffer of n bytes has no room even where no other share holds any.
+func (s *Share) NeverFits(n int) bool {
+	return s.budget != nil && s.held+int64(n) > s.budget.limit(int64(n))
+}
+
 const firstBytes = 4 << 10 // first size of a body's buffer, which doubles as bytes arrive
+
+// sizeAfter is the size of the buffer behind a full one of size bytes. It at most doubles. The last two steps are like ones, so that a
+// body of most bytes takes one and a half times that.
+func sizeAfter(size, most int) int {
+	switch next := max(firstBytes, 2*size); {
+	case next >= most:
+		return most
+	case next > most/2:
+		return (most + 1) / 2
+	default:
+		return next
+	}
+}
 
 // Read reads up to the end of r, at most limit bytes. Its buffer grows with the bytes that have arrived, up to most
 // bytes: what a header declares is not believed before. The bytes that were read come with an error, too.
 func (s *Share) Read(r io.Reader, most, limit int) (body []byte, err error) {
+	var next [1]byte // shows that there is more, before there is a larger buffer for it
 	for {
-		if len(body) == cap(body) {
-			size := max(firstBytes, 2*cap(body))
-			if size = min(size, limit+1); cap(body) < most {
-				size = min(size, most)
+		free := body[len(body):cap(body)]
+		if len(free) == 0 {
+			free = next[:]
+		}
+		n, err := r.Read(free)
+		switch {
+		case n > 0 && len(body) >= limit:
+			return body, ErrTooLarge
+		case n > 0 && len(body) == cap(body):
+			size := limit
+			if cap(body) < most && most < limit {
+				size = most
 			}
-			var ok bool
-			if body, ok = s.Grow(body, size); !ok {
+			size = sizeAfter(cap(body), size)
+			grown, ok := s.Grow(body, size)
+			switch {
+			case !ok && s.NeverFits(size):
+				return body, fmt.Errorf("%w: %d bytes have come, and room for %d is needed", ErrNeverFits, len(body), size)
+			case !ok:
 				return body, ErrNoRoom
 			}
+			body = append(grown, next[0])
+		default:
+			body = body[:len(body)+n]
 		}
-		n, err := r.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
 		switch {
-		case len(body) > limit:
-			return body, ErrTooLarge
 		case errors.Is(err, io.EOF):
 			return body, nil
 		case err != nil:

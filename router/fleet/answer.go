@@ -28,6 +28,11 @@ func noMemory() error {
 	return &faultError{fault: NoMemory, err: fmt.Errorf("%w (--http-body-memory-bytes): %w", router.ErrNoMemory, errNotJudged)}
 }
 
+// oversized is the fault of an answer that is not read however often it comes.
+func oversized(format string, args ...any) error {
+	return &faultError{fault: Oversized, err: fmt.Errorf("%w: %w: %w", router.ErrOversized, fmt.Errorf(format, args...), errNotJudged)}
+}
+
 // read reads a whole answer within the memory that all bodies share.
 func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err error) {
 	a.Memory = f.config.Bodies.Share()
@@ -47,8 +52,10 @@ func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err erro
 		return nil
 	case errors.Is(err, memory.ErrNoRoom):
 		err = noMemory()
+	case errors.Is(err, memory.ErrNeverFits):
+		err = oversized("%w (--http-body-memory-bytes)", err)
 	case errors.Is(err, memory.ErrTooLarge):
-		err = BadAnswer.because("the answer is above %d bytes", maxAnswerBytes)
+		err = oversized("it is above %d bytes", maxAnswerBytes)
 	}
 	a.Release()
 	return err
@@ -56,10 +63,15 @@ func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err erro
 
 // count counts what was made of a whole answer.
 func count(a *router.Answer) error {
-	p, ok := a.Memory.Buffer(len(a.Whole) + nameRoom)
+	size := len(a.Whole) + nameRoom
+	p, ok := a.Memory.Buffer(size)
 	if !ok {
+		err := noMemory()
+		if a.Memory.NeverFits(size) {
+			err = oversized("it has %d bytes, and room for %d is needed (--http-body-memory-bytes)", len(a.Whole), size)
+		}
 		a.Release()
-		return noMemory()
+		return err
 	}
 	a.Whole = p[:copy(p, a.Whole)]
 	return nil

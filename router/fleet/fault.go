@@ -31,6 +31,7 @@ const (
 	Rejected            // another status of 400 and above: the request is wrong
 	Unsupported         // never sent: the replica's API cannot do what the request asks for
 	NoMemory            // a whole answer for which this server has no memory now
+	Oversized           // a whole answer for which this server never has memory
 	numFaults
 )
 
@@ -79,6 +80,7 @@ var treatments = [numFaults]struct {
 	Rejected:      {"rejected", never, innocent, false, "refuses the request"},
 	Unsupported:   {"unsupported", always, innocent, false, "cannot do what the request asks for"},
 	NoMemory:      {"no_memory", never, innocent, false, "gave an answer for which this server has no memory now"},
+	Oversized:     {"oversized", never, innocent, false, "gave an answer that is larger than this server takes"},
 }
 
 func (f Fault) String() string { return treatments[f].name }

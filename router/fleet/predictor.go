@@ -111,6 +111,8 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, router.ErrOversized):
+		return fmt.Errorf("%w: the servers behind model %s: %w; ask for fewer rows or outputs at once, or raise --http-body-memory-bytes", inference.ErrNeverFits, p.fleet.config.Model, err)
 	case err != nil:
 		return fmt.Errorf("%w: the servers behind model %s: %w", inference.ErrUnavailable, p.fleet.config.Model, err)
 	case answer.Status != http.StatusOK:

@@ -1,6 +1,10 @@
 package admission
 
-import "weir/internal/inference"
+import (
+	"errors"
+
+	"weir/internal/inference"
+)
 
 // tenantRoom is how many choices a tenant may always have waiting, as long as
 // the queue itself has room.
@@ -42,8 +46,21 @@ func (w *Waiting) Sub(less Waiting) {
 // queue, a tenant may hold as much of it as is still free: one tenant alone gets
 // half, two get a third each, and a newcomer always finds room. A single request
 // of a tenant of whom nothing waits is refused only where the queue is full, and
-// one may always wait alone, whatever its size.
+// one may always wait alone, whatever its size. What has no room where nothing waits gets inference.ErrNeverFits.
 func (b Bounds) Room(all, own, more Waiting) error {
+	err := b.room(all, own, more)
+	if err == nil {
+		return nil
+	}
+	alone := b.room(Waiting{}, Waiting{}, more)
+	if limit, ok := errors.AsType[*inference.LimitError](alone); ok {
+		limit.Err, limit.Remedy = inference.ErrNeverFits, "send fewer prompts or choices at once, or raise the queue's limit"
+		return limit
+	}
+	return err
+}
+
+func (b Bounds) room(all, own, more Waiting) error {
 	nobody, newcomer := all.Requests == 0, own.Requests == 0
 	all.Add(more)
 	own.Add(more)

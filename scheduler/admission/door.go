@@ -87,7 +87,7 @@ func (d *Door) admit(now int64, call []Item) error {
 		more.Add(call[i].waiting())
 	}
 	if err := d.bounds.Room(all, own, more); err != nil {
-		if limit, ok := errors.AsType[*inference.LimitError](err); ok {
+		if limit, ok := errors.AsType[*inference.LimitError](err); ok && !errors.Is(err, inference.ErrNeverFits) {
 			limit.RetryAfter, _ = d.wait(now, it, own.Work)
 		}
 		return err

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,4 +202,27 @@ func BenchmarkDoor(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Requests of one call that have no room where nothing waits never have it: nobody is told to try again.
+func TestWhatNeverFitsIsNotToldToTryAgain(t *testing.T) {
+	b := Bounds{MaxRequests: 40, MaxTokens: 1000}
+	busy := Waiting{Requests: 30, Choices: 30, Tokens: 900}
+	for name, tc := range map[string]struct {
+		more, own Waiting
+		want      error
+	}{
+		"more choices than may wait":        {more: Waiting{Requests: 2, Choices: 41}, want: inference.ErrNeverFits},
+		"more tokens than may wait":         {more: Waiting{Requests: 2, Choices: 2, Tokens: 1001}, want: inference.ErrNeverFits},
+		"more choices than a tenant's half": {more: Waiting{Requests: 2, Choices: 21}, want: inference.ErrNeverFits},
+		"room without the others":           {more: Waiting{Requests: 2, Choices: 12}, want: inference.ErrQueueFull},
+		"room without the tenant's others":  {more: Waiting{Requests: 2, Choices: 2}, own: Waiting{Requests: 20, Choices: 20}, want: inference.ErrTenantQueueFull},
+		"one alone, however large":          {more: Waiting{Requests: 1, Choices: 99, Tokens: 9999}, want: inference.ErrQueueFull},
+	} {
+		err := b.Room(busy, tc.own, tc.more)
+		limit, ok := errors.AsType[*inference.LimitError](err)
+		if !errors.Is(err, tc.want) || !ok || strings.Contains(limit.Remedy, "again") == (tc.want == inference.ErrNeverFits) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
 }
