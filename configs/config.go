@@ -5,8 +5,8 @@
 // Values are applied from the weakest source to the strongest: defaults, the
 // file, the environment (WEIR_MAX_NUM_SEQS), flags. Nothing is guessed: an
 // unknown key, a value of the wrong type or out of range is an error that
-// names place, key, value and what would be accepted. Only cmd/weir imports this
-// package; no part of weir sees the whole tree.
+// names place, key, value and what would be accepted. Only cmd/weir and
+// internal/server import this package; no other part of weir sees the whole tree.
 package configs
 
 import (

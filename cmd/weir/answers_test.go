@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/local"
+
 	"weir/configs"
 	"weir/engine/kernel/isa"
 	"weir/internal/defaultmodel"
@@ -20,35 +22,35 @@ import (
 var allAnswers = stdflag.Bool("all", false, "ask the embedded model everything that it was trained on")
 
 // chatPrompt is a conversation as the model reads it, through its template and tokenizer.
-func chatPrompt(t *testing.T, m *model, messages []defaultmodel.Message) []int32 {
+func chatPrompt(t *testing.T, m *local.Model, messages []defaultmodel.Message) []int32 {
 	t.Helper()
 	value, err := chat.FromJSON([]byte(jsonText(messages)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := chat.Input{Messages: value, AddGenerationPrompt: true, Now: time.Now()}
-	in.BOSToken, in.EOSToken = m.tokenizer.BoundaryTexts()
-	spans, err := m.template.Render(in)
+	in.BOSToken, in.EOSToken = m.Tokenizer.BoundaryTexts()
+	spans, err := m.Template.Render(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
+	return m.Tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{})
 }
 
 // askGreedily sends a conversation through template, tokenizer and engine, and
 // returns the text of the greedy answer.
-func askGreedily(t *testing.T, m *model, messages []defaultmodel.Message) string {
+func askGreedily(t *testing.T, m *local.Model, messages []defaultmodel.Message) string {
 	t.Helper()
 	prompt := chatPrompt(t, m, messages)
-	r := &inference.Request{Prompt: prompt, MaxTokens: m.engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1,
+	r := &inference.Request{Prompt: prompt, MaxTokens: m.Engine.Info().MaxModelLen - len(prompt), N: 1, PromptLogprobs: -1,
 		Sampling: inference.DefaultSampling()}
 	r.Sampling.Temperature = 0
-	stream, err := m.engine.Submit(r)
+	stream, err := m.Engine.Submit(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	w := &answerWriter{out: &text, decoder: m.tokenizer.NewDecoder(false), ends: m.tokenizer.IsEOG}
+	w := &answerWriter{out: &text, decoder: m.Tokenizer.NewDecoder(false), ends: m.Tokenizer.IsEOG}
 	if err := w.follow(stream, nil); err != nil {
 		t.Error(err)
 	}
@@ -94,17 +96,17 @@ func TestEmbeddedModelAnswersWordForWord(t *testing.T) {
 }
 
 func answersWordForWord(t *testing.T, level isa.Level) {
-	f, err := openModel("")
+	f, err := local.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := configs.Default()
 	c.Engine.CPULevel = level.String()
-	m, err := loadModel(c, f, modelHooks{progress: func(int64, int64) {}})
+	m, err := local.Load(c, f, local.Hooks{Progress: func(int64, int64) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.engine.Close(context.Background())
+	defer m.Engine.Close(context.Background())
 	questions := make(chan defaultmodel.QA)
 	var right, wrong atomic.Int64
 	var wg sync.WaitGroup

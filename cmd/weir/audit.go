@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"weir/internal/console"
+	"weir/internal/server/state"
 
 	"github.com/spf13/cobra"
 
@@ -39,19 +40,19 @@ func onStore(cmd *cobra.Command, do func(ctx context.Context, c configs.Config, 
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
-		exists, err := storeExists(c.Store)
+		console.Warn(cmd.ErrOrStderr(), warnings)
+		exists, err := state.Exists(c.Store)
 		if err != nil {
 			return err
 		}
 		if !exists {
 			return errors.New("there is no store yet: weir keys create makes one, and --store names another")
 		}
-		s, err := openStore(cmd.Context(), c.Store, store.Options{})
+		s, err := state.Open(cmd.Context(), c.Store, store.Options{})
 		if err != nil {
 			return err
 		}
-		return errors.Join(do(cmd.Context(), c, s, args), closeStore(s))
+		return errors.Join(do(cmd.Context(), c, s, args), state.Close(s))
 	}
 }
 
@@ -72,7 +73,7 @@ func newAuditList() *cobra.Command {
 				return errors.Join(table.Flush(), err)
 			}
 			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", e.Sequence, e.Time.Format(time.RFC3339),
-				printable(e.Actor), printable(e.Action), printable(e.Object), printable(e.Details))
+				console.Printable(e.Actor), console.Printable(e.Action), console.Printable(e.Object), console.Printable(e.Details))
 		}
 		return table.Flush()
 	})
@@ -98,12 +99,12 @@ func newAuditVerify() *cobra.Command {
 		for i, text := range args {
 			var err error
 			if noted[i], err = audit.ParseHead(text); err != nil {
-				return &usageError{err: err}
+				return &console.UsageError{Err: err}
 			}
 		}
 		head, err := s.VerifyAudit(ctx, noted...)
 		if errors.Is(err, audit.ErrBroken) {
-			return auditBroken(fmt.Errorf("%w; it is whole up to entry %d", err, head.Sequence))
+			return state.AuditBroken(fmt.Errorf("%w; it is whole up to entry %d", err, head.Sequence))
 		}
 		if err != nil {
 			return err
@@ -158,9 +159,9 @@ func newAuditAccept() *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", "", "why the log is as it is, for those who read it later")
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
 		if strings.TrimSpace(reason) == "" {
-			return &usageError{err: errors.New("--reason is empty; say why the log is as it is")}
+			return &console.UsageError{Err: errors.New("--reason is empty; say why the log is as it is")}
 		}
-		found, err := s.AcceptAudit(ctx, commandLine(), reason)
+		found, err := s.AcceptAudit(ctx, state.CommandLine(), reason)
 		switch {
 		case err != nil:
 			return err
@@ -171,13 +172,4 @@ func newAuditAccept() *cobra.Command {
 		return err
 	})
 	return cmd
-}
-
-// commandLine is who runs a command, as the audit log calls them.
-func commandLine() string {
-	u, err := user.Current()
-	if err != nil {
-		return "command line"
-	}
-	return "command line, user " + strconv.QuoteToASCII(u.Username)
 }

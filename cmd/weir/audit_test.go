@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
 )
 
@@ -130,7 +132,7 @@ BEGIN
 END`)
 	c := configs.Default()
 	c.Server.Port, c.Server.AdminAddress, c.Store.URL = 0, "off", url
-	var out lockedBuffer
+	var out servertest.Buffer
 	err := serve(t.Context(), fixed(c), &out, &out)
 	if err == nil || !strings.Contains(err.Error(), "it ends with entry 0, but entry 2 was noted") || !strings.Contains(err.Error(), "weir audit accept") {
 		t.Fatalf("it started: %v", err)
@@ -257,7 +259,7 @@ func TestStartNeedsTheAuditLog(t *testing.T) {
 	tamper(t, path, refuseEntries)
 	c := configs.Default()
 	c.Server.Port, c.Server.AdminAddress, c.Store.URL = 0, "off", url
-	var errs lockedBuffer
+	var errs servertest.Buffer
 	if err := serve(t.Context(), fixed(c), &errs, &errs); err == nil || !strings.Contains(err.Error(), "cannot be written into the audit log") {
 		t.Errorf("it started: %v", err)
 	}

@@ -17,10 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/api/edge"
+	"weir/internal/server/servertest"
+
 	"weir/configs"
-	"weir/internal/inference"
-	"weir/telemetry"
 )
 
 // batchLines is how many lines the batch of a process that is killed has: go test ./cmd/weir -run KilledAmidABatch -batch-lines 500
@@ -100,7 +99,7 @@ func (s *started) batchOf(key, lines string) (id string) {
 // untilBatch waits for a batch that is as asked for.
 func (s *started) untilBatch(key, id string, ok func(b map[string]any) bool) map[string]any {
 	s.t.Helper()
-	for end := time.Now().Add(4 * patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(4 * servertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		status, b := s.apiCall(http.MethodGet, "/v1/batches/"+id, key, "application/json", http.NoBody)
 		if status == 200 && ok(b) {
 			return b
@@ -322,39 +321,5 @@ func TestKilledAmidABatch(t *testing.T) {
 	t.Logf("%d lines were recorded before the kill", recorded)
 	if err := second.end(); err != nil {
 		t.Errorf("the process ended with %v", err)
-	}
-}
-
-// Batches see a prediction that began and ended between two of their looks, and none of their own lines.
-func TestBatchesSeeBriefRequests(t *testing.T) {
-	var o others
-	h := o.counted(edge.Hooks{})
-	one := func(class inference.Class) {
-		h.OnRequestStart(edge.RequestStart{Class: class})
-		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{Class: class}})
-	}
-	one(inference.Batch)
-	if n := o.running(); n != 0 {
-		t.Errorf("%d others beside a line", n)
-	}
-	one(inference.Interactive)
-	if n := o.running(); n != 1 {
-		t.Errorf("%d others after a prediction", n)
-	}
-	if n := o.running(); n != 0 {
-		t.Errorf("%d others after that was seen", n)
-	}
-}
-
-// What befalls a request of the class batch is in no objective.
-func TestBatchesAreInNoObjective(t *testing.T) {
-	for _, status := range []int{200, 429, 503, 499} {
-		f := edge.RequestFinish{RequestStart: edge.RequestStart{Model: "m", Class: inference.Batch}, Status: status}
-		if a := answerOf(&f); a.Outcome != telemetry.AnswerBatch {
-			t.Errorf("%d counts as %s", status, a.Outcome)
-		}
-	}
-	if isTimed(&edge.RequestStart{Class: inference.Batch}) || !isTimed(&edge.RequestStart{Class: inference.Interactive}) {
-		t.Error("the wrong class is timed")
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -61,10 +64,10 @@ func newBenchCluster() *cobra.Command {
 			o.Model = args[0]
 		}
 		if err := checkCluster(&o, output); err != nil {
-			return &usageError{err, ""}
+			return &console.UsageError{Err: err, Hint: ""}
 		}
 		if kill && simulate {
-			return &usageError{errors.New("--kill and --simulate: the simulation of a cluster has no faults; weir bench sim fleet has them"), ""}
+			return &console.UsageError{Err: errors.New("--kill and --simulate: the simulation of a cluster has no faults; weir bench sim fleet has them"), Hint: ""}
 		}
 		if kill {
 			o.KillAt, o.RestartAt = o.Duration/3, o.Duration*2/3
@@ -116,10 +119,10 @@ func benchCluster(cmd *cobra.Command, o *clusterFlags) (err error) {
 		o.Log = file
 	}
 	result := newResult(cmd, "cluster")
-	shown := newSteps(cmd.ErrOrStderr())
-	defer shown.end()
+	shown := console.NewSteps(cmd.ErrOrStderr())
+	defer shown.End()
 	o.Progress = func(policy string, elapsed, total time.Duration) {
-		shown.update(policy, int(elapsed.Seconds()), int(total.Seconds()))
+		shown.Update(policy, int(elapsed.Seconds()), int(total.Seconds()))
 	}
 	var twin *clusterTwin
 	if o.simulate {
@@ -132,7 +135,7 @@ func benchCluster(cmd *cobra.Command, o *clusterFlags) (err error) {
 		}
 	}
 	runs, err := bench.RunCluster(ctx, o.ClusterOptions)
-	shown.end()
+	shown.End()
 	if err != nil {
 		return err
 	}
@@ -209,10 +212,10 @@ func (t *clusterTwin) close() error {
 }
 
 func describeModel(c configs.Config) (llm.Info, error) {
-	f, err := openModel(c.Model.Path)
+	f, err := local.Open(c.Model.Path)
 	if err != nil {
 		return llm.Info{}, err
 	}
 	defer f.Close()
-	return describe(f, c)
+	return local.Describe(f, c)
 }

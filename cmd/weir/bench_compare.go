@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -29,8 +31,8 @@ func newBenchCompare() *cobra.Command {
 			"  weir bench compare a.json b.json c.json --only ttft --plot ttft.svg",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return &usageError{fmt.Errorf("compare needs two results or more, got %d", len(args)),
-					"use: weir bench compare A.json B.json"}
+				return &console.UsageError{Err: fmt.Errorf("compare needs two results or more, got %d", len(args)),
+					Hint: "use: weir bench compare A.json B.json"}
 			}
 			return nil
 		},
@@ -48,7 +50,7 @@ func newBenchCompare() *cobra.Command {
 			if results[i], err = bench.ReadResult(path); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s = %s\n", names[i], printable(path))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s = %s\n", names[i], console.Printable(path))
 		}
 		c, err := bench.Compare(results, names, o)
 		if err != nil {

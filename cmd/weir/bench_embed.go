@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -33,16 +36,16 @@ func newBenchEmbed() *cobra.Command {
 	output := f.StringP("output", "o", "md", "format: md, json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"md", "json"}, *output) {
-			return &usageError{fmt.Errorf("--output %q: it takes md or json", *output), ""}
+			return &console.UsageError{Err: fmt.Errorf("--output %q: it takes md or json", *output), Hint: ""}
 		}
 		if o.Rounds < 1 || len(o.Tokens) == 0 || len(o.Texts) == 0 || slices.Min(o.Tokens) < 1 || slices.Min(o.Texts) < 1 {
-			return &usageError{errors.New("--tokens, --texts and --rounds take positive numbers"), ""}
+			return &console.UsageError{Err: errors.New("--tokens, --texts and --rounds take positive numbers"), Hint: ""}
 		}
 		c, warnings, err := opts.config()
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
@@ -55,31 +58,31 @@ func benchEmbed(cmd *cobra.Command, c configs.Config, o bench.TextOptions, outpu
 	ctx, stop := interruptible(cmd)
 	defer stop()
 	result := newResult(cmd, "embed")
-	f, err := openRunnable(c)
+	f, err := local.OpenRunnable(c)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	options, err := engineOptions(c)
+	options, err := local.EngineOptions(c)
 	if err != nil {
 		return err
 	}
 	options.Scheduler.MaxWaiting = max(options.Scheduler.MaxWaiting, slices.Max(o.Texts)+1)
 	e, err := llm.OpenEncoder(f, options, nil)
 	if err != nil {
-		return loadError(c.Model, err)
+		return local.LoadError(c.Model, err)
 	}
 	defer e.Close(context.Background())
 	i := e.Info()
 	if most := slices.Max(o.Tokens); most > i.MaxModelLen {
-		return &usageError{fmt.Errorf("--tokens %d: the model reads texts of up to %d", most, i.MaxModelLen), ""}
+		return &console.UsageError{Err: fmt.Errorf("--tokens %d: the model reads texts of up to %d", most, i.MaxModelLen), Hint: ""}
 	}
-	shown := newSteps(cmd.ErrOrStderr())
-	defer shown.end()
+	shown := console.NewSteps(cmd.ErrOrStderr())
+	defer shown.End()
 	o.Vocabulary = i.VocabSize
-	o.Progress = func(done, total int) { shown.update("measuring", done, total) }
+	o.Progress = func(done, total int) { shown.Update("measuring", done, total) }
 	rows, err := bench.RunTexts(ctx, e, o)
-	shown.end()
+	shown.End()
 	if err != nil {
 		return err
 	}
@@ -89,6 +92,6 @@ func benchEmbed(cmd *cobra.Command, c configs.Config, o bench.TextOptions, outpu
 	if output == "json" {
 		return result.Write(cmd.OutOrStdout())
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s, %s, %d threads\n\n", printable(c.Model.Name()), options.Level, i.Threads)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s, %s, %d threads\n\n", console.Printable(c.Model.Name()), options.Level, i.Threads)
 	return bench.WriteTextsMarkdown(cmd.OutOrStdout(), rows)
 }

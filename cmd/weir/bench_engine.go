@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -39,7 +39,7 @@ func newSubject(cmd *cobra.Command, formats ...string) *subject {
 	s.options = addOptions(cmd, engineSections)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(formats, s.output) {
-			return &usageError{fmt.Errorf("--output %q: it takes %s", s.output, strings.Join(formats, ", ")), ""}
+			return &console.UsageError{Err: fmt.Errorf("--output %q: it takes %s", s.output, strings.Join(formats, ", ")), Hint: ""}
 		}
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *subject) config(args []string) (configs.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	warn(s.cmd.ErrOrStderr(), warnings)
+	console.Warn(s.cmd.ErrOrStderr(), warnings)
 	err = chooseModel(s.cmd, &c, args)
 	return c, err
 }
@@ -68,31 +68,31 @@ func need(c *configs.Config, length, sequences int) {
 
 // open loads the model. blocks is the size of its cache where nobody gave one.
 func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
-	f, err := openModel(c.Model.Path)
+	f, err := local.Open(c.Model.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	opts, err := engineOptions(c)
+	opts, err := local.EngineOptions(c)
 	if err != nil {
 		return nil, err
 	}
-	opts.Sample = sampleOf(f)
+	opts.Sample = local.SampleOf(f)
 	if opts.KVBytes == 0 {
 		opts.KVBlocks = blocks
 	}
-	errs, name := s.cmd.ErrOrStderr(), printable(c.Model.Name())
-	if w := prepareThreads(c); w != "" {
-		warn(errs, []string{w})
+	errs, name := s.cmd.ErrOrStderr(), console.Printable(c.Model.Name())
+	if w := local.PrepareThreads(c); w != "" {
+		console.Warn(errs, []string{w})
 	}
 	if c.Engine.Speculate {
-		warn(errs, []string{"--speculative-ngram: figures are of one token per step, without draft tokens"})
+		console.Warn(errs, []string{"--speculative-ngram: figures are of one token per step, without draft tokens"})
 	}
-	shown := newLoadProgress(errs, isTerminal(errs), name)
-	r, err := bench.OpenRig(f, opts, s.seed, shown.update)
-	shown.end()
+	shown := console.NewProgress(errs, console.IsTerminal(errs), name)
+	r, err := bench.OpenRig(f, opts, s.seed, shown.Update)
+	shown.End()
 	if err != nil {
-		return nil, loadError(c.Model, err)
+		return nil, local.LoadError(c.Model, err)
 	}
 	return r, nil
 }
@@ -126,37 +126,6 @@ func (s *subject) save(result *bench.Result) error {
 // interruptible ends with Ctrl-C or SIGTERM.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-}
-
-// steps shows how far a measurement is, on a terminal.
-type steps struct {
-	w   io.Writer
-	bar *progressbar.ProgressBar
-}
-
-func newSteps(w io.Writer) *steps {
-	if !isTerminal(w) {
-		w = nil
-	}
-	return &steps{w: w}
-}
-
-func (p *steps) update(what string, done, total int) {
-	if p.w == nil {
-		return
-	}
-	if p.bar == nil {
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(false))
-	}
-	p.bar.Describe(what)
-	_ = p.bar.Set(done) // a terminal that is gone is no reason to stop
-}
-
-func (p *steps) end() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-	}
 }
 
 // engineFlags are the tests of bench engine.
@@ -223,7 +192,7 @@ func readPair(text string) (prompt, generate int, err error) {
 	prompt, err1 := strconv.Atoi(p)
 	generate, err2 := strconv.Atoi(n)
 	if err := errors.Join(err1, err2); !ok || err != nil {
-		return 0, 0, &usageError{fmt.Errorf("--pg %q: it takes two numbers, as in 512,128", text), ""}
+		return 0, 0, &console.UsageError{Err: fmt.Errorf("--pg %q: it takes two numbers, as in 512,128", text), Hint: ""}
 	}
 	return prompt, generate, nil
 }
@@ -237,13 +206,13 @@ func benchEngine(s *subject, flags engineFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	shown := newSteps(s.cmd.ErrOrStderr())
+	shown := console.NewSteps(s.cmd.ErrOrStderr())
 	o := bench.EngineOptions{
 		Tests: tests, Repetitions: flags.repetitions, NoWarmup: flags.noWarmup,
-		Progress: func(t bench.EngineTest, done, total int) { shown.update(t.String(), done, total) },
+		Progress: func(t bench.EngineTest, done, total int) { shown.Update(t.String(), done, total) },
 	}
 	if err := o.Check(c.Engine.BlockTokens); err != nil {
-		return &usageError{err, ""}
+		return &console.UsageError{Err: err, Hint: ""}
 	}
 	need(&c, o.Length(), 1)
 	r, err := s.open(c, blocksFor(c, o.Length())+4)
@@ -255,7 +224,7 @@ func benchEngine(s *subject, flags engineFlags, args []string) error {
 	defer stop()
 	result := s.result("engine", c, r)
 	rows, err := r.RunEngine(ctx, o)
-	shown.end()
+	shown.End()
 	if err != nil {
 		return err
 	}
@@ -263,7 +232,7 @@ func benchEngine(s *subject, flags engineFlags, args []string) error {
 	if err := s.save(result); err != nil {
 		return err
 	}
-	w, of := s.cmd.OutOrStdout(), bench.EngineSubject{Model: printable(c.Model.Name()), Info: r.Info(), Backend: r.Level()}
+	w, of := s.cmd.OutOrStdout(), bench.EngineSubject{Model: console.Printable(c.Model.Name()), Info: r.Info(), Backend: r.Level()}
 	switch s.output {
 	case "json":
 		return result.Write(w)
@@ -313,13 +282,13 @@ func benchBatched(s *subject, flags batchedFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	shown := newSteps(s.cmd.ErrOrStderr())
+	shown := console.NewSteps(s.cmd.ErrOrStderr())
 	o := bench.BatchedOptions{
 		Tests: bench.BatchedTests(flags.prompts, flags.generate, flags.sequences), NoWarmup: flags.noWarmup,
-		Progress: func(t bench.BatchedTest, done, total int) { shown.update(t.String(), done, total) },
+		Progress: func(t bench.BatchedTest, done, total int) { shown.Update(t.String(), done, total) },
 	}
 	if err := o.Check(); err != nil {
-		return &usageError{err, ""}
+		return &console.UsageError{Err: err, Hint: ""}
 	}
 	length, sequences, blocks := o.Needs(c.Engine.BlockTokens)
 	need(&c, length, sequences)
@@ -333,7 +302,7 @@ func benchBatched(s *subject, flags batchedFlags, args []string) error {
 	defer stop()
 	result := s.result("batched", c, r)
 	rows, err := r.RunBatched(ctx, o)
-	shown.end()
+	shown.End()
 	if err != nil {
 		return err
 	}
@@ -344,6 +313,6 @@ func benchBatched(s *subject, flags batchedFlags, args []string) error {
 	if s.output == "json" {
 		return result.Write(s.cmd.OutOrStdout())
 	}
-	fmt.Fprintf(s.cmd.OutOrStdout(), "%s, %s, %d threads\n\n", printable(c.Model.Name()), r.Level(), r.Info().Threads)
+	fmt.Fprintf(s.cmd.OutOrStdout(), "%s, %s, %d threads\n\n", console.Printable(c.Model.Name()), r.Level(), r.Info().Threads)
 	return bench.WriteBatchedMarkdown(s.cmd.OutOrStdout(), rows)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -55,11 +57,11 @@ func newBenchGBDT() *cobra.Command {
 	f.StringVar(&g.saved, "result-file", "", "write the result as JSON to this file, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"md", "json"}, g.output) {
-			return &usageError{fmt.Errorf("--output %q: it takes md or json", g.output), ""}
+			return &console.UsageError{Err: fmt.Errorf("--output %q: it takes md or json", g.output), Hint: ""}
 		}
 		level, err := isa.Parse(g.level)
 		if err != nil {
-			return &usageError{err, ""}
+			return &console.UsageError{Err: err, Hint: ""}
 		}
 		return benchGBDT(cmd, args, &g, level)
 	}
@@ -79,26 +81,26 @@ func benchGBDT(cmd *cobra.Command, args []string, g *gbdtFlags, level isa.Level)
 			return err
 		}
 	}
-	shown := newSteps(cmd.ErrOrStderr())
-	defer shown.end()
-	g.o.Progress = shown.update
+	shown := console.NewSteps(cmd.ErrOrStderr())
+	defer shown.End()
+	g.o.Progress = shown.Update
 	rows, err := bench.RunTrees(ctx, model, g.o)
-	shown.end()
+	shown.End()
 	if err != nil {
 		return err
 	}
 	if !g.noLimits {
-		shown = newSteps(cmd.ErrOrStderr())
+		shown = console.NewSteps(cmd.ErrOrStderr())
 		at, err := roofline.ParseLevel(level.String())
 		if err != nil {
 			return err
 		}
 		limits, err := roofline.Measure(ctx, roofline.Options{Level: at, Threads: 1,
-			Progress: func(done, total int) { shown.update("limits of the machine", done, total) }})
+			Progress: func(done, total int) { shown.Update("limits of the machine", done, total) }})
 		if err != nil {
 			return fmt.Errorf("measure the machine: %w", err)
 		}
-		shown.end()
+		shown.End()
 		if err := bench.LimitTrees(rows, model, limits.One); err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -58,7 +60,7 @@ func newBenchMicro() *cobra.Command {
 	f.StringVar(&m.saved, "result-file", "", "write the result as JSON to this file, too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := m.read(); err != nil {
-			return &usageError{err, ""}
+			return &console.UsageError{Err: err, Hint: ""}
 		}
 		return benchMicro(cmd, &m)
 	}
@@ -112,8 +114,8 @@ func benchMicro(cmd *cobra.Command, m *microFlags) error {
 	if m.o.Threads == 0 {
 		m.o.Threads = cpu.Threads()
 	}
-	shown := newSteps(cmd.ErrOrStderr())
-	defer shown.end()
+	shown := console.NewSteps(cmd.ErrOrStderr())
+	defer shown.End()
 	var limits roofline.Limits
 	if !m.noLimits {
 		level, err := roofline.ParseLevel(m.o.Level.String())
@@ -122,16 +124,16 @@ func benchMicro(cmd *cobra.Command, m *microFlags) error {
 		}
 		if limits, err = roofline.Measure(ctx, roofline.Options{
 			Level: level, Threads: m.o.Threads,
-			Progress: func(done, total int) { shown.update("limits of the machine", done, total) },
+			Progress: func(done, total int) { shown.Update("limits of the machine", done, total) },
 		}); err != nil {
 			return fmt.Errorf("measure the machine: %w", err)
 		}
-		shown.end()
+		shown.End()
 	}
-	shown = newSteps(cmd.ErrOrStderr())
-	m.o.Progress = shown.update
+	shown = console.NewSteps(cmd.ErrOrStderr())
+	m.o.Progress = shown.Update
 	rows, err := bench.RunMicro(ctx, m.o)
-	shown.end()
+	shown.End()
 	if err != nil {
 		return err
 	}

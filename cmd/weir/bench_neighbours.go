@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -51,7 +53,7 @@ func newBenchNeighbours() *cobra.Command {
 	_ = f.MarkHidden("attack-url") // for the process of an attack's clients
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.Requests < 1 || o.Words < 1 || o.Pause < 0 {
-			return &usageError{errors.New("--requests and --words take 1 or more, and --pause no negative time"), ""}
+			return &console.UsageError{Err: errors.New("--requests and --words take 1 or more, and --pause no negative time"), Hint: ""}
 		}
 		if len(args) > 0 {
 			o.Model = args[0]
@@ -72,18 +74,18 @@ func newBenchNeighbours() *cobra.Command {
 			defer file.Close()
 			o.Log = file
 		}
-		shown := newSteps(cmd.ErrOrStderr())
-		defer shown.end()
-		o.Progress = func(_ string, done, total int) { shown.update("attacks", done, total) }
+		shown := console.NewSteps(cmd.ErrOrStderr())
+		defer shown.End()
+		o.Progress = func(_ string, done, total int) { shown.Update("attacks", done, total) }
 		if err := bench.WriteNeighboursHead(cmd.OutOrStdout()); err != nil {
 			return err
 		}
 		o.Row = func(n *bench.Neighbour) error {
-			shown.end() // the next attack draws it again, below the row
+			shown.End() // the next attack draws it again, below the row
 			return n.WriteRow(cmd.OutOrStdout())
 		}
 		rows, err := bench.RunNeighbours(ctx, o)
-		shown.end()
+		shown.End()
 		if err != nil {
 			return err
 		}
@@ -98,7 +100,7 @@ func newBenchNeighbours() *cobra.Command {
 // attackUntilEOF sends an attack until the standard input ends.
 func attackUntilEOF(ctx context.Context, cmd *cobra.Command, url string, o *bench.NeighboursOptions) error {
 	if len(o.Attacks) != 1 {
-		return &usageError{errors.New("--attack-url takes one of --attacks"), ""}
+		return &console.UsageError{Err: errors.New("--attack-url takes one of --attacks"), Hint: ""}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

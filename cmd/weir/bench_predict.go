@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -65,7 +67,7 @@ func (b *predictBench) run(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if b.load.Connections < 1 || b.load.Duration <= 0 || b.load.Rate < 0 || b.within < 0 {
-		return &usageError{errors.New("--connections, --duration, --rate or --within is below what makes sense"), "run weir bench predict --help for the flags"}
+		return &console.UsageError{Err: errors.New("--connections, --duration, --rate or --within is below what makes sense"), Hint: "run weir bench predict --help for the flags"}
 	}
 	if err := b.target.Describe(ctx); err != nil {
 		return fmt.Errorf("describe the model: %w", err)

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -67,10 +70,10 @@ func newBenchQuality() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("save-all-logits", "from")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"md", "json"}, q.output) {
-			return &usageError{fmt.Errorf("--output %q: it takes md or json", q.output), ""}
+			return &console.UsageError{Err: fmt.Errorf("--output %q: it takes md or json", q.output), Hint: ""}
 		}
 		if q.context < 4 || q.windows < 0 || q.from < -1 || q.from > q.context-2 {
-			return &usageError{errors.New("--context takes 4 or more, --windows 0 or more, --from a position before the window's last two"), ""}
+			return &console.UsageError{Err: errors.New("--context takes 4 or more, --windows 0 or more, --from a position before the window's last two"), Hint: ""}
 		}
 		if q.from < 0 {
 			q.from = q.context / 2
@@ -79,7 +82,7 @@ func newBenchQuality() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
@@ -127,12 +130,12 @@ func (q *qualityFlags) parts(kv attend.KVType) []part {
 
 func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 	result := newResult(cmd, "quality")
-	options, err := engineOptions(c)
+	options, err := local.EngineOptions(c)
 	if err != nil {
 		return err
 	}
-	shown := newSteps(cmd.ErrOrStderr())
-	defer shown.end()
+	shown := console.NewSteps(cmd.ErrOrStderr())
+	defer shown.End()
 	reference, err := q.reference(c, options)
 	if err != nil {
 		return err
@@ -158,7 +161,7 @@ func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 		if err != nil {
 			return err
 		}
-		o.Progress = func(done, total int) { shown.update(p.name, done, total) }
+		o.Progress = func(done, total int) { shown.Update(p.name, done, total) }
 		got, err := reference.compare(model, o)
 		err = errors.Join(err, model.Close())
 		if err != nil {
@@ -174,7 +177,7 @@ func benchQuality(cmd *cobra.Command, c configs.Config, q qualityFlags) error {
 		result.Threads, c.Engine.KVType = info.Threads, info.KVType
 		result.Model = bench.ModelRef{Name: c.Model.Name(), Path: c.Model.Path, Digest: info.Digest, Fingerprint: info.Fingerprint()}
 	}
-	shown.end()
+	shown.End()
 	if err := q.draw(c, served); err != nil {
 		return err
 	}
@@ -247,14 +250,14 @@ func (q *qualityFlags) tokens(c configs.Config, saved *bench.LogProbs) (bench.Qu
 		}
 		text = string(data)
 	}
-	f, err := openModel(c.Model.Path)
+	f, err := local.Open(c.Model.Path)
 	if err != nil {
 		return o, err
 	}
 	defer f.Close()
 	t, err := tokenizer.New(f.Value)
 	if err != nil {
-		return o, loadError(c.Model, err)
+		return o, local.LoadError(c.Model, err)
 	}
 	if id, ok := t.BOS(); ok && t.AddsBOS() {
 		o.BOS = id
@@ -268,19 +271,19 @@ func (q *qualityFlags) tokens(c configs.Config, saved *bench.LogProbs) (bench.Qu
 }
 
 func (q *qualityFlags) open(path string, o llm.Options, exact func(string) bool) (*llm.Scorer, llm.Info, error) {
-	f, err := openModel(path)
+	f, err := local.Open(path)
 	if err != nil {
 		return nil, llm.Info{}, err
 	}
 	defer f.Close()
-	o.MaxModelLen, o.KVBytes, o.Sample = q.context, 0, sampleOf(f)
+	o.MaxModelLen, o.KVBytes, o.Sample = q.context, 0, local.SampleOf(f)
 	info, err := llm.Describe(f, o)
 	if err != nil {
-		return nil, info, loadError(configs.Model{Path: path}, err)
+		return nil, info, local.LoadError(configs.Model{Path: path}, err)
 	}
 	s, err := llm.OpenScorer(f, o, exact, nil)
 	if err != nil {
-		return nil, info, loadError(configs.Model{Path: path}, err)
+		return nil, info, local.LoadError(configs.Model{Path: path}, err)
 	}
 	info.KVType = s.KVType()
 	return s, info, nil
@@ -291,7 +294,7 @@ func (q *qualityFlags) draw(c configs.Config, served *bench.Quality) error {
 		return nil
 	}
 	return savePlot(q.plot, func(w io.Writer) error {
-		return bench.PlotQuality(w, printable(c.Model.Name())+" as served, beside the reference", served)
+		return bench.PlotQuality(w, console.Printable(c.Model.Name())+" as served, beside the reference", served)
 	})
 }
 
@@ -300,12 +303,12 @@ func (q *qualityFlags) print(cmd *cobra.Command, c configs.Config, r *bench.Resu
 	against := "its own weights in float32"
 	switch {
 	case q.base != "":
-		against = "the log-probabilities of " + printable(q.base)
+		against = "the log-probabilities of " + console.Printable(q.base)
 	case q.against != "":
-		against = "the weights of " + printable(q.against) + " in float32"
+		against = "the weights of " + console.Printable(q.against) + " in float32"
 	}
 	fmt.Fprintf(out, "%s beside %s: %d positions, KV cache %s, %d threads\n\n",
-		printable(c.Model.Name()), against, served.Positions, c.Engine.KVType, r.Threads)
+		console.Printable(c.Model.Name()), against, served.Positions, c.Engine.KVType, r.Threads)
 	if err := bench.WriteQualityMarkdown(out, served); err != nil || !q.byTensor {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -37,7 +39,7 @@ func newBenchRelay() *cobra.Command {
 	f.StringVar(&log, "log", "", "file for what the processes log")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if min(o.Streams, o.Tokens, o.Rounds) < 1 || o.Streams > 2048 || o.Gap < 0 || o.Singles < 1 || o.Prompt < 0 || o.Prompt > 1<<20 {
-			return &usageError{errors.New("--streams takes 1 to 2048, the other counts 1 or more, --prompt-bytes 0 to 1048576, and --gap no negative time"), ""}
+			return &console.UsageError{Err: errors.New("--streams takes 1 to 2048, the other counts 1 or more, --prompt-bytes 0 to 1048576, and --gap no negative time"), Hint: ""}
 		}
 		ctx, stop := interruptible(cmd)
 		defer stop()
@@ -57,11 +59,11 @@ func newBenchRelay() *cobra.Command {
 			defer file.Close()
 			o.Log = file
 		}
-		shown := newSteps(cmd.ErrOrStderr())
-		defer shown.end()
-		o.Progress = func(done, total int) { shown.update("rounds", done, total) }
+		shown := console.NewSteps(cmd.ErrOrStderr())
+		defer shown.End()
+		o.Progress = func(done, total int) { shown.Update("rounds", done, total) }
 		ways, err := bench.RunRelay(ctx, o)
-		shown.end()
+		shown.End()
 		if err != nil {
 			return err
 		}

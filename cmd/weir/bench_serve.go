@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -104,7 +106,7 @@ func (b *serveBench) takeLists(_ *cobra.Command, args []string) error {
 		case len(b.metadata) > 0 && strings.Contains(arg, "="):
 			b.metadata = append(b.metadata, arg)
 		default:
-			return &usageError{fmt.Errorf("%q is not a flag", arg), "run weir bench serve --help for the flags"}
+			return &console.UsageError{Err: fmt.Errorf("%q is not a flag", arg), Hint: "run weir bench serve --help for the flags"}
 		}
 	}
 	return nil
@@ -195,7 +197,7 @@ func (b *serveBench) run(ctx context.Context, cmd *cobra.Command) error {
 		Unique: b.workload.Name == "random" && b.workload.Random.PrefixLen == 0,
 	}
 	if err := b.parse(cmd, report); err != nil {
-		return &usageError{err, "run weir bench serve --help for the flags"}
+		return &console.UsageError{Err: err, Hint: "run weir bench serve --help for the flags"}
 	}
 	defer b.target.Close()
 	result := newResult(cmd, "serve")
@@ -373,10 +375,10 @@ func (b *serveBench) finish(cmd *cobra.Command, report *bench.Report, result *be
 	}
 	errs := cmd.ErrOrStderr()
 	for _, note := range append(report.Notes(), b.workload.Notes()...) {
-		fmt.Fprintln(errs, "note: "+printable(note))
+		fmt.Fprintln(errs, "note: "+console.Printable(note))
 	}
 	for _, text := range report.Errors(5) {
-		fmt.Fprintln(errs, "error: "+printable(text))
+		fmt.Fprintln(errs, "error: "+console.Printable(text))
 	}
 	if b.save || b.file != "" {
 		path := filepath.Join(b.dir, b.resultName())
@@ -430,7 +432,7 @@ type requestProgress struct {
 }
 
 func newRequestProgress(w io.Writer, wanted bool, total int) *requestProgress {
-	if !wanted || !isTerminal(w) {
+	if !wanted || !console.IsTerminal(w) {
 		return &requestProgress{}
 	}
 	return &requestProgress{progressbar.NewOptions(total,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -67,7 +69,7 @@ func newBenchSimFleet() *cobra.Command {
 		}
 		if scale != "" {
 			if _, err := fmt.Sscanf(scale, "%d-%d", &o.Scaling.Min, &o.Scaling.Max); err != nil || o.Scaling.Max < 1 {
-				return &usageError{fmt.Errorf("--autoscale %q: it takes two numbers of replicas, as 2-16", scale), ""}
+				return &console.UsageError{Err: fmt.Errorf("--autoscale %q: it takes two numbers of replicas, as 2-16", scale), Hint: ""}
 			}
 		}
 		var results []*bench.FleetResult

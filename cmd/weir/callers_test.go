@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
@@ -65,7 +67,7 @@ func TestKeysOfTheStoreOpenBothListeners(t *testing.T) {
 	if code := execute([]string{"keys", "revoke", "--store", url, first[5:15]}, &out, &out); code != exitOK {
 		t.Fatal(out.String())
 	}
-	for end := time.Now().Add(patience); ask(t, models, first) != 401; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ask(t, models, first) != 401; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a revoked key stays good")
 		}

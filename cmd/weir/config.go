@@ -6,6 +6,9 @@ import (
 	"text/tabwriter"
 	"unicode"
 
+	"weir/internal/console"
+	"weir/internal/server/state"
+
 	"github.com/spf13/cobra"
 
 	"weir/configs"
@@ -49,13 +52,13 @@ func newConfigPrint() *cobra.Command {
 		if err := table.Flush(); err != nil {
 			return fmt.Errorf("print configuration: %w", err)
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		c, err := sources.Config()
 		if err == nil {
-			err = checkExposure(cmd.Context(), c)
+			err = state.CheckExposure(cmd.Context(), c)
 		}
 		if err != nil {
-			return configError(err)
+			return console.ConfigError(err)
 		}
 		return nil
 	}
@@ -96,10 +99,10 @@ func newConfigRules() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		if strings.ContainsFunc(*selector, unicode.IsControl) {
-			return &usageError{fmt.Errorf("--selector %q has control characters", *selector),
-				`write it on one line: job="weir",cluster="a"`}
+			return &console.UsageError{Err: fmt.Errorf("--selector %q has control characters", *selector),
+				Hint: `write it on one line: job="weir",cluster="a"`}
 		}
 		return c.SLO.Write(cmd.OutOrStdout(), *selector)
 	}

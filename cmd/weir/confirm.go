@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -17,8 +19,8 @@ import (
 func confirm(cmd *cobra.Command, what, name string) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	errs := cmd.ErrOrStderr()
-	if !ok || !term.IsTerminal(int(in.Fd())) || !isTerminal(errs) {
-		return &usageError{err: errors.New(what + " Say --yes where nobody can be asked")}
+	if !ok || !term.IsTerminal(int(in.Fd())) || !console.IsTerminal(errs) {
+		return &console.UsageError{Err: errors.New(what + " Say --yes where nobody can be asked")}
 	}
 	return typedAgain(in, errs, what, name)
 }

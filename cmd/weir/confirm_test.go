@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"weir/internal/server/state"
 )
 
 // What cannot be undone is done by a script that says so, or by a person who types the name again.
@@ -12,7 +14,7 @@ func TestForgettingATenantIsConfirmed(t *testing.T) {
 	if status, out, errs := weir("tenants", "forget", "acme", "--store", url); status != exitUsage || out != "" || !strings.Contains(errs, "--yes") {
 		t.Errorf("nobody was asked: %d %s%s", status, out, errs)
 	}
-	if _, log, _ := weir("audit", "list", "--store", url); strings.Contains(log, actionTenantForget) {
+	if _, log, _ := weir("audit", "list", "--store", url); strings.Contains(log, state.ActionTenantForget) {
 		t.Errorf("it was done: %s", log)
 	}
 	if status, out, errs := weir("tenants", "forget", "acme", "--yes", "--store", url); status != exitOK || !strings.Contains(out, "deleted of acme") {

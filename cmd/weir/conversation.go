@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,26 +8,23 @@ import (
 	"os/signal"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"weir/internal/inference"
 	"weir/tokenizer"
-	"weir/tokenizer/chat"
 )
 
 // conversation is a chat with a loaded model; its history is sent again with
 // each question, of which the prefix cache spares most.
 type conversation struct {
-	model   *model
+	model   *local.Model
 	options runOptions
 	out     io.Writer // answers, as they come
-	history []message
+	history []local.Message
 }
 
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-func newConversation(m *model, o runOptions, out io.Writer) *conversation {
+func newConversation(m *local.Model, o runOptions, out io.Writer) *conversation {
 	c := &conversation{model: m, options: o, out: out}
 	c.clear()
 	return c
@@ -38,7 +34,7 @@ func newConversation(m *model, o runOptions, out io.Writer) *conversation {
 func (c *conversation) clear() {
 	c.history = c.history[:0]
 	if c.options.system != "" {
-		c.history = append(c.history, message{"system", c.options.system})
+		c.history = append(c.history, local.Message{Role: "system", Content: c.options.system})
 	}
 }
 
@@ -63,51 +59,31 @@ func (a answer) String() string {
 // delivers ends the answer; it stays in the history as far as it came.
 func (c *conversation) ask(question string, stop <-chan os.Signal) (answer, error) {
 	asked := time.Now()
-	prompt, err := c.render(append(c.history, message{"user", question}))
+	prompt, err := c.model.Render(append(c.history, local.Message{Role: "user", Content: question}))
 	if err != nil {
 		return answer{}, err
 	}
 	limit := c.options.maxTokens
-	if room := c.model.info().MaxModelLen - len(prompt); limit == 0 || limit > room {
+	if room := c.model.Info().MaxModelLen - len(prompt); limit == 0 || limit > room {
 		limit = room
 	}
 	if limit < 1 {
 		return answer{}, fmt.Errorf("the conversation has %d tokens and the context holds %d; /clear starts a new one",
-			len(prompt), c.model.info().MaxModelLen)
+			len(prompt), c.model.Info().MaxModelLen)
 	}
-	stream, err := c.model.submit(&inference.Request{
+	stream, err := c.model.Submit(&inference.Request{
 		ID: "run", Prompt: prompt, MaxTokens: limit, N: 1, PromptLogprobs: -1,
 		Sampling: c.options.sampling(), Arrived: asked,
 	})
 	if err != nil {
 		return answer{}, fmt.Errorf("ask: %w", err)
 	}
-	w := &answerWriter{out: c.out, terminal: isTerminal(c.out), decoder: c.model.tokenizer.NewDecoder(false),
-		ends: c.model.tokenizer.IsEOG, asked: asked}
+	w := &answerWriter{out: c.out, terminal: console.IsTerminal(c.out), decoder: c.model.Tokenizer.NewDecoder(false),
+		ends: c.model.Tokenizer.IsEOG, asked: asked}
 	err = w.follow(stream, stop)
 	w.answer.promptTokens, w.answer.cachedTokens = len(prompt), stream.Progress().CachedTokens
-	c.history = append(c.history, message{"user", question}, message{"assistant", string(w.text)})
+	c.history = append(c.history, local.Message{Role: "user", Content: question}, local.Message{Role: "assistant", Content: string(w.text)})
 	return w.answer, err
-}
-
-// render turns messages into token ids. Their text can never become a control
-// token.
-func (c *conversation) render(messages []message) ([]inference.TokenID, error) {
-	data, err := json.Marshal(messages)
-	if err != nil {
-		return nil, fmt.Errorf("encode messages: %w", err)
-	}
-	value, err := chat.FromJSON(data)
-	if err != nil {
-		return nil, fmt.Errorf("encode messages: %w", err)
-	}
-	in := chat.Input{Messages: value, AddGenerationPrompt: true, Now: time.Now()}
-	in.BOSToken, in.EOSToken = c.model.tokenizer.BoundaryTexts()
-	spans, err := c.model.template.Render(in)
-	if err != nil {
-		return nil, fmt.Errorf("render chat template: %w", err)
-	}
-	return c.model.tokenizer.AppendSpans(nil, spans, tokenizer.EncodeOptions{}), nil
 }
 
 // answerWriter follows a stream and writes its text.
@@ -174,7 +150,7 @@ func (w *answerWriter) event(e inference.Event) error {
 func (w *answerWriter) write(text []byte) error {
 	w.text = append(w.text, text...)
 	if w.terminal {
-		text = []byte(printableText(string(text)))
+		text = []byte(console.PrintableText(string(text)))
 	}
 	if _, err := w.out.Write(text); err != nil {
 		return fmt.Errorf("write answer: %w", err)

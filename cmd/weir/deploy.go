@@ -15,6 +15,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/folder"
+
 	"github.com/spf13/cobra"
 
 	"weir/api/admin"
@@ -81,7 +84,7 @@ type wishes struct {
 func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
 	if file != "" {
 		if len(args) > 0 || w.policy != "" || w.replicas != 0 || len(w.resources)+len(w.warm)+len(w.selector) > 0 {
-			return nil, &usageError{errors.New("a file and arguments"), "the file says all: give -f alone, or MODEL VERSION"}
+			return nil, &console.UsageError{Err: errors.New("a file and arguments"), Hint: "the file says all: give -f alone, or MODEL VERSION"}
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -90,7 +93,7 @@ func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
 		return configs.DeploymentJSON(file, text)
 	}
 	if len(args) != 2 {
-		return nil, &usageError{errors.New("a deployment needs a model and a version"), "weir deploy MODEL VERSION, or weir deploy -f FILE"}
+		return nil, &console.UsageError{Err: errors.New("a deployment needs a model and a version"), Hint: "weir deploy MODEL VERSION, or weir deploy -f FILE"}
 	}
 	body := map[string]any{"modelId": args[0], "version": args[1]}
 	if w.policy != "" {
@@ -103,7 +106,7 @@ func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
 	for _, l := range w.selector {
 		key, value, ok := strings.Cut(l, "=")
 		if !ok {
-			return nil, &usageError{fmt.Errorf("--node-selector %s", l), "give LABEL=VALUE, such as region=eu"}
+			return nil, &console.UsageError{Err: fmt.Errorf("--node-selector %s", l), Hint: "give LABEL=VALUE, such as region=eu"}
 		}
 		labels[key] = value
 	}
@@ -114,7 +117,7 @@ func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
 	for _, r := range w.resources {
 		name, value, ok := strings.Cut(r, "=")
 		if !ok {
-			return nil, &usageError{fmt.Errorf("--resource %s", r), "give KEY=VALUE, such as maxSequences=8"}
+			return nil, &console.UsageError{Err: fmt.Errorf("--resource %s", r), Hint: "give KEY=VALUE, such as maxSequences=8"}
 		}
 		values[name] = value
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -162,12 +165,12 @@ func (o *operator) awaitDeployment(ctx context.Context, v admin.DeploymentView) 
 	for {
 		if why := strings.Join(v.Why, "; "); why != shown && why != "" {
 			shown = why
-			fmt.Fprintln(o.cmd.ErrOrStderr(), printable(why))
+			fmt.Fprintln(o.cmd.ErrOrStderr(), console.Printable(why))
 		}
 		if wait.isOver(&v, time.Now()) {
 			err := printDeployment(o.cmd.OutOrStdout(), &v)
 			if v.State != deployment.Ready {
-				err = errors.Join(err, fmt.Errorf("the deployment of %s is %s", printable(v.ModelID), v.State))
+				err = errors.Join(err, fmt.Errorf("the deployment of %s is %s", console.Printable(v.ModelID), v.State))
 			}
 			return err
 		}
@@ -219,7 +222,7 @@ func newDeployments() *cobra.Command {
 		if err := o.call(ctx, http.MethodDelete, "/v1/deployments/"+url.PathEscape(args[0]), nil, &done); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(o.cmd.OutOrStdout(), "%s: the configurations of the servers decide again\n", printable(args[0]))
+		_, err := fmt.Fprintf(o.cmd.OutOrStdout(), "%s: the configurations of the servers decide again\n", console.Printable(args[0]))
 		return err
 	}))
 	return cmd
@@ -234,7 +237,7 @@ func listDeployments(w io.Writer, list []admin.DeploymentView) error {
 	fmt.Fprintln(table, "MODEL\tVERSION\tDIGEST\tGENERATION\tSTATE\tANSWERS\tWHY")
 	for i := range list {
 		v := &list[i]
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", printable(v.ModelID), printable(v.Version), orDash(shortDigest(v.Digest)), v.Generation, v.State, orDash(v.Answers),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", console.Printable(v.ModelID), console.Printable(v.Version), orDash(folder.ShortDigest(v.Digest)), v.Generation, v.State, orDash(v.Answers),
 			orDash(strings.Join(v.Why, "; ")))
 	}
 	return table.Flush()
@@ -247,7 +250,7 @@ func printDeployment(w io.Writer, v *admin.DeploymentView) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\n  SERVER\tSTATE\tANSWERS\tWARM\tWHY")
 	for _, o := range v.Instances {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", printable(o.Instance), o.State, orDash(o.Answers), orDash(strings.Join(o.Warm, ", ")), orDash(o.Why))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\t%s\n", console.Printable(o.Instance), o.State, orDash(o.Answers), orDash(strings.Join(o.Warm, ", ")), orDash(o.Why))
 	}
 	return table.Flush()
 }

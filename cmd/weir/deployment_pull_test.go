@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/internal/defaultmodel"
 	"weir/internal/reference"
@@ -194,7 +196,7 @@ func killedAmidPulls(t *testing.T, g *gate, version, digest string) {
 		return pulling == 3
 	})
 	size := int64(len(defaultmodel.GGUF()))
-	for end := time.Now().Add(patience); min(noted(t, folders[0]), noted(t, folders[1])) < size*9/20; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); min(noted(t, folders[0]), noted(t, folders[1])) < size*9/20; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d and %d of %d bytes are noted as there", noted(t, folders[0]), noted(t, folders[1]), size)
 		}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
@@ -60,7 +62,7 @@ func (s *started) applied(body string) admin.DeploymentView {
 func (s *started) untilDeployed(model string, ok func(v *admin.DeploymentView) bool) (v admin.DeploymentView) {
 	s.t.Helper()
 	text := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var status int
 		status, text = s.change(http.MethodGet, "/"+model, "")
 		v = admin.DeploymentView{}
@@ -68,7 +70,7 @@ func (s *started) untilDeployed(model string, ok func(v *admin.DeploymentView) b
 			return v
 		}
 	}
-	s.t.Fatalf("after %v the deployment is\n%s\n%s", patience, text, s.errs.String())
+	s.t.Fatalf("after %v the deployment is\n%s\n%s", servertest.Patience, text, s.errs.String())
 	return v
 }
 
@@ -191,7 +193,7 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 		t.Fatalf("%d %s", status, text)
 	}
 	for _, p := range servers {
-		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(servertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 			if _, there := p.models()["chat@"+first]; !there {
 				break
 			} else if time.Now().After(end) {
@@ -245,7 +247,7 @@ func manyDeployments(t *testing.T, servers ...*process) {
 	for i := range names {
 		servers[i%len(servers)].untilDeployed(fmt.Sprint("model-", i), readyOn(servers...))
 	}
-	t.Logf("all answer on %s after %v", countOf(len(servers), "server"), time.Since(begun))
+	t.Logf("all answer on %d servers after %v", len(servers), time.Since(begun))
 	if again := servers[len(servers)-1].applied(body("model-3", 1)); again.Generation != 1 {
 		t.Errorf("the same again is generation %d", again.Generation)
 	}
@@ -417,9 +419,9 @@ func TestARouterFollowsDeployments(t *testing.T) {
 	if status, text := routers[0].change(http.MethodDelete, "/chat", ""); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		_, text := routers[1].get(routers[1].metrics + "/admin/replicas")
-		var list struct{ Models []replicasView }
+		var list struct{ Models []shownReplicas }
 		if json.Unmarshal([]byte(text), &list) == nil && len(list.Models) == 2 && list.Models[0].Answers {
 			break
 		} else if time.Now().After(end) {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -40,7 +43,7 @@ func newDoctor() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
@@ -110,7 +113,7 @@ type modelHealth struct {
 
 // diagnose looks at the machine and, if one is named, at the model.
 func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer) (*diagnosis, error) {
-	o, err := engineOptions(c)
+	o, err := local.EngineOptions(c)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +129,7 @@ func diagnose(ctx context.Context, c configs.Config, quick bool, errs io.Writer)
 	if c.Model.Path == "" {
 		return d, nil
 	}
-	f, err := openModel(c.Model.Path)
+	f, err := local.Open(c.Model.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -188,11 +191,11 @@ func measure(ctx context.Context, m machine, errs io.Writer) (roofline.Limits, e
 	if err != nil {
 		return roofline.Limits{}, err
 	}
-	shown := newSteps(errs)
-	defer shown.end()
+	shown := console.NewSteps(errs)
+	defer shown.End()
 	l, err := roofline.Measure(ctx, roofline.Options{
 		Level: level, Threads: m.Threads,
-		Progress: func(done, total int) { shown.update("measuring", done, total) },
+		Progress: func(done, total int) { shown.Update("measuring", done, total) },
 	})
 	if err != nil {
 		return l, fmt.Errorf("measure the machine: %w", err)
@@ -228,7 +231,7 @@ func (d *diagnosis) verdict() error {
 	if d.Model == nil || d.Model.Runs {
 		return nil
 	}
-	return fmt.Errorf("%s cannot run: %s", printable(d.Model.Name), printable(d.Model.WhyNot))
+	return fmt.Errorf("%s cannot run: %s", console.Printable(d.Model.Name), console.Printable(d.Model.WhyNot))
 }
 
 func (d *diagnosis) printJSON(w io.Writer) error {
@@ -250,14 +253,14 @@ func (d *diagnosis) print(w io.Writer) error {
 		d.Limits.print(row)
 	}
 	if d.Model != nil {
-		fmt.Fprintf(table, "\n%s\n", printable(d.Model.Name))
+		fmt.Fprintf(table, "\n%s\n", console.Printable(d.Model.Name))
 		d.Model.print(row)
 	}
 	fmt.Fprintln(table, "\nfindings")
 	for _, f := range d.Findings {
-		row(f.Severity, printable(f.Text))
+		row(f.Severity, console.Printable(f.Text))
 		if f.Remedy != "" {
-			row("", printable(f.Remedy))
+			row("", console.Printable(f.Remedy))
 		}
 	}
 	if len(d.Findings) == 0 {
@@ -275,13 +278,13 @@ func (m machine) print(row func(...string)) {
 	if p.Kind != "" {
 		name += " (" + p.Kind + ")"
 	}
-	row("processor", printable(name))
+	row("processor", console.Printable(name))
 	cores := fmt.Sprintf("%d CPUs usable", p.Usable)
 	if p.Cores > 0 {
 		cores += fmt.Sprintf(" of %d on %d cores", p.CPUs, p.Cores)
 	}
 	if p.CacheBytes > 0 {
-		cores += ", " + showSize(p.CacheBytes) + " of last-level cache"
+		cores += ", " + console.ShowSize(p.CacheBytes) + " of last-level cache"
 	}
 	row("cores", cores)
 	row("features", strings.Join(p.Features, " "))
@@ -291,14 +294,14 @@ func (m machine) print(row func(...string)) {
 		quota = fmt.Sprintf("quota of %.3g CPUs", m.Quota)
 	}
 	row("threads", fmt.Sprintf("%d, %s, load average %.1f", m.Threads, quota, m.Load))
-	memory := showSize(m.Memory.Available) + " available"
+	memory := console.ShowSize(m.Memory.Available) + " available"
 	if m.Memory.Total > 0 {
-		memory += " of " + showSize(m.Memory.Total)
+		memory += " of " + console.ShowSize(m.Memory.Total)
 	}
 	if m.Memory.Swap == 0 {
 		memory += ", no swap"
 	} else {
-		memory += fmt.Sprintf(", %s of %s swap used", showSize(m.Memory.SwapUsed), showSize(m.Memory.Swap))
+		memory += fmt.Sprintf(", %s of %s swap used", console.ShowSize(m.Memory.SwapUsed), console.ShowSize(m.Memory.Swap))
 	}
 	row("memory", memory)
 	if m.HugePages != "" {
@@ -323,22 +326,22 @@ func (l *limits) print(row func(...string)) {
 
 func (m *modelHealth) print(row func(...string)) {
 	if !m.Runs {
-		row("runs", "no: "+printable(m.WhyNot))
+		row("runs", "no: "+console.Printable(m.WhyNot))
 		return
 	}
 	e := m.Engine
 	row("runs", "yes, as "+e.Architecture)
 	if e.Embeds {
-		row("gives", e.gives())
-		row("weights", showSize(e.WeightBytes)+" in memory")
+		row("gives", e.gives)
+		row("weights", console.ShowSize(e.WeightBytes)+" in memory")
 		row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 		return
 	}
-	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", showSize(e.WeightBytes), m.BytesPerToken/1e9))
+	row("weights", fmt.Sprintf("%s in memory, %.3g GB read for each token", console.ShowSize(e.WeightBytes), m.BytesPerToken/1e9))
 	row("kv cache", fmt.Sprintf("%s, %d blocks of %d tokens, %s (%d B per token): %s", e.KVType, e.KVBlocks, e.BlockTokens,
-		showSize(e.KVBytes), e.KVBytesPerToken, sequences(e.Sequences, e.MaxModelLen)))
+		console.ShowSize(e.KVBytes), e.KVBytesPerToken, local.Sequences(e.Sequences, e.MaxModelLen)))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
-		row("kv cost", showCacheCost(e.KVCost))
+		row("kv cost", local.ShowCacheCost(e.KVCost))
 	}
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 	for _, f := range m.Forecasts {

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
@@ -53,7 +56,7 @@ func (d *diagnosis) checkMachine() {
 	}
 	if m.Memory.SwapUsed > m.Memory.Total/50 {
 		d.add(warning, "stop what fills the memory, or switch swap off",
-			"%s of swap are in use: a weight that was swapped out stops a step for milliseconds", showSize(m.Memory.SwapUsed))
+			"%s of swap are in use: a weight that was swapped out stops a step for milliseconds", console.ShowSize(m.Memory.SwapUsed))
 	}
 	if p.Governor == "powersave" {
 		d.add(note, "cpupower frequency-set -g performance",
@@ -78,10 +81,10 @@ func (d *diagnosis) checkFit(i llm.Info) {
 	case i.WeightBytes > free:
 		d.Model.Runs = false
 		d.Model.WhyNot = fmt.Sprintf("its weights take %s and %s of memory are available; use a smaller quantisation or free memory",
-			showSize(i.WeightBytes), showSize(free))
+			console.ShowSize(i.WeightBytes), console.ShowSize(free))
 	case total > free:
 		d.add(warning, "lower --kv-cache-memory-bytes",
-			"weights and KV cache take %s and %s are available: the system would swap or end the process", showSize(total), showSize(free))
+			"weights and KV cache take %s and %s are available: the system would swap or end the process", console.ShowSize(total), console.ShowSize(free))
 	case i.FileBytes+total > d.Machine.Memory.Total && d.Machine.Memory.Total > 0:
 		d.add(note, "", "the file does not stay in the page cache beside the model: the next start reads the disk again")
 	}
@@ -96,7 +99,7 @@ func (d *diagnosis) checkFit(i llm.Info) {
 		d.add(note, "raise --kv-cache-memory-bytes"+smaller,
 			"sequences of %d tokens would be served; the model could do %d", i.MaxModelLen, i.ContextLength)
 	}
-	if n := fullSequences(i); n < 2 && i.MaxModelLen == i.ContextLength {
+	if n := local.FullSequences(i); n < 2 && i.MaxModelLen == i.ContextLength {
 		d.add(note, "lower --max-model-len if requests are short: it costs nothing but refuses longer ones",
 			"the KV cache holds %d sequence of full length; more of them take turns", n)
 	}
@@ -113,11 +116,11 @@ func (d *diagnosis) checkText(f *gguf.File, c configs.Model) {
 	if d.Model.Engine != nil && d.Model.Engine.Embeds {
 		return // it has no template
 	}
-	chosen, err := chooseTemplate(c, f, t)
+	chosen, err := local.ChooseTemplate(c, f, t)
 	switch {
 	case err != nil:
 		d.Model.Runs, d.Model.WhyNot = false, err.Error()
 	case chosen.Template == nil:
-		d.add(note, "/v1/completions works without one", "the model cannot chat: %v", chosen.why)
+		d.add(note, "/v1/completions works without one", "the model cannot chat: %v", chosen.Why)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -54,7 +56,7 @@ func newDrill() *cobra.Command {
 			o.Model = args[0]
 		}
 		if err := checkDrill(&o, output); err != nil {
-			return &usageError{err, ""}
+			return &console.UsageError{Err: err, Hint: ""}
 		}
 		ctx, stop := interruptible(cmd)
 		defer stop()
@@ -69,7 +71,7 @@ func newDrill() *cobra.Command {
 			defer file.Close()
 			o.Log = file
 		}
-		if isTerminal(cmd.ErrOrStderr()) {
+		if console.IsTerminal(cmd.ErrOrStderr()) {
 			o.Progress = func(stage string) { fmt.Fprintln(cmd.ErrOrStderr(), stage) }
 		}
 		result, err := bench.RunDrill(ctx, o)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/internal/outfile"
@@ -62,7 +64,7 @@ func newEval() *cobra.Command {
 
 func (e *evaluation) run(path string, out io.Writer) error {
 	if e.labels == "" && e.profile == "" {
-		return &usageError{errors.New("neither --labels nor --profile is set"), "run weir eval --help for what they do"}
+		return &console.UsageError{Err: errors.New("neither --labels nor --profile is set"), Hint: "run weir eval --help for what they do"}
 	}
 	table, err := predictions.ReadTable(path)
 	if err != nil {

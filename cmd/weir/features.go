@@ -13,6 +13,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/state"
+
 	"github.com/spf13/cobra"
 
 	"weir/internal/store"
@@ -51,7 +54,7 @@ func (t *featureTarget) flags(cmd *cobra.Command) {
 func (t *featureTarget) open() (*store.Features, error) {
 	address := cmp.Or(t.redis, os.Getenv("WEIR_FEATURE_REDIS"))
 	if address == "" {
-		return nil, &usageError{errors.New("no Redis is named"), "set --redis or WEIR_FEATURE_REDIS"}
+		return nil, &console.UsageError{Err: errors.New("no Redis is named"), Hint: "set --redis or WEIR_FEATURE_REDIS"}
 	}
 	return store.OpenFeatures(address)
 }
@@ -74,7 +77,7 @@ func newFeaturesPut() *cobra.Command {
 			if eventTime != "" {
 				var err error
 				if at, err = time.Parse(time.RFC3339, eventTime); err != nil {
-					return &usageError{err, "--time takes 2026-11-22T10:00:00Z"}
+					return &console.UsageError{Err: err, Hint: "--time takes 2026-11-22T10:00:00Z"}
 				}
 			}
 			table, err := predictions.ReadTable(args[0])
@@ -229,7 +232,7 @@ func missingText(f *feature.Feature) string {
 
 // readManifest reads and checks the file of a manifest.
 func readManifest(path string) (*feature.Manifest, error) {
-	data, err := readBounded(path, feature.MaxBytes)
+	data, err := state.ReadBounded(path, feature.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -238,18 +241,4 @@ func readManifest(path string) (*feature.Manifest, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", path, limit)
-	}
-	return data, err
 }

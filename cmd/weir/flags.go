@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
+
+	"weir/internal/console"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -87,19 +88,19 @@ func (o *options) resolve() (sources *configs.Sources, warnings []string, err er
 	s := configs.New()
 	if o.path != "" {
 		if err := s.ReadFile(o.path); err != nil {
-			return nil, nil, configError(err)
+			return nil, nil, console.ConfigError(err)
 		}
 	}
 	unknown, err := s.ReadEnv(os.Environ())
 	if err != nil {
-		return nil, nil, configError(err)
+		return nil, nil, console.ConfigError(err)
 	}
 	for _, name := range unknown {
 		warnings = append(warnings, fmt.Sprintf("environment variable %s is set, but weir has no such setting", name))
 	}
 	for _, f := range o.given {
 		if err := s.SetFlag(f.name, f.value); err != nil {
-			return nil, nil, configError(err)
+			return nil, nil, console.ConfigError(err)
 		}
 	}
 	return s, warnings, nil
@@ -113,13 +114,9 @@ func (o *options) config() (configs.Config, []string, error) {
 	}
 	c, err := s.Config()
 	if err != nil {
-		return configs.Config{}, nil, configError(err)
+		return configs.Config{}, nil, console.ConfigError(err)
 	}
 	return c, warnings, nil
-}
-
-func configError(err error) error {
-	return &usageError{err, "run weir config print to see every value and where it came from"}
 }
 
 // repeats tells when a flag that takes one value is given again.
@@ -133,7 +130,7 @@ type repeats struct {
 // Set implements the flag library's Value.
 func (r *repeats) Set(text string) error {
 	if r.given++; r.given == 2 {
-		warn(r.cmd.ErrOrStderr(), []string{fmt.Sprintf("--%s is given more than once; the last one counts", r.name)})
+		console.Warn(r.cmd.ErrOrStderr(), []string{fmt.Sprintf("--%s is given more than once; the last one counts", r.name)})
 	}
 	return r.Value.Set(text)
 }
@@ -158,11 +155,4 @@ func tellRepeats(cmd *cobra.Command) {
 func keyFlag(f *pflag.FlagSet, into *string, name, env, usage string) {
 	f.StringVar(into, name, os.Getenv(env), usage+" (default: $"+env+")")
 	f.Lookup(name).DefValue = ""
-}
-
-// warn is for verbs that have no log.
-func warn(w io.Writer, warnings []string) {
-	for _, text := range warnings {
-		fmt.Fprintln(w, "warning:", text)
-	}
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
 	"weir/internal/defaultmodel"
 	"weir/router/fleet"
@@ -158,7 +160,7 @@ func TestSlowAndFailingFleetsAreRolledBack(t *testing.T) {
 // answersWith waits until a version answers.
 func (s *started) answersWith(want string) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		_, version := s.talk(1)
 		if version == want {
 			return
@@ -234,7 +236,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 		_, _ = io.WriteString(w, about)
 	}))
 	defer failing.Close()
-	_, about := trees[0].get(trees[0].api + "/v2/models/" + embeddedTrees)
+	_, about := trees[0].get(trees[0].api + "/v2/models/" + defaultmodel.IrisName)
 	input := regexp.MustCompile(`"inputs":\[\{"name":"([^"]*)"`).FindStringSubmatch(about)
 	if input == nil {
 		t.Fatal(about)
@@ -251,7 +253,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 		} {
 			m := configs.NewClassic("flowers", "")
 			m.Version, m.Candidate, m.Profile = v.version, v.version != "1", v.profile
-			m.Replicas = []fleet.Source{{URL: v.url, Kind: fleet.Weir, Model: embeddedTrees}}
+			m.Replicas = []fleet.Source{{URL: v.url, Kind: fleet.Weir, Model: defaultmodel.IrisName}}
 			c.Classic = append(c.Classic, m)
 		}
 	})
@@ -268,7 +270,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 		_ = json.NewDecoder(r.Body).Decode(&answer)
 		return r.StatusCode, answer.Version
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		ready := true
 		for _, version := range []string{"", "2", "drifted"} {
 			status, _ := ask(version)

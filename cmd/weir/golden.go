@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/engine/classic"
@@ -51,10 +53,10 @@ func newGolden() *cobra.Command {
 
 func (r *recording) run(path string, out io.Writer) error {
 	if r.count < 1 || r.count > maxGoldenRows {
-		return &usageError{fmt.Errorf("--count is %d", r.count), fmt.Sprintf("it must be from 1 to %d", maxGoldenRows)}
+		return &console.UsageError{Err: fmt.Errorf("--count is %d", r.count), Hint: fmt.Sprintf("it must be from 1 to %d", maxGoldenRows)}
 	}
 	if !isClassic(path) {
-		return &usageError{fmt.Errorf("%s is a language model or no file", path), "weir golden is for classical models: XGBoost, LightGBM, CatBoost and ONNX"}
+		return &console.UsageError{Err: fmt.Errorf("%s is a language model or no file", path), Hint: "weir golden is for classical models: XGBoost, LightGBM, CatBoost and ONNX"}
 	}
 	v, _, err := loadClassic(path)
 	if err != nil {
@@ -204,14 +206,5 @@ func named(columns []string) string {
 	if columns == nil {
 		return ""
 	}
-	return " (" + printable(shortList(columns)) + ")"
-}
-
-// shortList names the first of many.
-func shortList(names []string) string {
-	const most = 12
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + " …"
-	}
-	return strings.Join(names, ", ")
+	return " (" + console.Printable(console.ShortList(columns)) + ")"
 }

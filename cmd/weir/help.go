@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -111,5 +113,5 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "did you mean --" + strings.Join(near, " or --") + "?"
 		}
 	}
-	return &usageError{err, hint}
+	return &console.UsageError{Err: err, Hint: hint}
 }

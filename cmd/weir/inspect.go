@@ -14,6 +14,9 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
 	"weir/configs"
@@ -44,7 +47,7 @@ func newInspect() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		if err := choosePath(&c, args); err != nil {
 			return err
 		}
@@ -126,6 +129,8 @@ type engineReport struct {
 	Dimensions int      `json:"dimensions,omitempty"`
 	Scores     int      `json:"scores,omitempty"`
 	Labels     []string `json:"labels,omitempty"`
+
+	gives string // what a text is answered with, of text encoders
 }
 
 func newEngineReport(i llm.Info) *engineReport {
@@ -134,26 +139,14 @@ func newEngineReport(i llm.Info) *engineReport {
 		HeadDim: i.HeadDim, FeedForward: i.FeedForward, VocabSize: i.VocabSize,
 		ContextLength: i.ContextLength, MaxModelLen: i.MaxModelLen, WeightBytes: i.WeightBytes,
 		KVType: i.KVType, KVCost: i.KVCost, KVBytes: i.KVBytes, KVTokens: i.KVTokens, KVBlocks: i.KVBlocks,
-		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: fullSequences(i),
+		BlockTokens: i.BlockTokens, KVBytesPerToken: i.KVBytesPerToken, Sequences: local.FullSequences(i),
 		Threads: i.Threads, Digest: i.Digest,
 		Embeds: i.Embeds, Dimensions: i.Dimensions, Scores: i.Scores, Labels: i.Labels,
 	}
 	if i.Embeds {
-		r.Pooling = i.Pooling.String()
+		r.Pooling, r.gives = i.Pooling.String(), local.Gives(i)
 	}
 	return r
-}
-
-// gives says what becomes of a text.
-func (e *engineReport) gives() string {
-	if e.Scores == 0 {
-		return fmt.Sprintf("vectors of %d values, pooling %s: /v1/embeddings", e.Dimensions, e.Pooling)
-	}
-	text := "scores of pairs of texts: /v1/rerank"
-	if len(e.Labels) > 0 {
-		text = fmt.Sprintf("scores (%s) of pairs of texts: /v1/rerank", printable(strings.Join(e.Labels, ", ")))
-	}
-	return text
 }
 
 type entry struct {
@@ -179,7 +172,7 @@ type tensorSummary struct {
 // inspect reads a file's header. That weir cannot run the model is part of
 // the report, not an error.
 func inspect(c configs.Config) (*report, error) {
-	f, err := openModel(c.Model.Path)
+	f, err := local.Open(c.Model.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +185,7 @@ func inspect(c configs.Config) (*report, error) {
 		r.Metadata = append(r.Metadata, newEntry(kv))
 	}
 	r.addTensors(f.Tensors)
-	options, err := engineOptions(c)
+	options, err := local.EngineOptions(c)
 	if err != nil {
 		return nil, err
 	}
@@ -220,24 +213,24 @@ func (r *report) checkText(f *gguf.File, c configs.Model) {
 		r.WhyNoChat = "it embeds texts and writes none"
 		return
 	}
-	chosen, err := chooseTemplate(c, f, t)
+	chosen, err := local.ChooseTemplate(c, f, t)
 	if err != nil { // serve would not start
 		r.WhyNoChat = err.Error()
 		r.WhyNot = cmp.Or(r.WhyNot, r.WhyNoChat)
 		return
 	}
 	if choice := c.ChatTemplate; choice != "" {
-		chosen.note = cmp.Or(chosen.note, "with --chat-template "+choice)
+		chosen.Note = cmp.Or(chosen.Note, "with --chat-template "+choice)
 	}
 	if r.Chats = chosen.Template != nil; !r.Chats {
-		r.WhyNoChat = chosen.why.Error()
+		r.WhyNoChat = chosen.Why.Error()
 	}
-	r.ChatNote = chosen.note
-	if chosen.family == nil {
+	r.ChatNote = chosen.Note
+	if chosen.Family == nil {
 		return
 	}
-	r.Calls = chosen.family.Name
-	if open, end := chosen.family.ThoughtMarkers(); chosen.family.Thinks {
+	r.Calls = chosen.Family.Name
+	if open, end := chosen.Family.ThoughtMarkers(); chosen.Family.Thinks {
 		r.Thoughts = []string{open, end}
 	}
 }
@@ -304,24 +297,24 @@ func (r *report) printJSON(w io.Writer) error {
 func (r *report) print(w io.Writer, tensors bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintln(table, "  "+strings.Join(cells, "\t")) }
-	fmt.Fprintf(table, "%s\n", printable(r.Model))
+	fmt.Fprintf(table, "%s\n", console.Printable(r.Model))
 	row("file", fmt.Sprintf("GGUF version %d, %s, %s parameters, %d tensors",
-		r.Version, showSize(r.FileBytes), showCount(r.Params), len(r.Tensors)))
+		r.Version, console.ShowSize(r.FileBytes), console.ShowCount(r.Params), len(r.Tensors)))
 	r.printEngine(row)
 	if len(r.Types) > 0 {
 		fmt.Fprintln(table, "\nweights")
 	}
 	for _, t := range r.Types {
-		row(t.Type, fmt.Sprintf("%d tensors", t.Tensors), showSize(t.Bytes))
+		row(t.Type, fmt.Sprintf("%d tensors", t.Tensors), console.ShowSize(t.Bytes))
 	}
 	fmt.Fprintln(table, "\nmetadata")
 	for _, e := range r.Metadata {
-		row(printable(e.Key), printable(e.text()))
+		row(console.Printable(e.Key), console.Printable(e.text()))
 	}
 	if tensors {
 		fmt.Fprintln(table, "\ntensors")
 		for _, t := range r.Tensors {
-			row(printable(t.Name), t.Type, dims(t.Dims), showSize(t.Bytes))
+			row(console.Printable(t.Name), t.Type, dims(t.Dims), console.ShowSize(t.Bytes))
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -332,18 +325,18 @@ func (r *report) print(w io.Writer, tensors bool) error {
 
 func (r *report) printEngine(row func(...string)) {
 	if !r.Supported {
-		row("runs", "no: "+printable(r.WhyNot))
+		row("runs", "no: "+console.Printable(r.WhyNot))
 		return
 	}
 	e := r.Engine
 	row("runs", "yes, as "+e.Architecture)
 	switch {
 	case e.Embeds:
-		row("gives", e.gives())
+		row("gives", e.gives)
 	case !r.Chats:
-		row("chats", "no: "+printable(r.WhyNoChat))
+		row("chats", "no: "+console.Printable(r.WhyNoChat))
 	case r.ChatNote != "":
-		row("chats", "yes: "+printable(r.ChatNote))
+		row("chats", "yes: "+console.Printable(r.ChatNote))
 	default:
 		row("chats", "yes, with its own template")
 	}
@@ -358,15 +351,15 @@ func (r *report) printEngine(row func(...string)) {
 		e.Layers, e.Width, e.Heads, e.HeadDim, e.KVHeads, e.FeedForward, e.VocabSize))
 	row("context", fmt.Sprintf("%d tokens; %d would be served", e.ContextLength, e.MaxModelLen))
 	if e.Embeds {
-		row("memory", showSize(e.WeightBytes)+" of weights")
+		row("memory", console.ShowSize(e.WeightBytes)+" of weights")
 		row("digest", e.Digest)
 		return
 	}
-	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", showSize(e.WeightBytes), showSize(e.KVBytes)))
+	row("memory", fmt.Sprintf("%s of weights and %s of KV cache", console.ShowSize(e.WeightBytes), console.ShowSize(e.KVBytes)))
 	row("kv cache", fmt.Sprintf("%d tokens in %s (%d B each): %s", e.KVTokens, e.KVType, e.KVBytesPerToken,
-		sequences(e.Sequences, e.MaxModelLen)))
+		local.Sequences(e.Sequences, e.MaxModelLen)))
 	if e.KVCost != nil || e.KVType == attend.KVQ8.String() {
-		row("kv cost", showCacheCost(e.KVCost))
+		row("kv cost", local.ShowCacheCost(e.KVCost))
 	}
 	row("digest", e.Digest)
 }

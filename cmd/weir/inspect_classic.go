@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weir/internal/console"
+
 	"weir/configs"
 	"weir/engine/classic"
 	"weir/internal/tensor"
@@ -111,10 +113,10 @@ func (r *classicReport) printJSON(w io.Writer) error {
 func (r *classicReport) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(t, "%s\t%s\n", name, console.Printable(fmt.Sprintf(format, args...)))
 	}
 	line("model", "%s", r.Model)
-	line("file", "%s, %s", r.Path, showSize(int64(r.Bytes)))
+	line("file", "%s, %s", r.Path, console.ShowSize(int64(r.Bytes)))
 	for _, d := range r.order {
 		if value := fmt.Sprint(d.Value); value != "" && value != "false" {
 			line(strings.ReplaceAll(d.Name, "_", " "), "%s", value)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
@@ -68,7 +70,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		}
 	}
 	s.control(operator, "PATCH", "/admin/keys/"+next.ID, `{"limits":{"daily_tokens":100000},"models":["weir-default"],"expires":"1h"}`, &next.KeyView)
-	for end := time.Now().Add(patience); ; { // the other server sees it, too
+	for end := time.Now().Add(servertest.Patience); ; { // the other server sees it, too
 		status, _, message := second.withKey(next.Secret, chatPath, oneToken)
 		if status == 200 {
 			break
@@ -128,7 +130,7 @@ func TestLimitsOfKeysOverTwoWeirs(t *testing.T) {
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	key := makeKey(t, url, "acme", "--limit", "requests_per_minute=3")
 	redis := reference.Redis.Get(t)
-	shared := func(c *configs.Config) { c.Store.URL, c.Quota.Redis, c.Quota.Timeout = url, redis, patience }
+	shared := func(c *configs.Config) { c.Store.URL, c.Quota.Redis, c.Quota.Timeout = url, redis, servertest.Patience }
 	weirs := []*started{start(t, shared), start(t, shared)}
 	for i, want := range []int{200, 200, 200, 429, 429} {
 		if status, code, message := weirs[i%2].withKey(key, chatPath, oneToken); status != want {

@@ -11,6 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
+
 	"github.com/spf13/cobra"
 
 	"weir/api/tenant"
@@ -37,10 +41,10 @@ func (f *termsFlags) spec() ([]byte, error) {
 	for _, text := range f.limits {
 		name, value, found := strings.Cut(text, "=")
 		if !found || name == "" || value == "" {
-			return nil, &usageError{err: fmt.Errorf("--limit is %q; it takes NAME=VALUE, such as daily_cost=5", text)}
+			return nil, &console.UsageError{Err: fmt.Errorf("--limit is %q; it takes NAME=VALUE, such as daily_cost=5", text)}
 		}
 		if before, twice := limits[name]; twice {
-			return nil, &usageError{err: fmt.Errorf("--limit %s is given twice, as %v and %s; give it once", name, before, value)}
+			return nil, &console.UsageError{Err: fmt.Errorf("--limit %s is given twice, as %v and %s; give it once", name, before, value)}
 		}
 		limits[name] = any(value)
 		if _, err := strconv.ParseInt(value, 10, 64); err == nil && !strings.HasSuffix(name, "_cost") {
@@ -77,22 +81,22 @@ func newKeysChange() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p := keyPatch{terms: spec}
+		p := keychain.Patch{Terms: spec}
 		switch expires {
 		case "":
 			if string(spec) == "{}" {
-				return &usageError{err: errors.New("nothing is to be changed; give --limit, --model or --expires")}
+				return &console.UsageError{Err: errors.New("nothing is to be changed; give --limit, --model or --expires")}
 			}
 		case "never":
-			p.ends = &time.Time{}
+			p.Ends = &time.Time{}
 		default:
-			ends, err := endAfter(time.Now().UTC().Truncate(time.Millisecond), expires)
+			ends, err := keychain.EndAfter(time.Now().UTC().Truncate(time.Millisecond), expires)
 			if err != nil {
 				return err
 			}
-			p.ends = &ends
+			p.Ends = &ends
 		}
-		key, err := k.chain().alter(ctx, commandLine(), args[0], p)
+		key, err := k.chain().Alter(ctx, state.CommandLine(), args[0], p)
 		if err != nil {
 			return err
 		}
@@ -103,32 +107,6 @@ func newKeysChange() *cobra.Command {
 		return err
 	})
 	return cmd
-}
-
-// modelNotes warn an operator of names in a key's list of models: those that no model has, and those that its tenant may not use.
-// known are the names of models; nil where they are not known.
-func modelNotes(key *tenant.Key, of *tenant.Tenant, known []string) (notes []string) {
-	change := fmt.Sprintf("weir keys change %s --model NAME gives the key another list", key.ID)
-	var unknown, denied []string
-	for _, name := range key.Models {
-		switch {
-		case known != nil && !slices.Contains(known, name):
-			unknown = append(unknown, name)
-		case of != nil && !of.MayUse(name):
-			denied = append(denied, name)
-		}
-	}
-	switch {
-	case known == nil && len(key.Models) > 0:
-		notes = append(notes, fmt.Sprintf("The configuration names no models (--config), so whether there is one called %s was not checked; GET /v1/models lists those of a server.",
-			shortList(key.Models)))
-	case len(unknown) > 0:
-		notes = append(notes, fmt.Sprintf("There is no model called %s among %s; %s.", shortList(unknown), shortList(known), change))
-	}
-	if len(denied) > 0 {
-		notes = append(notes, fmt.Sprintf("Tenant %s may not use %s (its list models), and so the key may not; %s.", key.Tenant, shortList(denied), change))
-	}
-	return notes
 }
 
 // namesOf are the names that models have in a configuration; nil where it names none.
@@ -155,7 +133,7 @@ func showTerms(t *tenant.KeyTerms) string {
 		parts = append(parts, fmt.Sprintf("%s=%v", name, limits[name]))
 	}
 	if len(t.Models) > 0 {
-		parts = append(parts, "models="+printable(strings.Join(t.Models, ",")))
+		parts = append(parts, "models="+console.Printable(strings.Join(t.Models, ",")))
 	}
 	if parts == nil {
 		return "its tenant's"

@@ -9,6 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
+
 	"github.com/spf13/cobra"
 
 	"weir/api/tenant"
@@ -44,17 +48,17 @@ func onKeys(cmd *cobra.Command, create bool, do func(ctx context.Context, k *key
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
-		if exists, err := storeExists(c.Store); err != nil || !exists && !create {
+		console.Warn(cmd.ErrOrStderr(), warnings)
+		if exists, err := state.Exists(c.Store); err != nil || !exists && !create {
 			return errors.Join(err, errors.New("there are no keys yet: weir keys create makes the first, and the store"))
 		}
-		s, err := openStore(cmd.Context(), c.Store, store.Options{})
+		s, err := state.Open(cmd.Context(), c.Store, store.Options{})
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), storeTimeout)
+		ctx, cancel := context.WithTimeout(cmd.Context(), state.Timeout)
 		defer cancel()
-		return errors.Join(do(ctx, &keyStore{c, s}, args), closeStore(s))
+		return errors.Join(do(ctx, &keyStore{c, s}, args), state.Close(s))
 	}
 }
 
@@ -78,7 +82,7 @@ func newKeysCreate() *cobra.Command {
 			return err
 		}
 		chain := k.chain()
-		issued, record, first, err := chain.create(ctx, commandLine(), keyRequest{args[0], label, scope, expires, spec})
+		issued, record, first, err := chain.Create(ctx, state.CommandLine(), keychain.Request{Tenant: args[0], Label: label, Scope: scope, Expires: expires, Terms: spec})
 		if err != nil {
 			return err
 		}
@@ -86,7 +90,7 @@ func newKeysCreate() *cobra.Command {
 			return err
 		}
 		if first {
-			fmt.Fprintln(cmd.ErrOrStderr(), firstKey)
+			fmt.Fprintln(cmd.ErrOrStderr(), keychain.FirstKey)
 		}
 		k.tell(ctx, cmd.ErrOrStderr(), &record)
 		return nil
@@ -96,18 +100,18 @@ func newKeysCreate() *cobra.Command {
 
 // tell says what is odd about a key that was made or changed.
 func (k *keyStore) tell(ctx context.Context, w io.Writer, key *tenant.Key) {
-	d, err := k.chain().tenants(ctx)
+	d, err := k.chain().Tenants(ctx)
 	if err != nil {
 		return // the key is made all the same
 	}
 	if len(d.List()) > 0 {
-		if note := unlistedNote(d, key.Tenant); note != "" {
+		if note := keychain.UnlistedNote(d, key.Tenant); note != "" {
 			fmt.Fprintln(w, note)
 		}
 	}
 	of, _ := d.Find(key.Tenant)
-	for _, note := range modelNotes(key, of, namesOf(k.config)) {
-		fmt.Fprintln(w, printable(note))
+	for _, note := range keychain.ModelNotes(key, of, namesOf(k.config)) {
+		fmt.Fprintln(w, console.Printable(note))
 	}
 }
 
@@ -128,36 +132,6 @@ func untilWhen(t time.Time) string {
 		return "without an end"
 	}
 	return "until " + t.Format(time.RFC3339)
-}
-
-// endAfter is the time after a duration such as 90d; zero for "".
-func endAfter(from time.Time, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	d, err := parseSpan(text)
-	if err != nil || d <= 0 {
-		return time.Time{}, fmt.Errorf("duration %q is not accepted; it takes one above zero such as 30m, 12h or 90d", text)
-	}
-	return from.Add(d), nil
-}
-
-const (
-	day      = 24 * time.Hour
-	mostDays = 100 * 365
-)
-
-// parseSpan reads a duration, in whole days too.
-func parseSpan(text string) (time.Duration, error) {
-	number, found := strings.CutSuffix(text, "d")
-	if !found {
-		return time.ParseDuration(text)
-	}
-	var days int
-	if n, err := fmt.Sscanf(number+"\n", "%d\n", &days); err != nil || n != 1 || days < 0 || days > mostDays {
-		return 0, fmt.Errorf("%q is not a number of days up to %d", number, mostDays)
-	}
-	return time.Duration(days) * day, nil
 }
 
 func newKeysList() *cobra.Command {
@@ -181,28 +155,11 @@ func newKeysList() *cobra.Command {
 				ends = key.Revoked
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Tenant, key.Label, key.Scope,
-				keyState(key, now), when(key.Created), when(ends), when(key.LastUsed), showTerms(&key.KeyTerms))
+				keychain.State(key, now), keychain.When(key.Created), keychain.When(ends), keychain.When(key.LastUsed), showTerms(&key.KeyTerms))
 		}
 		return table.Flush()
 	})
 	return cmd
-}
-
-func keyState(k *tenant.Key, now time.Time) string {
-	switch {
-	case !k.Revoked.IsZero():
-		return "revoked"
-	case !k.Live(now):
-		return "expired"
-	}
-	return "live"
-}
-
-func when(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
 func newKeysRotate() *cobra.Command {
@@ -215,7 +172,7 @@ func newKeysRotate() *cobra.Command {
 	cmd.Flags().StringVar(&grace, "grace", "24h", "time for which the old key stays good")
 	cmd.Flags().StringVar(&expires, "expires", "", "time after which the new key ends, such as 90d (default: never)")
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
-		issued, next, ends, err := k.chain().rotate(ctx, commandLine(), args[0], grace, expires)
+		issued, next, ends, err := k.chain().Rotate(ctx, state.CommandLine(), args[0], grace, expires)
 		if err != nil {
 			return err
 		}
@@ -237,12 +194,12 @@ func newKeysRevoke() *cobra.Command {
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
 		chain := k.chain()
 		for _, id := range args { // all of them are there, or none is revoked
-			if _, err := chain.find(ctx, id); err != nil {
+			if _, err := chain.Find(ctx, id); err != nil {
 				return err
 			}
 		}
 		for _, id := range args {
-			if _, err := chain.revoke(ctx, commandLine(), id); err != nil {
+			if _, err := chain.Revoke(ctx, state.CommandLine(), id); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", id)
@@ -253,13 +210,13 @@ func newKeysRevoke() *cobra.Command {
 }
 
 // chain makes and ends keys.
-func (k *keyStore) chain() *keychain {
-	return &keychain{config: k.config.Store, store: k.store, tenants: func(ctx context.Context) (*tenant.Directory, error) {
+func (k *keyStore) chain() *keychain.Keychain {
+	return &keychain.Keychain{Config: k.config.Store, Store: k.store, Tenants: func(ctx context.Context) (*tenant.Directory, error) {
 		configured, err := tenant.NewDirectory(k.config.Tenants)
 		if err != nil {
 			return nil, err
 		}
-		stored, _, err := storedTenants(ctx, k.store)
+		stored, _, err := keychain.Tenants(ctx, k.store)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/telemetry/predictions"
 )
 
@@ -20,7 +22,7 @@ func (p *process) predictUntil(clients, rows int) (wait func() [][]string) {
 	body := `{"instances": [[6, 3, 5, 2]` + strings.Repeat(`, [5.1, 3.5, 1.4, 0.2]`, rows-1) + `]}`
 	all := make([][]string, clients)
 	var clientsDone sync.WaitGroup
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: servertest.Patience}
 	for c := range clients {
 		clientsDone.Go(func() {
 			for {
@@ -57,7 +59,7 @@ func TestThePredictionLogOfAKilledProcess(t *testing.T) {
 	flags := []string{"--prediction-log", folder, "--prediction-log-age", "1s", "--prediction-log-bytes", "64KiB"}
 	p := startProcess(t, 256, flags...)
 	wait := p.predictUntil(4, rows)
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		if whole, _ := logFiles(t, folder); whole >= 2 {
 			break
 		} else if time.Now().After(end) {

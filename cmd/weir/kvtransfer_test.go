@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/inference"
@@ -183,7 +185,7 @@ func TestRouteTellsWhereBlocksAre(t *testing.T) {
 		question := fmt.Sprintf(`"messages":[{"role":"user","content":"%d %s"}],"temperature":0,"max_tokens":8`, i, strings.Repeat("What is weir? ", 70))
 		keys := a.stored(r)
 		whole := bodyOf(t, a.post("/v1/chat/completions", "{"+question+"}"))
-		for end := time.Now().Add(patience); a.stored(r) < keys+leastBlocks; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(servertest.Patience); a.stored(r) < keys+leastBlocks; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the router knows %d blocks of %s: %.200s", a.stored(r), a.api, whole)
 			}
@@ -215,7 +217,7 @@ const leastBlocks = 16 // of a prompt, for a router to tell of them
 func (s *started) stored(r *started) int {
 	s.t.Helper()
 	var replicas struct {
-		Models []struct{ Replicas []replicaView }
+		Models []struct{ Replicas []shownReplica }
 	}
 	if _, text := r.get(r.metrics + "/admin/replicas"); json.Unmarshal([]byte(text), &replicas) != nil || len(replicas.Models) != 1 {
 		s.t.Fatal(text)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
@@ -136,7 +138,7 @@ func TestSeveralModels(t *testing.T) {
 		}
 		return ""
 	}
-	for end := time.Now().Add(patience); state("other@") != "absent"; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); state("other@") != "absent"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("an idle model stays: %+v", s.models())
 		}
@@ -183,7 +185,7 @@ func TestMemoryOfModels(t *testing.T) {
 		}),
 	}
 	c.Server.Port, c.Server.AdminAddress = 0, "off"
-	err := serve(t.Context(), fixed(c), new(lockedBuffer), new(lockedBuffer))
+	err := serve(t.Context(), fixed(c), new(servertest.Buffer), new(servertest.Buffer))
 	for _, want := range []string{`model "b"`, "of 8.0 MiB are free (a version", "--model-memory-bytes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/server/local"
+
 	"weir/configs"
 	"weir/engine/kernel/isa"
 )
@@ -16,7 +18,7 @@ func TestCPULevelsAreTheKernels(t *testing.T) {
 	for _, name := range configs.CPULevels {
 		c := configs.Default()
 		c.Engine.CPULevel = name
-		opts, err := engineOptions(c)
+		opts, err := local.EngineOptions(c)
 		switch {
 		case name == "auto":
 			if err != nil || opts.Level != isa.Best() {

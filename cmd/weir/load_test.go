@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"weir/configs"
 	"weir/engine/gguf"
 	"weir/internal/defaultmodel"
 )
@@ -55,16 +54,5 @@ func TestLoadErrorsNameTheFile(t *testing.T) {
 	if status := execute([]string{"serve", strange, "--served-model-name", "pretty"}, &out, &errs); status == exitOK ||
 		!strings.Contains(errs.String(), strange) {
 		t.Errorf("exit status %d: %s", status, errs.String())
-	}
-}
-
-// Replicas that are given a key agree on block hashes; a process without one
-// shares them with nobody.
-func TestPrefixSecretIsTheKeyOrChance(t *testing.T) {
-	if string(prefixSecret(configs.Engine{PrefixCacheKey: "a key of replicas"})) != "a key of replicas" {
-		t.Error("the key is not used")
-	}
-	if a, b := prefixSecret(configs.Engine{}), prefixSecret(configs.Engine{}); len(a) < 32 || string(a) == string(b) {
-		t.Errorf("secrets %x and %x without a key", a, b)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/console"
+	"weir/internal/server/folder"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -78,22 +81,22 @@ func (l *locator) locate(ctx context.Context, c *configs.Config) error {
 }
 
 func (l *locator) language(ctx context.Context, c *configs.Config) error {
-	ref, named := asReference(c.Model.Path)
+	ref, named := folder.AsReference(c.Model.Path)
 	if !named {
-		return unapproved(*c, c.Model.Path)
+		return folder.Unapproved(*c, c.Model.Path)
 	}
 	v, err := l.find(ctx, *c, c.Model.Path, ref)
 	if err != nil {
 		return err
 	}
 	if !v.Language() && !l.any {
-		return &usageError{fmt.Errorf("%s is a classical model (%s)", ref, v.Facts.Format),
-			fmt.Sprintf("serve it beside language models, or alone, with --classic %s=%s", baseName(ref), ref)}
+		return &console.UsageError{Err: fmt.Errorf("%s is a classical model (%s)", ref, v.Facts.Format),
+			Hint: fmt.Sprintf("serve it beside language models, or alone, with --classic %s=%s", folder.BaseName(ref), ref)}
 	}
-	c.Model.Path, c.Model.Defaults = v.Path(), defaultsOf(v)
+	c.Model.Path, c.Model.Defaults = v.Path(), folder.DefaultsOf(v)
 	c.Model.OwnSafety = string(v.Record.Safety)
 	if len(c.Model.ServedNames) == 0 {
-		c.Model.ServedNames = slices.Compact([]string{baseName(ref), ref.String()})
+		c.Model.ServedNames = slices.Compact([]string{folder.BaseName(ref), ref.String()})
 	}
 	if templates := v.Paths(registry.Template); c.Model.ChatTemplate == "" && len(templates) > 0 {
 		c.Model.ChatTemplate = templates[0]
@@ -106,9 +109,9 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 	c.Models = slices.Clone(c.Models)
 	for i := range c.Models {
 		m := &c.Models[i]
-		ref, named := asReference(m.Path)
+		ref, named := folder.AsReference(m.Path)
 		if !named || m.Path == configs.BuiltinPath {
-			if err := unapproved(*c, m.Path); err != nil {
+			if err := folder.Unapproved(*c, m.Path); err != nil {
 				return err
 			}
 			continue
@@ -118,12 +121,12 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 			return err
 		}
 		if !v.Language() {
-			return &usageError{fmt.Errorf("%s is a classical model (%s)", ref, v.Facts.Format), "give it to --classic, or to the list classic"}
+			return &console.UsageError{Err: fmt.Errorf("%s is a classical model (%s)", ref, v.Facts.Format), Hint: "give it to --classic, or to the list classic"}
 		}
 		if m.Name == configs.NewServedModel("", m.Path).Name { // it came from the reference
-			m.Name = baseName(ref)
+			m.Name = folder.BaseName(ref)
 		}
-		takeVersion(m, v)
+		folder.TakeVersion(m, v)
 	}
 	return nil
 }
@@ -132,18 +135,18 @@ func (l *locator) list(ctx context.Context, c *configs.Config) error {
 func (l *locator) classic(ctx context.Context, c *configs.Config) error {
 	list := c.ClassicModels()
 	for _, m := range list {
-		if _, named := asReference(m.Path); !named {
-			if err := unapproved(*c, m.Path); err != nil {
+		if _, named := folder.AsReference(m.Path); !named {
+			if err := folder.Unapproved(*c, m.Path); err != nil {
 				return err
 			}
 		}
 	}
-	if !slices.ContainsFunc(list, func(m configs.Classic) bool { _, named := asReference(m.Path); return named }) {
+	if !slices.ContainsFunc(list, func(m configs.Classic) bool { _, named := folder.AsReference(m.Path); return named }) {
 		return nil
 	}
 	for i := range list {
 		m := &list[i]
-		ref, named := asReference(m.Path)
+		ref, named := folder.AsReference(m.Path)
 		if !named {
 			continue
 		}
@@ -152,7 +155,7 @@ func (l *locator) classic(ctx context.Context, c *configs.Config) error {
 			return err
 		}
 		if v.Language() {
-			return &usageError{fmt.Errorf("--classic %s: it is a language model", ref), "name it as the argument"}
+			return &console.UsageError{Err: fmt.Errorf("--classic %s: it is a language model", ref), Hint: "name it as the argument"}
 		}
 		if name, _, tagged := strings.Cut(m.Name, ":"); tagged { // it came from the reference
 			m.Name = path.Base(name)
@@ -165,37 +168,9 @@ func (l *locator) classic(ctx context.Context, c *configs.Config) error {
 	return nil
 }
 
-// asReference reads a reference from what is no path of a file: a version in the models folder, or something that can be
-// pulled, which is there under the name that a pull gives it.
-func asReference(text string) (registry.Ref, bool) {
-	if text == "" {
-		return registry.Ref{}, false
-	}
-	if _, err := os.Stat(text); err == nil {
-		return registry.Ref{}, false
-	}
-	source, err := hub.New(os.Getenv).Parse(text)
-	switch {
-	case err == nil && source.Kind != hub.OCI:
-		text = source.Name
-	case strings.HasSuffix(text, ".gguf"):
-		return registry.Ref{}, false
-	}
-	ref, err := registry.ParseRef(text)
-	return ref, err == nil
-}
-
-// baseName is a short name of a version.
-func baseName(ref registry.Ref) string {
-	if ref.Name == "" {
-		return strings.ReplaceAll(shortDigest(ref.Digest), ":", "-")
-	}
-	return path.Base(ref.Name)
-}
-
 // find loads a version: its digests are checked, once for each state of its files.
 func (l *locator) find(ctx context.Context, c configs.Config, text string, ref registry.Ref) (*registry.Version, error) {
-	r, err := openRegistry(c)
+	r, err := folder.Open(c)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +184,7 @@ func (l *locator) find(ctx context.Context, c configs.Config, text string, ref r
 	if err != nil {
 		return nil, err
 	}
-	if err := servable(c, &v, ref); err != nil {
+	if err := folder.Servable(c, &v, ref); err != nil {
 		return nil, err
 	}
 	l.found[string(v.Digest)] = true
@@ -217,9 +192,9 @@ func (l *locator) find(ctx context.Context, c configs.Config, text string, ref r
 		return &held.Version, nil
 	}
 	errs := l.cmd.ErrOrStderr()
-	p := newProgress(errs, isTerminal(errs), "checking", printable(ref.String()))
-	held, err := r.Load(ctx, ref.String(), p.update)
-	p.end()
+	p := console.NewProgressOf(errs, console.IsTerminal(errs), "checking", console.Printable(ref.String()))
+	held, err := r.Load(ctx, ref.String(), p.Update)
+	p.End()
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +230,7 @@ func (l *locator) bring(ctx context.Context, c configs.Config, r *registry.Regis
 	case !l.ask(text, source):
 		return fmt.Errorf("%w; weir pull %s, or --pull, brings it in from %s", missing, text, hostOf(source))
 	}
-	_, err = (&puller{config: c, registry: r, errs: l.cmd.ErrOrStderr()}).pull(ctx, text, "")
+	_, err = (&folder.Puller{Config: c, Registry: r, Errs: l.cmd.ErrOrStderr()}).Pull(ctx, text, "")
 	return err
 }
 
@@ -263,10 +238,10 @@ func (l *locator) bring(ctx context.Context, c configs.Config, r *registry.Regis
 func (l *locator) ask(text string, source hub.Source) bool {
 	in, ok := l.cmd.InOrStdin().(*os.File)
 	errs := l.cmd.ErrOrStderr()
-	if !ok || !term.IsTerminal(int(in.Fd())) || !isTerminal(errs) {
+	if !ok || !term.IsTerminal(int(in.Fd())) || !console.IsTerminal(errs) {
 		return false
 	}
-	fmt.Fprintf(errs, "%s is not here. Pull it from %s? [y/N] ", printable(text), printable(hostOf(source)))
+	fmt.Fprintf(errs, "%s is not here. Pull it from %s? [y/N] ", console.Printable(text), console.Printable(hostOf(source)))
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 )
 
@@ -39,23 +41,14 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	fmt.Fprintf(stderr, "weir: %v\n", err)
-	if wrong, ok := errors.AsType[*usageError](err); ok {
-		if wrong.hint != "" {
-			fmt.Fprintln(stderr, wrong.hint)
+	if wrong, ok := errors.AsType[*console.UsageError](err); ok {
+		if wrong.Hint != "" {
+			fmt.Fprintln(stderr, wrong.Hint)
 		}
 		return exitUsage
 	}
 	return exitFailure
 }
-
-// usageError is an error of the command line or of the configuration.
-type usageError struct {
-	err  error
-	hint string // the way out; a line of its own
-}
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -90,7 +83,7 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return &usageError{fmt.Errorf("%q is not a command of %s", args[0], cmd.CommandPath()), hint}
+	return &console.UsageError{Err: fmt.Errorf("%q is not a command of %s", args[0], cmd.CommandPath()), Hint: hint}
 }
 
 // atMost limits the arguments of a verb, which its use line names.
@@ -99,7 +92,7 @@ func atMost(n int) cobra.PositionalArgs {
 		if len(args) <= n {
 			return nil
 		}
-		return &usageError{fmt.Errorf("%q is one argument too many", args[n]), "use: " + cmd.UseLine()}
+		return &console.UsageError{Err: fmt.Errorf("%q is one argument too many", args[n]), Hint: "use: " + cmd.UseLine()}
 	}
 }
 
@@ -109,7 +102,7 @@ func atLeast(n int) cobra.PositionalArgs {
 		if len(args) >= n {
 			return nil
 		}
-		return &usageError{fmt.Errorf("an argument of %s is missing", cmd.CommandPath()), "use: " + cmd.UseLine()}
+		return &console.UsageError{Err: fmt.Errorf("an argument of %s is missing", cmd.CommandPath()), Hint: "use: " + cmd.UseLine()}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/local"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/configs"
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
 		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
 	}
-	costsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
+	local.CostsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
 	leastFetch = 3 * time.Second
 	coldBytes = 1 << 20
 	_ = stdflag.Set("test.parallel", "4") // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later

@@ -11,12 +11,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/folder"
+
 	"github.com/spf13/cobra"
 
 	"weir/configs"
-	"weir/internal/store"
 	"weir/router/registry"
-	"weir/telemetry/audit"
 )
 
 func newModels() *cobra.Command {
@@ -55,8 +56,8 @@ func onModels(cmd *cobra.Command, do func(ctx context.Context, m *modelsVerb, ar
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
-		r, err := openRegistry(c)
+		console.Warn(cmd.ErrOrStderr(), warnings)
+		r, err := folder.Open(c)
 		if err != nil {
 			return err
 		}
@@ -64,46 +65,11 @@ func onModels(cmd *cobra.Command, do func(ctx context.Context, m *modelsVerb, ar
 		defer stop()
 		err = errors.Join(r.Deliver(ctx), do(ctx, &modelsVerb{cmd, c, r, *asJSON}, args))
 		if late, ok := errors.AsType[*registry.AuditError](err); ok && err.Error() == late.Error() {
-			warn(cmd.ErrOrStderr(), []string{late.Error()})
+			console.Warn(cmd.ErrOrStderr(), []string{late.Error()})
 			return nil
 		}
 		return err
 	}
-}
-
-// openRegistry opens the models folder. Changes of aliases go to the store's audit log, where there is a store.
-func openRegistry(c configs.Config) (*registry.Registry, error) {
-	dir, err := modelsDir(c.Registry)
-	if err != nil {
-		return nil, err
-	}
-	r, err := registry.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	r.Actor = commandLine()
-	r.Audit = func(change registry.Change) error { return auditChange(c.Store, change) }
-	return r, nil
-}
-
-func auditChange(c configs.Store, change registry.Change) error {
-	exists, err := storeExists(c)
-	if err != nil || !exists {
-		return err // without a store the folder's own history has the change
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	s, err := openStore(ctx, c, store.Options{})
-	if err != nil {
-		return err
-	}
-	details, err := json.Marshal(change)
-	if err == nil {
-		_, err = s.Append(ctx, audit.Change{
-			Time: change.Time, Actor: change.Actor, Action: change.Action, Object: change.Object, Details: string(details),
-		})
-	}
-	return errors.Join(err, closeStore(s))
 }
 
 // print writes a value as JSON, or as text.
@@ -121,9 +87,9 @@ func (m *modelsVerb) print(value any, text func(w io.Writer) error) error {
 // progress shows bytes while do works.
 func (m *modelsVerb) progress(verb, name string, do func(registry.Progress) error) error {
 	errs := m.cmd.ErrOrStderr()
-	p := newProgress(errs, isTerminal(errs), verb, printable(name))
-	defer p.end()
-	return do(p.update)
+	p := console.NewProgressOf(errs, console.IsTerminal(errs), verb, console.Printable(name))
+	defer p.End()
+	return do(p.Update)
 }
 
 func newModelsList() *cobra.Command {
@@ -171,21 +137,18 @@ func listModels(w io.Writer, list []registry.Version) error {
 			names = []string{v.Name + ":-"}
 		}
 		for _, name := range names {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(name), shortDigest(string(v.Digest)), orDash(v.Facts.Format),
-				orDash(v.Facts.Architecture), orDash(v.Facts.Parameters), orDash(v.Facts.Quantization), showSize(v.Size), showDay(v.Added), showDay(v.Used))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", console.Printable(name), folder.ShortDigest(string(v.Digest)), orDash(v.Facts.Format),
+				orDash(v.Facts.Architecture), orDash(v.Facts.Parameters), orDash(v.Facts.Quantization), console.ShowSize(v.Size), showDay(v.Added), showDay(v.Used))
 		}
 	}
 	return table.Flush()
 }
 
-// shortDigest is what people compare, and what a reference may have in place of the whole.
-func shortDigest(d string) string { return d[:min(len(d), len("sha256:")+12)] }
-
 func orDash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return printable(s)
+	return console.Printable(s)
 }
 
 func showDay(t time.Time) string {
@@ -217,7 +180,7 @@ func newModelsShow() *cobra.Command {
 func showVersion(w io.Writer, v registry.Version) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name string, value any) {
-		if text := printable(fmt.Sprint(value)); text != "" {
+		if text := console.Printable(fmt.Sprint(value)); text != "" {
 			fmt.Fprintf(table, "%s\t%s\n", name, text)
 		}
 	}
@@ -228,12 +191,12 @@ func showVersion(w io.Writer, v registry.Version) error {
 	row("architecture", v.Facts.Architecture)
 	row("parameters", v.Facts.Parameters)
 	row("quantization", v.Facts.Quantization)
-	row("size", showSize(v.Size))
+	row("size", console.ShowSize(v.Size))
 	row("pulled from", v.Source)
 	row("added", showDay(v.Added))
 	row("path", v.Path())
 	for _, f := range v.Files {
-		row(string(f.Role), fmt.Sprintf("%s, %s, %s", f.Name, showSize(f.Size), f.Digest))
+		row(string(f.Role), fmt.Sprintf("%s, %s, %s", f.Name, console.ShowSize(f.Size), f.Digest))
 	}
 	for _, part := range []struct {
 		name  string
@@ -315,9 +278,9 @@ func newModelsVerify() *cobra.Command {
 			for _, r := range results {
 				text := "whole"
 				if r.Error != "" {
-					text = printable(r.Error)
+					text = console.Printable(r.Error)
 				}
-				fmt.Fprintf(w, "%s  %s  %s\n", printable(r.Name), shortDigest(r.Digest), text)
+				fmt.Fprintf(w, "%s  %s  %s\n", console.Printable(r.Name), folder.ShortDigest(r.Digest), text)
 			}
 			return nil
 		})
@@ -385,7 +348,7 @@ func newModelsCollect() *cobra.Command {
 func (m *modelsVerb) printRemoved(out registry.Removed) error {
 	return m.print(out, func(w io.Writer) error {
 		for _, alias := range out.Aliases {
-			fmt.Fprintln(w, "removed", printable(alias))
+			fmt.Fprintln(w, "removed", console.Printable(alias))
 		}
 		for _, d := range out.Versions {
 			fmt.Fprintln(w, "removed version", d)
@@ -393,7 +356,7 @@ func (m *modelsVerb) printRemoved(out registry.Removed) error {
 		for _, d := range out.Kept {
 			fmt.Fprintf(w, "%s is in use and stays; weir models gc removes it once no process has it\n", d)
 		}
-		_, err := fmt.Fprintf(w, "%s freed, %d files\n", showSize(out.Bytes), out.Blobs)
+		_, err := fmt.Fprintf(w, "%s freed, %d files\n", console.ShowSize(out.Bytes), out.Blobs)
 		return err
 	})
 }
@@ -415,8 +378,8 @@ func newModelsHistory() *cobra.Command {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "CHANGE\tTIME\tWHO\tACTION\tOBJECT\tFROM\tTO")
 			for _, c := range kept {
-				fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Sequence, c.Time.Format(time.RFC3339), printable(c.Actor), printable(c.Action),
-					printable(c.Object), orDash(shortDigest(c.From)), orDash(shortDigest(c.To)))
+				fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Sequence, c.Time.Format(time.RFC3339), console.Printable(c.Actor), console.Printable(c.Action),
+					console.Printable(c.Object), orDash(folder.ShortDigest(c.From)), orDash(folder.ShortDigest(c.To)))
 			}
 			return table.Flush()
 		})

@@ -15,9 +15,12 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/folder"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 
-	"weir/engine/gguf"
 	"weir/router/registry"
 )
 
@@ -59,7 +62,7 @@ func newModelsImport() *cobra.Command {
 			return err
 		}
 		return errors.Join(err, m.print(v, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s is %s, %s\n", im.Name, v.Digest, showSize(v.Size))
+			_, err := fmt.Fprintf(w, "%s is %s, %s\n", im.Name, v.Digest, console.ShowSize(v.Size))
 			return err
 		}))
 	})
@@ -99,7 +102,7 @@ func addImportFlags(cmd *cobra.Command) *importFlags {
 func (o *importFlags) build(path, name string) (registry.Import, error) {
 	im := registry.Import{Name: name}
 	if ref, err := registry.ParseRef(name); err != nil {
-		return im, &usageError{err, "use: weir models import FILE NAME:TAG"}
+		return im, &console.UsageError{Err: err, Hint: "use: weir models import FILE NAME:TAG"}
 	} else if ref.Digest == "" {
 		im.Name = ref.String()
 	}
@@ -142,7 +145,7 @@ func (o *importFlags) record() (rec registry.Record, err error) {
 		name, number, _ := strings.Cut(text, "=")
 		value, err := strconv.ParseFloat(number, 64)
 		if err != nil || name == "" || value-value != 0 {
-			return rec, &usageError{fmt.Errorf("--metric %q: it takes NAME=NUMBER", text), ""}
+			return rec, &console.UsageError{Err: fmt.Errorf("--metric %q: it takes NAME=NUMBER", text), Hint: ""}
 		}
 		if rec.Metrics == nil {
 			rec.Metrics = make(map[string]float64)
@@ -155,7 +158,7 @@ func (o *importFlags) record() (rec registry.Record, err error) {
 	if o.by != "" {
 		rec.Approval = &registry.Approval{By: o.by, At: time.Now().UTC().Truncate(time.Second), Note: o.note}
 	} else if o.note != "" {
-		return rec, &usageError{errors.New("--approval-note without --approved-by"), ""}
+		return rec, &console.UsageError{Err: errors.New("--approval-note without --approved-by"), Hint: ""}
 	}
 	return rec, nil
 }
@@ -176,7 +179,7 @@ func weightsOf(path string) ([]registry.Source, registry.Facts, error) {
 		format := strings.TrimPrefix(filepath.Ext(path), ".")
 		return []registry.Source{{Role: registry.Weights, Path: path}}, registry.Facts{Format: cmp.Or(format, "classic")}, nil
 	}
-	f, err := openModel(path)
+	f, err := local.Open(path)
 	if err != nil {
 		return nil, registry.Facts{}, err
 	}
@@ -185,7 +188,7 @@ func weightsOf(path string) ([]registry.Source, registry.Facts, error) {
 	for _, part := range splitPaths(path) {
 		files = append(files, registry.Source{Role: registry.Weights, Path: part})
 	}
-	return files, factsOf(f), nil
+	return files, folder.FactsOf(f), nil
 }
 
 var splitPattern = regexp.MustCompile(`^(.*-)00001(-of-([0-9]{5})\.gguf)$`)
@@ -202,20 +205,4 @@ func splitPaths(path string) []string {
 		paths[i] = fmt.Sprintf("%s%05d%s", m[1], i+1, m[2])
 	}
 	return paths
-}
-
-// factsOf is what a GGUF file says of itself.
-func factsOf(f *gguf.File) registry.Facts {
-	facts := registry.Facts{Format: "gguf", Parameters: strings.ReplaceAll(showCount(f.ParamCount()), " ", "")}
-	facts.Architecture, _, _ = f.String("general.architecture")
-	sizes := make(map[string]int64)
-	for _, t := range f.Tensors {
-		if name := t.Type.String(); len(t.Dims) > 1 {
-			sizes[name] += t.Bytes
-			if sizes[name] > sizes[facts.Quantization] {
-				facts.Quantization = name
-			}
-		}
-	}
-	return facts
 }

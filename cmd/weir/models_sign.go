@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/router/registry"
@@ -26,7 +28,7 @@ func newModelsSign() *cobra.Command {
 			return err
 		}
 		if data == nil {
-			return &usageError{errors.New("--key is missing"), "give the file of a private Ed25519 key"}
+			return &console.UsageError{Err: errors.New("--key is missing"), Hint: "give the file of a private Ed25519 key"}
 		}
 		key, err := registry.PrivateKey(data)
 		if err != nil {

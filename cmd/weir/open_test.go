@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/tenant"
 	"weir/configs"
 )
@@ -59,7 +61,7 @@ func TestKeysMadeAfterTheStartAreAsked(t *testing.T) {
 	if code := execute([]string{"keys", "create", "acme"}, &key, &told); code != exitOK {
 		t.Fatal(told.String())
 	}
-	for end := time.Now().Add(patience); ask(t, models, "") != http.StatusUnauthorized; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ask(t, models, "") != http.StatusUnauthorized; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("callers without a key are still let in")
 		}

@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/router/rollout"
@@ -40,7 +42,7 @@ func operating(cmd *cobra.Command, do func(ctx context.Context, o *operator, arg
 		}
 		client, err := lookClient(*ca)
 		if err != nil {
-			return &usageError{err: err}
+			return &console.UsageError{Err: err}
 		}
 		client.Timeout = 0 // a model may take minutes to load; Ctrl-C ends the wait
 		ctx, stop := interruptible(cmd)
@@ -84,7 +86,7 @@ func (o *operator) call(ctx context.Context, method, path string, body, into any
 			Error struct{ Message string }
 		}
 		_ = json.Unmarshal(answer, &fault) // what is no JSON is shown as it is
-		return fmt.Errorf("the server answers %d: %s", res.StatusCode, printable(cmp.Or(fault.Error.Message, string(answer[:min(len(answer), 300)]))))
+		return fmt.Errorf("the server answers %d: %s", res.StatusCode, console.Printable(cmp.Or(fault.Error.Message, string(answer[:min(len(answer), 300)]))))
 	}
 	return json.Unmarshal(answer, into)
 }
@@ -182,15 +184,15 @@ func (o *operator) showRollouts(ctx context.Context, method, path string) error 
 
 func printRollouts(w io.Writer, list []rollout.Status) error {
 	for _, st := range list {
-		fmt.Fprintf(w, "%s  %s -> %s  %s, step %d of %d: %g %% of the requests, %g %% copied\n", printable(st.Plan.Model), printable(st.Plan.Stable),
-			printable(st.Plan.Candidate), st.State, st.Step, len(st.Plan.Steps), st.Percent, st.Shadow)
+		fmt.Fprintf(w, "%s  %s -> %s  %s, step %d of %d: %g %% of the requests, %g %% copied\n", console.Printable(st.Plan.Model), console.Printable(st.Plan.Stable),
+			console.Printable(st.Plan.Candidate), st.State, st.Step, len(st.Plan.Steps), st.Percent, st.Shadow)
 		if why := cmp.Or(st.Reason, st.Waiting); why != "" {
-			fmt.Fprintf(w, "  %s\n", printable(why))
+			fmt.Fprintf(w, "  %s\n", console.Printable(why))
 		}
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "  ARM\tVERSION\tREQUESTS\tFAILED\t4XX\t429\tEMPTY\tCUT\tREFUSED\tTTFT P95\tTTFT P99\tWHOLE P95\tITL P95\tTOKENS\tCOST")
 		for _, a := range st.Arms {
-			fmt.Fprintf(table, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%.0f\t%.3g\n", a.Arm, printable(a.Version), a.Requests, a.Failed, a.Denied, a.Throttled,
+			fmt.Fprintf(table, "  %s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%.0f\t%.3g\n", a.Arm, console.Printable(a.Version), a.Requests, a.Failed, a.Denied, a.Throttled,
 				a.Empty, a.Length, a.Refused, showSeconds(a.TTFTP95), showSeconds(a.TTFTP99), showSeconds(a.WholeP95), showSeconds(a.ITLP95), a.Output, a.Cost)
 		}
 		if err := table.Flush(); err != nil {
@@ -226,7 +228,7 @@ func liveModels() []*cobra.Command {
 
 func (o *operator) changeModel(ctx context.Context, action string, args []string) error {
 	if action == "rollback" && len(args) > 1 || action == "alias" && len(args) < 2 {
-		return &usageError{errors.New("the arguments are not those of " + o.cmd.CommandPath()), "they are: " + strings.TrimPrefix(o.cmd.Use, action+" ")}
+		return &console.UsageError{Err: errors.New("the arguments are not those of " + o.cmd.CommandPath()), Hint: "they are: " + strings.TrimPrefix(o.cmd.Use, action+" ")}
 	}
 	body := map[string]string{"name": args[0]}
 	if len(args) > 1 {
@@ -239,9 +241,9 @@ func (o *operator) changeModel(ctx context.Context, action string, args []string
 	if err := o.call(ctx, http.MethodPost, "/admin/models/"+action, body, &done); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s: version %s answers", printable(args[0]), printable(done.Version))
+	text := fmt.Sprintf("%s: version %s answers", console.Printable(args[0]), console.Printable(done.Version))
 	if done.Before != "" {
-		text += ", " + printable(done.Before) + " did before"
+		text += ", " + console.Printable(done.Before) + " did before"
 	}
 	_, err := fmt.Fprintf(o.cmd.OutOrStdout(), "%s (%s)\n", text, time.Duration(done.Seconds*float64(time.Second)).Round(time.Microsecond))
 	return err

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/router/rollout"
 )
 
@@ -27,7 +29,7 @@ func (s *started) tellOf(id, word string) int {
 func (s *started) untilKnown(id, word string) {
 	s.t.Helper()
 	status := 0
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if status = s.tellOf(id, word); status == http.StatusOK {
 			return
 		}
@@ -39,7 +41,7 @@ func (s *started) untilKnown(id, word string) {
 func (s *started) untilCounted(stable, candidate rollout.SignalStatus) {
 	s.t.Helper()
 	var got [2]rollout.SignalStatus
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		arms := s.deployments()[0].Arms
 		if got = [2]rollout.SignalStatus{arms[0].Signals["thumbs"], arms[1].Signals["thumbs"]}; got == [2]rollout.SignalStatus{stable, candidate} {
 			return

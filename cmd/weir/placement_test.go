@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/router/deployment"
 )
@@ -33,9 +35,9 @@ func (s *started) untilReplicas(want []string) {
 	s.t.Helper()
 	slices.Sort(want)
 	text := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		_, text = s.get(s.metrics + "/admin/replicas")
-		var list struct{ Models []replicasView }
+		var list struct{ Models []shownReplicas }
 		if json.Unmarshal([]byte(text), &list) != nil || len(list.Models) == 0 {
 			continue
 		}
@@ -49,7 +51,7 @@ func (s *started) untilReplicas(want []string) {
 			return
 		}
 	}
-	s.t.Fatalf("after %v the replicas are not %v:\n%s", patience, want, text)
+	s.t.Fatalf("after %v the replicas are not %v:\n%s", servertest.Patience, want, text)
 }
 
 // discoveringRouter is a router without a list of replicas.

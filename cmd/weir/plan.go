@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/bench/capacity"
@@ -87,7 +89,7 @@ func (o *planFlags) add(cmd *cobra.Command) {
 
 func (o *planFlags) run(cmd *cobra.Command) error {
 	if o.output != "text" && o.output != "json" {
-		return &usageError{fmt.Errorf("--output %q: it takes text, json; the tokens of an answer are --output-tokens", o.output), ""}
+		return &console.UsageError{Err: fmt.Errorf("--output %q: it takes text, json; the tokens of an answer are --output-tokens", o.output), Hint: ""}
 	}
 	w := cmd.OutOrStdout()
 	if o.file == "" && o.demand.Rate == 0 && o.lengths == "" {
@@ -131,7 +133,7 @@ func (o *planFlags) catalogue(cmd *cobra.Command) (*capacity.Catalogue, error) {
 	if o.file != "" {
 		for _, name := range []string{"rate", "prompt", "output-tokens", "from", "lengths", "prefill", "decode", "ttft-p99", "itl-p99", "headroom", "zones"} {
 			if cmd.Flags().Changed(name) {
-				return nil, &usageError{fmt.Errorf("--%s beside a catalogue: write it into the file", name), ""}
+				return nil, &console.UsageError{Err: fmt.Errorf("--%s beside a catalogue: write it into the file", name), Hint: ""}
 			}
 		}
 		return capacity.ReadCatalogue(o.file, describeGGUF)

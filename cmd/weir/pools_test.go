@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/inference"
@@ -104,7 +106,7 @@ func (s *started) prefixOf(of, model string, ids []int) string {
 // compares each answer with a weir's that computes alone.
 func (s *started) prefillUntil(alone *started, outcome string, want int) (asked int) {
 	s.t.Helper()
-	for end := time.Now().Add(2 * patience); time.Now().Before(end); asked++ {
+	for end := time.Now().Add(2 * servertest.Patience); time.Now().Before(end); asked++ {
 		rest := s.keepsRunning()
 		got := bodyOf(s.t, s.post("/v1/chat/completions", `{"model":"front",`+question(asked)+`}`))
 		rest()
@@ -156,7 +158,7 @@ func TestPoolsOfWeirs(t *testing.T) {
 	}
 	sum := func(s *started) (u struct{ Requests, Input, Cached, Output int }) {
 		t.Helper()
-		for end := time.Now().Add(patience); time.Now().Before(end) && u.Requests < 2*asked; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(servertest.Patience); time.Now().Before(end) && u.Requests < 2*asked; time.Sleep(20 * time.Millisecond) {
 			_, text := s.get(s.metrics + "/admin/usage")
 			var report struct {
 				Total struct {

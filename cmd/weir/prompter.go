@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"weir/internal/console"
+
 	"golang.org/x/term"
 )
 
@@ -33,7 +35,7 @@ func (p *prompter) loop() error {
 		io.Reader
 		io.Writer
 	}{p.in, p.out}, ">>> ")
-	fmt.Fprintf(p.out, "%s. /help for help.\n", printable(p.talk.model.name))
+	fmt.Fprintf(p.out, "%s. /help for help.\n", console.Printable(p.talk.model.Name))
 	for {
 		line, err := p.read()
 		switch {

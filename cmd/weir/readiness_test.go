@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
+	"weir/internal/defaultmodel"
 	"weir/router/fleet"
 )
 
@@ -16,7 +19,7 @@ func TestReadinessWithoutReplicas(t *testing.T) {
 	r := start(t, func(c *configs.Config) {
 		routedTo("round_robin", a.api)(c)
 		trees := configs.NewClassic("flowers", "")
-		trees.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: embeddedTrees}}
+		trees.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: defaultmodel.IrisName}}
 		c.Classic = append(c.Classic, trees)
 	})
 	endpoints := []string{
@@ -27,7 +30,7 @@ func TestReadinessWithoutReplicas(t *testing.T) {
 		t.Helper()
 		for _, url := range endpoints {
 			got, text := r.get(url)
-			for end := time.Now().Add(patience); got != status && time.Now().Before(end); got, text = r.get(url) {
+			for end := time.Now().Add(servertest.Patience); got != status && time.Now().Before(end); got, text = r.get(url) {
 				time.Sleep(10 * time.Millisecond) // until a probe has found it
 			}
 			if got != status {
@@ -51,7 +54,7 @@ func TestReadinessWithoutReplicas(t *testing.T) {
 			return text, both && strings.Count(text, "no replica takes requests: of 1, 1 down") == 2
 		}
 		text, told := why()
-		for end := time.Now().Add(patience); !told && time.Now().Before(end); text, told = why() {
+		for end := time.Now().Add(servertest.Patience); !told && time.Now().Before(end); text, told = why() {
 			time.Sleep(10 * time.Millisecond) // until a probe has found it
 		}
 		if !told {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"weir/internal/server/local"
+
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/kernel/attend"
@@ -136,7 +138,7 @@ func testRealModelAnswers(t *testing.T, m realModel) {
 // realQuality opens the real model as its exact weights or as it is served.
 func realQuality(t *testing.T, c configs.Config, q *qualityFlags, exact bool) *llm.Scorer {
 	t.Helper()
-	o, err := engineOptions(c)
+	o, err := local.EngineOptions(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,21 +210,21 @@ func TestRealModelExactAnswers(t *testing.T) {
 func rewriteExactAnswers(t *testing.T, held realModel) {
 	c := configs.Default()
 	held.configure(t)(&c)
-	f, err := openModel(c.Model.Path)
+	f, err := local.Open(c.Model.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := loadModel(c, f, modelHooks{progress: func(int64, int64) {}})
+	m, err := local.Load(c, f, local.Hooks{Progress: func(int64, int64) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.engine.Close(t.Context())
+	defer m.Engine.Close(t.Context())
 	exact := realQuality(t, c, &qualityFlags{context: 256}, true)
 	list := held.questions(t)
 	for i, q := range list {
 		prompt := chatPrompt(t, m, []defaultmodel.Message{{Role: "user", Content: q.Question}})
 		var text []byte
-		d := m.tokenizer.NewDecoder(false)
+		d := m.Tokenizer.NewDecoder(false)
 		for range realModelTokens {
 			best := int32(-1)
 			err := exact.Score(prompt, len(prompt)-1, func(_ int, logits []float32) {
@@ -236,7 +238,7 @@ func rewriteExactAnswers(t *testing.T, held realModel) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.tokenizer.IsEOG(best) {
+			if m.Tokenizer.IsEOG(best) {
 				break
 			}
 			prompt = append(prompt, best)

@@ -15,16 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
+	"weir/internal/server/servertest"
 
 	"weir/api/admin"
-	"weir/api/edge"
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/inference"
 	"weir/scheduler/brownout"
 	"weir/scheduler/quota"
-	"weir/telemetry"
 )
 
 // source is a configuration that a test changes while the server runs.
@@ -148,29 +146,6 @@ func TestReloadOfRules(t *testing.T) {
 	}
 }
 
-// Objectives that a reload brings decide which requests missed them.
-func TestReloadedObjectives(t *testing.T) {
-	tr, err := newTraces(configs.Default(), telemetry.Build{}, "", zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{traces: tr}
-	at := time.Unix(1000, 0)
-	f := edge.RequestFinish{RequestStart: edge.RequestStart{Arrived: at, Prompts: 1, N: 1}, Status: http.StatusOK, FirstToken: at.Add(time.Second),
-		LastToken: at.Add(time.Second), OutputTokens: 1, Reasons: []inference.FinishReason{inference.FinishStop}}
-	for _, target := range []time.Duration{2 * time.Second, time.Second / 2, 2 * time.Second} {
-		c := configs.Default()
-		c.SLO.FirstToken.Target = target
-		commit, err := s.objectives(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if commit(); tr.missed(&f) != (target < time.Second) {
-			t.Errorf("a first token after a second with a target of %v: missed is %v", target, tr.missed(&f))
-		}
-	}
-}
-
 // A budget that a reload brings counts what the tenant has used of the day before.
 func TestReloadedBudgets(t *testing.T) {
 	var from source
@@ -214,7 +189,7 @@ func TestReloadedBudgets(t *testing.T) {
 		}
 		return report.Total.Requests
 	}
-	for end := time.Now().Add(patience); used() < 3; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); used() < 3; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the usage has %d of 3 requests", used())
 		}

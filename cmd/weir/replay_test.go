@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/api/edge"
-	"weir/api/usage"
+	"weir/internal/server/servertest"
+
 	"weir/internal/reference"
 )
 
@@ -107,7 +107,7 @@ func killAmidRequests(t *testing.T, store string, flags ...string) {
 	flags = append(flags, "--store", store)
 	const requests, before = 200, 60
 	list := keyedRequests(requests)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: requests}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: requests}, Timeout: servertest.Patience}
 	first := startProcess(t, 1024, flags...)
 	var answered atomic.Int32
 	enough := make(chan struct{})
@@ -187,7 +187,7 @@ func killAmidRequests(t *testing.T, store string, flags ...string) {
 func (k *keyedRequest) untilAnswered(client *http.Client, base string, every time.Duration) (
 	answer string, replayed bool, conflicts int, err error,
 ) {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(every) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(every) {
 		if answer, replayed, err = k.ask(client, base); !errors.Is(err, errNotYet) {
 			return answer, replayed, conflicts, err
 		}
@@ -200,7 +200,7 @@ func (k *keyedRequest) untilAnswered(client *http.Client, base string, every tim
 func TestTwoServersShareKeys(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 	one, two := startProcess(t, 512, "--store", store), startProcess(t, 512, "--store", store)
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: servertest.Patience}
 	list := keyedRequests(20)
 	var executed atomic.Int32
 	var wait sync.WaitGroup
@@ -305,41 +305,4 @@ func postgresSchema(t *testing.T) string {
 	query.Set("search_path", schema)
 	u.RawQuery = query.Encode()
 	return u.String()
-}
-
-// recordedUsage is a ledger of one record.
-type recordedUsage struct {
-	usage.Ledger
-	record usage.Record
-}
-
-func (r *recordedUsage) Record(u usage.Record) { r.record = u }
-
-func TestHitsOfTheResponseCacheAreChargedNoOutput(t *testing.T) {
-	for _, hit := range []bool{false, true} {
-		var ledger recordedUsage
-		h := accounted(&ledger, edge.Hooks{OnRequestFinish: func(f edge.RequestFinish) {
-			if f.OutputTokens != 5 {
-				t.Errorf("other hooks see %d", f.OutputTokens)
-			}
-		}})
-		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{PromptTokens: 3}, CachedTokens: 3, OutputTokens: 5,
-			FirstToken: time.Now(), FromCache: hit})
-		if want := int64(5); ledger.record.Input != 3 || !hit && ledger.record.Output != want || hit && ledger.record.Output != 0 {
-			t.Errorf("hit %v: %+v", hit, ledger.record)
-		}
-	}
-}
-
-// An answer that is no stream has no first token, and is charged all the same; one that
-// never came is not.
-func TestAnswersInOnePartAreCharged(t *testing.T) {
-	for status, want := range map[int]int64{200: 7, 408: 0, 499: 0, 503: 0} {
-		var ledger recordedUsage
-		h := accounted(&ledger, edge.Hooks{OnRequestFinish: func(edge.RequestFinish) {}})
-		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{PromptTokens: 7}, Status: status})
-		if ledger.record.Input != want {
-			t.Errorf("status %d: %+v", status, ledger.record)
-		}
-	}
 }

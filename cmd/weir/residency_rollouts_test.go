@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
+	"weir/internal/defaultmodel"
 	"weir/router/fleet"
 	"weir/router/rollout"
 )
@@ -46,7 +49,7 @@ func TestResidencyTakesNoRolloutBack(t *testing.T) {
 		for version, region := range map[string]string{"1": "eu", "2": "us"} {
 			trees := configs.NewClassic("flowers", "")
 			trees.Version, trees.Candidate = version, version != "1"
-			trees.Replicas = []fleet.Source{{URL: home.api, Kind: fleet.Weir, Model: embeddedTrees, Region: region}}
+			trees.Replicas = []fleet.Source{{URL: home.api, Kind: fleet.Weir, Model: defaultmodel.IrisName, Region: region}}
 			c.Classic = append(c.Classic, trees)
 		}
 	})
@@ -63,9 +66,9 @@ func TestResidencyTakesNoRolloutBack(t *testing.T) {
 	}
 	until := func(what string, done func() bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); !done(); {
+		for end := time.Now().Add(servertest.Patience); !done(); {
 			if time.Now().After(end) {
-				t.Fatalf("%s: not within %v\n%s", what, patience, s.errs.String())
+				t.Fatalf("%s: not within %v\n%s", what, servertest.Patience, s.errs.String())
 			}
 		}
 	}

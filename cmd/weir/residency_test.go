@@ -14,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/defaultmodel"
 	"weir/router/fleet"
 )
 
@@ -80,7 +83,7 @@ func TestDataStaysInItsRegions(t *testing.T) {
 		}
 		c.Models[3].Version, c.Models[4].Version, c.Models[4].Load = "1", "2", configs.LoadNever
 		trees := configs.NewClassic("flowers", "")
-		trees.Replicas = []fleet.Source{{URL: far, Kind: fleet.Weir, Model: embeddedTrees, Region: "us"}}
+		trees.Replicas = []fleet.Source{{URL: far, Kind: fleet.Weir, Model: defaultmodel.IrisName, Region: "us"}}
 		c.Classic = append(c.Classic, trees)
 	})
 	said := `[{"role":"user","content":"` + secretWord + `"}]`
@@ -137,7 +140,7 @@ func TestDataStaysInItsRegions(t *testing.T) {
 		t.Fatalf("%d %s", status, text)
 	}
 	// Another tenant's copies go there: those of acme, which went before them, would have been sent by then.
-	for end, before := time.Now().Add(4*patience), got.Load(); got.Load() < before+3; {
+	for end, before := time.Now().Add(4*servertest.Patience), got.Load(); got.Load() < before+3; {
 		if status, h := asked(acme, "/v1/chat/completions", strings.Replace(requests["/v1/chat/completions"], "MODEL", "rolls", 1)); status != http.StatusOK {
 			t.Fatalf("%d %v", status, h)
 		}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
 	"weir/router/rollout"
 	"weir/scheduler/quota"
@@ -325,7 +327,7 @@ models:
 	asked := 0
 	for step := 1; step <= 3; step++ {
 		var before rollout.Status
-		for end := time.Now().Add(patience); ; {
+		for end := time.Now().Add(servertest.Patience); ; {
 			for range 5 {
 				p.askChat(asked, 4)
 				asked++
@@ -351,7 +353,7 @@ models:
 			t.Errorf("killed in step %d: before %+v, after %+v", step, before, after)
 		}
 	}
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(servertest.Patience); ; {
 		p.askChat(asked, 4)
 		asked++
 		if st := p.deployments()[0]; st.State == rollout.Promoted {
@@ -370,7 +372,7 @@ func awaitKept(t *testing.T, path string, step int) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var record []byte
 		if err := db.QueryRowContext(t.Context(), `SELECT record FROM weir_rollouts`).Scan(&record); err != nil {
 			continue // it is being written

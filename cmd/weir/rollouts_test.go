@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
 	"weir/internal/defaultmodel"
 	"weir/router/rollout"
@@ -60,7 +62,7 @@ func (s *started) until(want rollout.State, ask func(n int)) rollout.Status {
 		})
 	}
 	defer func() { close(stop); clients.Wait() }()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if list := s.deployments(); len(list) > 0 && list[0].State == want {
 			return list[0]
 		} else if len(list) > 0 && list[0].State.Over() {
@@ -135,7 +137,7 @@ func TestRolloutOfALanguageModel(t *testing.T) {
 	if done.Copies < 10 || done.Arms[1].Requests < 30 || len(done.Changes) != 4 {
 		t.Errorf("%d copies, %+v, %d changes", done.Copies, done.Arms, len(done.Changes))
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, version := s.talk(1); version == "2" {
 			break
 		} else if time.Now().After(end) {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"runtime"
 
+	"weir/internal/console"
+	"weir/internal/server/state"
+
 	"github.com/spf13/cobra"
 
 	"weir/configs"
@@ -32,10 +35,10 @@ func newRoute() *cobra.Command {
 				err = checkRoutes(c)
 			}
 			if err == nil {
-				err = checkExposure(cmd.Context(), c)
+				err = state.CheckExposure(cmd.Context(), c)
 			}
 			if err != nil {
-				return c, nil, configError(err)
+				return c, nil, console.ConfigError(err)
 			}
 			return c, warnings, nil
 		}

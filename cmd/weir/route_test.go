@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/configs"
+	"weir/internal/defaultmodel"
 	"weir/router/fleet"
 )
 
@@ -132,7 +135,7 @@ func TestRouteNeedsReplicas(t *testing.T) {
 
 // A router takes classical models alone and beside language models, and none that it would have to compute.
 func TestRouteTakesClassicalModels(t *testing.T) {
-	trees := configs.NewClassic(embeddedTrees, "")
+	trees := configs.NewClassic(defaultmodel.IrisName, "")
 	trees.Replicas = []fleet.Source{{URL: "http://127.0.0.1:1", Kind: fleet.Weir}}
 	computed := configs.NewClassic("churn", "churn.ubj")
 	var both configs.Config
@@ -162,11 +165,11 @@ func TestRouteOfPredictions(t *testing.T) {
 	a := start(t, nil)
 	r := start(t, func(c *configs.Config) {
 		m := configs.NewClassic("iris", "")
-		m.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: embeddedTrees}}
+		m.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: defaultmodel.IrisName}}
 		c.Classic = []configs.Classic{m}
 	})
 	const rows = `{"instances":[[5.1,3.5,1.4,0.2]]}`
-	want := bodyOf(t, a.post("/v1/models/"+embeddedTrees+":predict", rows))
+	want := bodyOf(t, a.post("/v1/models/"+defaultmodel.IrisName+":predict", rows))
 	if got := r.post("/v1/models/iris:predict", rows); got.StatusCode != http.StatusOK || bodyOf(t, got) != want {
 		t.Errorf("%d, want %s", got.StatusCode, want)
 	}
@@ -273,7 +276,7 @@ func TestPeersSeeTheTenantsOfPredictions(t *testing.T) {
 	r := start(t, func(c *configs.Config) {
 		c.Server.PeerKeys, c.API.APIKeys = []string{shared}, []string{"sk-of-a-client"}
 		m := configs.NewClassic("flowers", "")
-		m.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: embeddedTrees, APIKey: "sk-of-the-router"}}
+		m.Replicas = []fleet.Source{{URL: a.api, Kind: fleet.Weir, Model: defaultmodel.IrisName, APIKey: "sk-of-the-router"}}
 		c.Classic = []configs.Classic{m}
 	})
 	predict := func() int {
@@ -290,7 +293,7 @@ func TestPeersSeeTheTenantsOfPredictions(t *testing.T) {
 		defer res.Body.Close()
 		return res.StatusCode
 	}
-	for end := time.Now().Add(patience); predict() != http.StatusOK; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); predict() != http.StatusOK; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no prediction\n%s", r.errs.String())
 		}
@@ -321,14 +324,14 @@ func TestRouteFollowsCaches(t *testing.T) {
 		c.Models[0].Replicas[0].AdminURL, c.Models[0].Replicas[1].AdminURL = a.metrics, b.metrics
 	})
 	var replicas struct {
-		Models []struct{ Replicas []replicaView }
+		Models []struct{ Replicas []shownReplica }
 	}
 	for known := false; !known; time.Sleep(5 * time.Millisecond) {
 		_, text := r.get(r.metrics + "/admin/replicas")
 		if err := json.Unmarshal([]byte(text), &replicas); err != nil {
 			t.Fatal(err)
 		}
-		known = slices.ContainsFunc(replicas.Models[0].Replicas, func(v replicaView) bool { return v.Keys > 0 })
+		known = slices.ContainsFunc(replicas.Models[0].Replicas, func(v shownReplica) bool { return v.Keys > 0 })
 	}
 	got := r.post("/v1/chat/completions", `{"model":"front",`+question+`}`)
 	if got.StatusCode != http.StatusOK || got.Header.Get("X-Weir-Replica") != strings.TrimPrefix(b.api, "http://") ||
@@ -346,7 +349,7 @@ func TestRoutePredictions(t *testing.T) {
 		m := configs.NewClassic("flowers", "")
 		m.Routing.ProbeEvery = 50 * time.Millisecond
 		for _, s := range []*started{a, b} {
-			m.Replicas = append(m.Replicas, fleet.Source{URL: s.api, Kind: fleet.Weir, Model: embeddedTrees})
+			m.Replicas = append(m.Replicas, fleet.Source{URL: s.api, Kind: fleet.Weir, Model: defaultmodel.IrisName})
 		}
 		c.Classic = []configs.Classic{m}
 	})
@@ -355,7 +358,7 @@ func TestRoutePredictions(t *testing.T) {
 	}
 	versions := regexp.MustCompile(`"(id|model_name|model_version)":"[^"]*",?|"parameters":\{[^{}]*\},?`)
 	v2 := `{"inputs":[{"name":"input","datatype":"FP32","shape":[2,4],"data":[5.1,3.5,1.4,0.2,6.7,3.0,5.2,2.3]}]}`
-	_, about := a.get(a.api + "/v2/models/" + embeddedTrees)
+	_, about := a.get(a.api + "/v2/models/" + defaultmodel.IrisName)
 	name := regexp.MustCompile(`"inputs":\[\{"name":"([^"]*)"`).FindStringSubmatch(about)
 	if name == nil {
 		t.Fatal(about)
@@ -364,7 +367,7 @@ func TestRoutePredictions(t *testing.T) {
 	same := func() {
 		t.Helper()
 		for path, body := range map[string]string{"/v2/models/NAME/infer": v2, "/v1/models/NAME:predict": `{"instances":[[5.1,3.5,1.4,0.2]]}`} {
-			direct := versions.ReplaceAllString(bodyOf(t, a.post(strings.Replace(path, "NAME", embeddedTrees, 1), body)), "")
+			direct := versions.ReplaceAllString(bodyOf(t, a.post(strings.Replace(path, "NAME", defaultmodel.IrisName, 1), body)), "")
 			got := r.post(strings.Replace(path, "NAME", "flowers", 1), body)
 			if text := versions.ReplaceAllString(bodyOf(t, got), ""); got.StatusCode != http.StatusOK || text != direct {
 				t.Errorf("%s: %d\nrouted %s\ndirect %s", path, got.StatusCode, text, direct)
@@ -394,4 +397,16 @@ func TestRoutePredictions(t *testing.T) {
 	if got := r.post("/v2/models/flowers/infer", v2); got.StatusCode != http.StatusNotFound {
 		t.Errorf("a model that a reload took away: %d", got.StatusCode)
 	}
+}
+
+// shownReplicas are those of a model in GET /admin/replicas, as far as tests read them.
+type shownReplicas struct {
+	Answers  bool           `json:"answers"`
+	Replicas []shownReplica `json:"replicas"`
+}
+
+type shownReplica struct {
+	Replica string `json:"replica"`
+	State   string `json:"state"`
+	Keys    int    `json:"index_keys"`
 }

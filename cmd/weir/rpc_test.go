@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"weir/internal/server/servertest"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -15,6 +17,7 @@ import (
 
 	"weir/api/predict/oip"
 	"weir/configs"
+	"weir/internal/defaultmodel"
 )
 
 // infer asks the built-in trees over gRPC.
@@ -30,7 +33,7 @@ func (s *started) infer(ctx context.Context, creds credentials.TransportCredenti
 		row = binary.LittleEndian.AppendUint32(row, math.Float32bits(v))
 	}
 	return oip.NewGRPCInferenceServiceClient(conn).ModelInfer(ctx, &oip.ModelInferRequest{
-		ModelName: embeddedTrees, RawInputContents: [][]byte{row},
+		ModelName: defaultmodel.IrisName, RawInputContents: [][]byte{row},
 		Inputs: []*oip.ModelInferRequest_InferInputTensor{{Name: "input", Datatype: "FP32", Shape: []int64{1, 4}}},
 	})
 }
@@ -38,21 +41,21 @@ func (s *started) infer(ctx context.Context, creds credentials.TransportCredenti
 func TestTheBuiltInTreesAnswerOverGRPC(t *testing.T) {
 	s := start(t, func(c *configs.Config) { c.Server.GRPCAddress = "127.0.0.1:0" })
 	got, err := s.infer(t.Context(), insecure.NewCredentials())
-	if err != nil || got.GetModelName() != embeddedTrees || len(got.GetRawOutputContents()) != len(got.GetOutputs()) {
+	if err != nil || got.GetModelName() != defaultmodel.IrisName || len(got.GetRawOutputContents()) != len(got.GetOutputs()) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
 // gRPC asks its callers as the API does: by a key, or by a tenant's certificate.
 func TestCallersOverGRPC(t *testing.T) {
-	p := newPKI(t)
-	p.issue("acme", "acme")
+	p := servertest.NewPKI(t)
+	p.Issue("acme", "acme")
 	s := start(t, func(c *configs.Config) {
-		p.acmeOverTLS(c)
+		p.AcmeOverTLS(c)
 		c.Server.GRPCAddress = "127.0.0.1:0"
 	})
 	over := func(file string) credentials.TransportCredentials {
-		return credentials.NewTLS(p.clientTLS(file))
+		return credentials.NewTLS(p.ClientTLS(file))
 	}
 	if _, err := s.infer(t.Context(), over("acme")); err != nil {
 		t.Errorf("the tenant's certificate: %v", err)

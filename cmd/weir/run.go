@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+	"weir/internal/server/local"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -55,7 +58,7 @@ func newRun() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		if err := chooseModel(cmd, &c, args); err != nil {
 			return err
 		}
@@ -66,7 +69,7 @@ func newRun() *cobra.Command {
 
 func (o runOptions) check() error {
 	wrong := func(flag string, value any, accepts string) error {
-		return &usageError{fmt.Errorf("--%s %v: it takes %s", flag, value, accepts), ""}
+		return &console.UsageError{Err: fmt.Errorf("--%s %v: it takes %s", flag, value, accepts), Hint: ""}
 	}
 	switch {
 	case !(o.temperature >= 0 && o.temperature <= 2):
@@ -93,32 +96,32 @@ func (o runOptions) sampling() inference.Sampling {
 // run loads a model, chats, and releases it.
 func run(c configs.Config, o runOptions, in io.Reader, out, errs io.Writer) error {
 	c.Scheduler.MaxSeqs = 1 // one person talks; the cache need not hold more
-	f, err := openRunnable(c)
+	f, err := local.OpenRunnable(c)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if w := prepareThreads(c); w != "" {
-		warn(errs, []string{w})
+	if w := local.PrepareThreads(c); w != "" {
+		console.Warn(errs, []string{w})
 	}
-	shown := newLoadProgress(errs, isTerminal(errs), printable(c.Model.Name()))
-	measured := newMeasuring(errs, printable(c.Model.Name()))
-	m, err := loadModel(c, f, modelHooks{progress: shown.update, measures: measured.update})
-	measured.end()
-	shown.end()
+	shown := console.NewProgress(errs, console.IsTerminal(errs), console.Printable(c.Model.Name()))
+	measured := console.NewMeasuring(errs, console.Printable(c.Model.Name()))
+	m, err := local.Load(c, f, local.Hooks{Progress: shown.Update, Measures: measured.Update})
+	measured.End()
+	shown.End()
 	if err != nil {
 		return err
 	}
-	if m.encoder != nil {
-		return errors.Join(fmt.Errorf("chat with %s: it embeds texts and writes none; weir serve offers /v1/embeddings for it", printable(m.name)),
-			m.encoder.Close(context.Background()))
+	if m.Encoder != nil {
+		return errors.Join(fmt.Errorf("chat with %s: it embeds texts and writes none; weir serve offers /v1/embeddings for it", console.Printable(m.Name)),
+			m.Encoder.Close(context.Background()))
 	}
-	defer m.generator().Close(context.Background())
-	if m.template.Template == nil {
-		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", printable(m.name), m.template.why)
+	defer m.Generator().Close(context.Background())
+	if m.Template.Template == nil {
+		return fmt.Errorf("chat with %s: %w; weir serve offers /v1/completions for it", console.Printable(m.Name), m.Template.Why)
 	}
-	if m.template.note != "" {
-		warn(errs, []string{m.template.note})
+	if m.Template.Note != "" {
+		console.Warn(errs, []string{m.Template.Note})
 	}
 	talk := newConversation(m, o, out)
 	if stdin, ok := in.(*os.File); ok && term.IsTerminal(int(stdin.Fd())) {
@@ -137,7 +140,7 @@ func once(talk *conversation, in io.Reader, errs io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("read prompt: %w", err)
 	case len(text) == 0:
-		return &usageError{errors.New("standard input is empty"), "write a prompt to it, or run weir run in a terminal"}
+		return &console.UsageError{Err: errors.New("standard input is empty"), Hint: "write a prompt to it, or run weir run in a terminal"}
 	case len(text) > maxPromptBytes:
 		return fmt.Errorf("read prompt: standard input has more than %d bytes", maxPromptBytes)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"weir/internal/console"
+
 	"github.com/spf13/cobra"
 
 	"weir/configs"
@@ -62,7 +64,7 @@ func newScore() *cobra.Command {
 			"  weir score net.onnx rows.csv --features age,income,city -o scored.csv",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return &usageError{errors.New("weir score takes a model and at least one file"), "weir score MODEL FILE -o OUT.parquet; weir score --help has examples"}
+				return &console.UsageError{Err: errors.New("weir score takes a model and at least one file"), Hint: "weir score MODEL FILE -o OUT.parquet; weir score --help has examples"}
 			}
 			return nil
 		},
@@ -90,7 +92,7 @@ func newScore() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(r.errs, warnings)
+		console.Warn(r.errs, warnings)
 		v, version, err := r.model(cmd, &c, args[0])
 		if err != nil {
 			return err
@@ -105,20 +107,20 @@ func newScore() *cobra.Command {
 func (r *scoring) check() error {
 	switch {
 	case !slices.Contains([]string{onErrorFail, onErrorSkip, onErrorNull}, r.onError):
-		return &usageError{fmt.Errorf("--on-error is %q", r.onError), "it must be fail, skip or null"}
+		return &console.UsageError{Err: fmt.Errorf("--on-error is %q", r.onError), Hint: "it must be fail, skip or null"}
 	case !slices.Contains([]string{"", "csv", "parquet"}, r.format):
-		return &usageError{fmt.Errorf("--format is %q", r.format), "it must be csv or parquet"}
+		return &console.UsageError{Err: fmt.Errorf("--format is %q", r.format), Hint: "it must be csv or parquet"}
 	case r.threads < 0:
-		return &usageError{fmt.Errorf("--threads is %d", r.threads), "it must be 0 or more; 0 is one per core"}
+		return &console.UsageError{Err: fmt.Errorf("--threads is %d", r.threads), Hint: "it must be 0 or more; 0 is one per core"}
 	}
 	comma, size := utf8.DecodeRuneInString(strings.ReplaceAll(r.delimiter, `\t`, "\t"))
 	if comma == utf8.RuneError || size != len(strings.ReplaceAll(r.delimiter, `\t`, "\t")) || strings.ContainsRune("\"\r\n", comma) {
-		return &usageError{fmt.Errorf("--delimiter is %q", r.delimiter), `it must be one character, such as ; or \t`}
+		return &console.UsageError{Err: fmt.Errorf("--delimiter is %q", r.delimiter), Hint: `it must be one character, such as ; or \t`}
 	}
 	r.comma = comma
 	r.threads = cmp.Or(r.threads, cpu.Threads())
 	if format, _ := table.Format(r.output); format == "" && r.format == "" && r.output != "-" {
-		return &usageError{fmt.Errorf("--output %s: its ending tells no format", r.output), "let it end in .csv, .csv.gz, .csv.zst or .parquet, or say --format"}
+		return &console.UsageError{Err: fmt.Errorf("--output %s: its ending tells no format", r.output), Hint: "let it end in .csv, .csv.gz, .csv.zst or .parquet, or say --format"}
 	}
 	return nil
 }
@@ -136,7 +138,7 @@ func (r *scoring) model(cmd *cobra.Command, c *configs.Config, name string) (*cl
 		if _, err := os.Stat(path); err != nil {
 			return nil, "", err
 		}
-		return nil, "", &usageError{fmt.Errorf("%s is a language model", path), "weir score is for classical models: XGBoost, LightGBM, CatBoost and ONNX"}
+		return nil, "", &console.UsageError{Err: fmt.Errorf("%s is a language model", path), Hint: "weir score is for classical models: XGBoost, LightGBM, CatBoost and ONNX"}
 	}
 	data, err := os.ReadFile(path) //nolint:gosec // the user's own file
 	if err != nil {
@@ -147,7 +149,7 @@ func (r *scoring) model(cmd *cobra.Command, c *configs.Config, name string) (*cl
 		return nil, "", fmt.Errorf("read %s: %w", name, notClassic(path, err))
 	}
 	for _, note := range v.Notes() {
-		fmt.Fprintln(r.errs, "note:", printable(note))
+		fmt.Fprintln(r.errs, "note:", console.Printable(note))
 	}
 	for digest := range locator.held {
 		return v, digest, nil
@@ -184,7 +186,7 @@ func (r *scoring) apart(source *table.Source) error {
 	}
 	for _, path := range source.Paths() {
 		if in, err := os.Stat(path); err == nil && os.SameFile(in, out) {
-			return &usageError{fmt.Errorf("%s is an input and the output", r.output), "name another file with --output"}
+			return &console.UsageError{Err: fmt.Errorf("%s is an input and the output", r.output), Hint: "name another file with --output"}
 		}
 	}
 	return nil
@@ -198,11 +200,11 @@ func (r *scoring) write(ctx context.Context, s *scorer, w io.Writer, format, cod
 	if err != nil {
 		return fmt.Errorf("the output: %w; --prefix gives the predictions other names, --keep says which columns are copied", err)
 	}
-	bar := newProgress(r.errs, isTerminal(r.errs), "scoring", s.source.Paths()[0])
-	s.progress = bar.update
+	bar := console.NewProgressOf(r.errs, console.IsTerminal(r.errs), "scoring", s.source.Paths()[0])
+	s.progress = bar.Update
 	began := time.Now()
 	err = s.run(ctx, to)
-	bar.end()
+	bar.End()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return errors.New("interrupted; nothing was written")
@@ -214,7 +216,7 @@ func (r *scoring) write(ctx context.Context, s *scorer, w io.Writer, format, cod
 	if err := to.Close(); err != nil {
 		return writeFault(err)
 	}
-	_, err = fmt.Fprintln(r.errs, printable(s.summary(began)))
+	_, err = fmt.Fprintln(r.errs, console.Printable(s.summary(began)))
 	return err
 }
 
@@ -260,7 +262,7 @@ func (r *scoring) kept(columns []table.Column) (kept []int, err error) {
 	}
 	for _, name := range r.keep {
 		if name != "" && !slices.Contains(names, name) {
-			return nil, &usageError{fmt.Errorf("--keep names the column %q, which the rows have not", name), "they have " + printable(shortList(names))}
+			return nil, &console.UsageError{Err: fmt.Errorf("--keep names the column %q, which the rows have not", name), Hint: "they have " + console.Printable(console.ShortList(names))}
 		}
 	}
 	return kept, nil

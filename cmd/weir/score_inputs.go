@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"weir/internal/console"
+
 	"weir/engine/classic"
 	"weir/internal/table"
 	"weir/internal/tensor"
@@ -38,7 +40,7 @@ func namesOfColumns(columns []table.Column) []string {
 
 // orderedNote tells of columns that are taken in their order.
 func orderedNote(columns []table.Column) string {
-	return "note: the model's file does not name its features; it takes the columns in their order: " + printable(shortList(namesOfColumns(columns)))
+	return "note: the model's file does not name its features; it takes the columns in their order: " + console.Printable(console.ShortList(namesOfColumns(columns)))
 }
 
 // selected are the columns that the model reads, of all.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/console"
+
 	"weir/engine/classic"
 	"weir/internal/tensor"
 	"weir/telemetry/predictions"
@@ -45,10 +47,10 @@ func matchInputs(v *classic.Version, names, chosen []string) (list []matchedInpu
 	extra := slices.DeleteFunc(slices.Clone(there), func(name string) bool { return slices.Contains(take, name) })
 	switch {
 	case len(missing) > 0:
-		return nil, false, fmt.Errorf("the rows have no column %s; they have besides: %s", printable(shortList(missing)), printable(shortList(extra)))
+		return nil, false, fmt.Errorf("the rows have no column %s; they have besides: %s", console.Printable(console.ShortList(missing)), console.Printable(console.ShortList(extra)))
 	case width >= 0 && len(take) != width && ordered:
 		return nil, false, fmt.Errorf("the model takes %d columns as input %q, and its file does not name them; the rows have %d: %s", width, specs[0].Name,
-			len(there), printable(shortList(there)))
+			len(there), console.Printable(console.ShortList(there)))
 	case width >= 0 && len(take) != width:
 		return nil, false, fmt.Errorf("the model takes %d columns%s, and %d are named", width, named(want), len(take))
 	case len(specs) == 1:

@@ -2,48 +2,27 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/server/servertest"
 
 	"go.uber.org/goleak"
 
 	"weir/configs"
 )
 
-// lockedBuffer is written by the server and read by the test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// patience is how long anything may take before a test gives up.
-const patience = 2 * time.Minute
-
 // started is a serving process inside the test.
 type started struct {
 	t    *testing.T
-	out  lockedBuffer
-	errs lockedBuffer
+	out  servertest.Buffer
+	errs servertest.Buffer
 	stop context.CancelFunc
 	done chan error
 
@@ -52,7 +31,7 @@ type started struct {
 }
 
 // fixed is a configuration that does not change.
-func fixed(c configs.Config) readConfig {
+func fixed(c configs.Config) configReader {
 	return func() (configs.Config, []string, error) { return c, nil, nil }
 }
 
@@ -81,10 +60,10 @@ func startFrom(t *testing.T, from *source, change func(*configs.Config)) *starte
 }
 
 // find waits for a pattern in the output and returns its group.
-func (s *started) find(pattern string, in *lockedBuffer) string {
+func (s *started) find(pattern string, in *servertest.Buffer) string {
 	s.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if m := re.FindStringSubmatch(in.String()); m != nil {
 			return m[1]
 		}
@@ -108,7 +87,7 @@ func (s *started) end() error {
 			close(s.done)
 		}
 		return err
-	case <-time.After(patience):
+	case <-time.After(servertest.Patience):
 		s.t.Error("the server did not stop")
 		return nil
 	}
@@ -257,7 +236,7 @@ func TestServeAsksForTheKey(t *testing.T) {
 const longAnswer = `{"messages":[{"role":"user","content":"Hello"}],"temperature":0,"stream":true,"ignore_eos":true,"max_tokens":`
 
 func TestStopLetsARunningStreamFinish(t *testing.T) {
-	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = patience })
+	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = servertest.Patience })
 	body := bufio.NewReader(s.post("/v1/chat/completions", longAnswer+"60}").Body)
 	if _, err := body.ReadString('\n'); err != nil { // it runs
 		t.Fatal(err)
@@ -325,7 +304,7 @@ func TestStoppedServerLeavesNoGoroutine(t *testing.T) {
 	serveOnce()
 	// fasthttp's cleaner sleeps up to ten seconds before it sees the end.
 	cleaner := goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2")
-	for end := time.Now().Add(patience); goleak.Find(before, cleaner) != nil && time.Now().Before(end); { // which waits half a second
+	for end := time.Now().Add(servertest.Patience); goleak.Find(before, cleaner) != nil && time.Now().Before(end); { // which waits half a second
 	}
 	goleak.VerifyNone(t, before, cleaner)
 }
@@ -333,25 +312,12 @@ func TestStoppedServerLeavesNoGoroutine(t *testing.T) {
 // await scrapes until the metrics hold a line.
 func (s *started) await(line string) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if _, text := s.get(s.metrics + "/metrics"); strings.Contains(text, line+"\n") {
 			return
 		}
 	}
 	s.t.Errorf("the metrics never said %s", line)
-}
-
-func TestTakenPortSaysTheWayOut(t *testing.T) {
-	ln, err := listen("127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	_, err = listen(ln.Addr().String(), "choose another with --port")
-	if want := "listen on " + ln.Addr().String() + ": the port is taken; choose another with --port"; err == nil ||
-		err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
 }
 
 func TestSecondListenerResetsThePrefixCache(t *testing.T) {
@@ -371,7 +337,7 @@ func TestSecondListenerResetsThePrefixCache(t *testing.T) {
 }
 
 func TestSecondListenerSaysDraining(t *testing.T) {
-	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = patience })
+	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = servertest.Patience })
 	if status, body := s.get(s.metrics + "/ready"); status != http.StatusOK {
 		t.Errorf("before: %d %s", status, body)
 	}
@@ -382,7 +348,7 @@ func TestSecondListenerSaysDraining(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(time.Millisecond) {
 		status, text := s.get(s.metrics + "/ready")
 		if status == http.StatusServiceUnavailable && strings.Contains(text, "draining") {
 			break
@@ -464,18 +430,6 @@ func TestKeyIsNeverShown(t *testing.T) {
 		`"requests refused","by_code":{"invalid_api_key":4}`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log lacks %s:\n%s", want, log)
-		}
-	}
-}
-
-func TestDescriptorsAreSharedOut(t *testing.T) {
-	for _, tc := range []struct{ limit, asked, connections, admin int }{
-		{1 << 20, 16384, 16384, 32}, {4096, 16384, 3840, 32}, {1024, 16384, 768, 32}, {1024, 100, 100, 32},
-		{256, 16384, 192, 8}, {96, 16384, 64, 4}, {40, 16384, 8, 4}, {20, 16384, 1, 4},
-	} {
-		f := files{asked: tc.asked}.within(tc.limit)
-		if f.connections != tc.connections || f.admin != tc.admin {
-			t.Errorf("%d files, %d asked: %d connections, %d for the second listener", tc.limit, tc.asked, f.connections, f.admin)
 		}
 	}
 }

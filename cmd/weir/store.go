@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
+
+	"weir/internal/server/state"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ func newStoreEncrypt() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		dir, err := filesDir(c)
+		dir, err := state.FilesDir(c)
 		if err != nil {
 			return err
 		}
@@ -62,25 +63,13 @@ func newStoreVerify() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
-		if err := verifyStore(ctx, s); err != nil {
+		if err := state.Verify(ctx, s); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the store is whole")
 		return err
 	})
 	return cmd
-}
-
-// verifyStore names what is damaged in a store.
-func verifyStore(ctx context.Context, s *store.Store) error {
-	findings, err := s.Verify(ctx)
-	if err != nil {
-		return fmt.Errorf("the store cannot be read, and may be damaged: %w", err)
-	}
-	if len(findings) > 0 {
-		return fmt.Errorf("the store is damaged; go back to a copy of it: %s", strings.Join(findings, "; "))
-	}
-	return nil
 }
 
 func newStoreRotate() *cobra.Command {
@@ -101,7 +90,7 @@ func newStoreRotate() *cobra.Command {
 			}
 		}
 		for _, name := range args {
-			if _, err := addEntry(ctx, s, commandLine(), actionRotateKeys, name, nil); err != nil {
+			if _, err := state.AddEntry(ctx, s, state.CommandLine(), state.ActionRotateKeys, name, nil); err != nil {
 				return err
 			}
 			rows, err := s.RotateKey(ctx, name)

@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 
+	"weir/internal/console"
+	"weir/internal/server/state"
+
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
@@ -38,7 +41,7 @@ func newStoreBackup() *cobra.Command {
 		if _, err := s.VerifyAudit(ctx); err != nil {
 			return fmt.Errorf("nothing is backed up: %w; see weir audit verify", err)
 		}
-		if _, err := addEntry(ctx, s, commandLine(), actionStoreBackup, path, nil); err != nil {
+		if _, err := state.AddEntry(ctx, s, state.CommandLine(), state.ActionStoreBackup, path, nil); err != nil {
 			return err
 		}
 		var backed store.Backed
@@ -93,7 +96,7 @@ func newStoreRestore() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warn(cmd.ErrOrStderr(), warnings)
+		console.Warn(cmd.ErrOrStderr(), warnings)
 		return restoreStore(cmd, c.Store, args[0], keys, force)
 	}
 	return cmd
@@ -101,7 +104,7 @@ func newStoreRestore() *cobra.Command {
 
 func restoreStore(cmd *cobra.Command, c configs.Store, path, keys string, force bool) error {
 	ctx := cmd.Context()
-	address, options, err := storeAt(c, store.Options{})
+	address, options, err := state.At(c, store.Options{})
 	if err != nil {
 		return err
 	}
@@ -118,14 +121,14 @@ func restoreStore(cmd *cobra.Command, c configs.Store, path, keys string, force 
 	if err != nil {
 		return err
 	}
-	s, err := openStore(ctx, c, store.Options{})
+	s, err := state.Open(ctx, c, store.Options{})
 	if err != nil {
 		return fmt.Errorf("the backup was restored, and cannot be opened: %w", err)
 	}
-	if err = verifyStore(ctx, s); err == nil {
-		_, err = addEntry(ctx, s, commandLine(), actionStoreRestore, path, details{"head": backed.Audit.String()})
+	if err = state.Verify(ctx, s); err == nil {
+		_, err = state.AddEntry(ctx, s, state.CommandLine(), state.ActionStoreRestore, path, state.Details{"head": backed.Audit.String()})
 	}
-	if err = errors.Join(err, closeStore(s)); err != nil {
+	if err = errors.Join(err, state.Close(s)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "restored: %d rows; the audit log is whole up to %v, and the store too\n", backed.Rows, backed.Audit)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"weir/internal/server/state"
+
 	"weir/configs"
 )
 
@@ -84,7 +86,7 @@ func TestBackupVerbs(t *testing.T) {
 	if _, after, _ := weir("keys", "list", "--store", to); !strings.Contains(after, key[5:15]) || strings.Count(after, "\n") != strings.Count(before, "\n") {
 		t.Errorf("keys before\n%s\nafter\n%s", before, after)
 	}
-	if _, list, _ := weir("audit", "list", "--store", to); !strings.Contains(list, actionStoreBackup) || !strings.Contains(list, actionStoreRestore) {
+	if _, list, _ := weir("audit", "list", "--store", to); !strings.Contains(list, state.ActionStoreBackup) || !strings.Contains(list, state.ActionStoreRestore) {
 		t.Errorf("the audit log says\n%s", list)
 	}
 	s = start(t, func(c *configs.Config) { withTenants(c, to) })

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/internal/reference"
 )
 
@@ -90,8 +92,8 @@ func (p *process) beginStream() (whole func()) {
 
 func (p *process) alive() {
 	p.t.Helper()
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: servertest.Patience}
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		r, err := fresh.Get(p.api + "/health")
 		if err == nil {
 			r.Body.Close()

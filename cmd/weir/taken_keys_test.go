@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/server/servertest"
 )
 
 // Three servers on one store, of which one at a time is killed, or stopped for longer than its keys are its own, amid requests under keys that
@@ -27,7 +29,7 @@ func TestAKeyHasOneAnswerWhateverDies(t *testing.T) {
 		return servers[i%3].api
 	}
 	list := keyedRequests(requests)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: requests}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: requests}, Timeout: servertest.Patience}
 	answers := make([]map[string]bool, requests)
 	var wait sync.WaitGroup
 	over := make(chan struct{})

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
@@ -28,7 +30,7 @@ func (s *started) control(operator, method, path, body string, into any) int {
 func (s *started) eventually(key string, want int) {
 	s.t.Helper()
 	last := 0
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if last, _, _ = s.as(key, "GET", s.api+"/v1/usage", ""); last == want {
 			return
 		}

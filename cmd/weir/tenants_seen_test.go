@@ -8,13 +8,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"weir/internal/server/servertest"
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"go.uber.org/zap"
 
 	"weir/api/tenant"
 	"weir/configs"
@@ -65,7 +63,7 @@ func limited(t *testing.T, change func(*configs.Config)) (s *started, key, opera
 // Who is refused, of which model and why, is in the list of requests, in the log and in the trace, also where the
 // request got to no model.
 func TestRefusalsNameTheirTenantAndModel(t *testing.T) {
-	endpoint, spans := collect(t)
+	endpoint, spans := servertest.Collect(t)
 	s, key, operator := limited(t, func(c *configs.Config) {
 		c.Log.Level, c.Trace.Endpoint, c.Trace.SampleRatio = "debug", endpoint, 1
 	})
@@ -122,7 +120,7 @@ func checkSpans(t *testing.T, spans []*otlp.Span) {
 		if strings.TrimSpace(s.Name) != s.Name || s.Name == "" {
 			t.Errorf("a span is named %q", s.Name)
 		}
-		seen[s.Name+attribute(s, "weir.error.code")] = s.String()
+		seen[s.Name+servertest.Attribute(s, "weir.error.code")] = s.String()
 	}
 	for span, wants := range map[string][]string{
 		"chat weir-default": {"acme", "weir.model.version", "gen_ai.provider.name"}, "predict weir-iris": {"acme", "weir.model.version", "weir.predict.rows"},
@@ -237,73 +235,4 @@ func TestAccessLogAndDeniedCallers(t *testing.T) {
 		!strings.Contains(out.String(), `"127.0.0.1":2`) {
 		t.Errorf("%d entries:\n%s", n, out.String())
 	}
-}
-
-func TestAccessLogIsBounded(t *testing.T) {
-	a := newAccessLog(zap.NewNop(), 2)
-	at := time.Unix(1000, 0)
-	for i, c := range []struct {
-		after   time.Duration
-		failed  bool
-		skipped int
-		ok      bool
-	}{
-		{0, false, 0, true}, {0, false, 0, true}, {0, false, 0, false}, {0, false, 0, false},
-		{0, true, 2, true}, {0, true, 0, true}, {0, true, 0, false}, // failures have a share of their own
-		{time.Second, false, 1, true},
-	} {
-		if skipped, ok := a.admit(at.Add(c.after), c.failed); skipped != c.skipped || ok != c.ok {
-			t.Errorf("request %d: %d skipped, %v", i, skipped, ok)
-		}
-	}
-	a.setRate(0)
-	if _, ok := a.admit(at.Add(time.Hour), true); ok {
-		t.Error("a log that is off writes a line")
-	}
-}
-
-// A flood of wrong keys from everywhere makes few audit entries, whose size is bounded; after a quiet time the first one
-// comes soon again.
-func TestDeniedCallersAreGathered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var entries []details
-		var mu sync.Mutex
-		s := newSignIns(func(d details) {
-			mu.Lock()
-			defer mu.Unlock()
-			entries = append(entries, d)
-		})
-		begin := time.Now()
-		total := 0
-		for time.Since(begin) < 24*time.Hour {
-			for i := range 50 {
-				s.denied("unknown_key", fmt.Sprintf("10.0.%d.%d:4000", total%200, i))
-				total++
-			}
-			time.Sleep(5 * time.Second)
-		}
-		time.Sleep(2 * time.Hour)
-		mu.Lock()
-		counted, floods := 0, len(entries)
-		for _, e := range entries {
-			counted += e["requests"].(int)
-			text, err := json.Marshal(e)
-			if err != nil || len(text) > 1000 {
-				t.Errorf("%v: %s", err, text)
-			}
-		}
-		mu.Unlock()
-		if counted != total || floods > 31 || floods < 24 {
-			t.Errorf("%d of %d requests in %d entries", counted, total, floods)
-		}
-		time.Sleep(time.Hour)
-		s.denied("revoked_key", "10.1.1.1:5")
-		time.Sleep(deniedShortest + time.Second)
-		s.denied("revoked_key", "10.1.1.1:5")
-		s.flush()
-		s.flush()
-		if len(entries) != floods+2 {
-			t.Errorf("%d entries after the flood, want one for each", len(entries)-floods)
-		}
-	})
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+
 	"github.com/prometheus/common/expfmt"
 	promtext "github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
@@ -40,7 +42,7 @@ func newTop() *cobra.Command {
 	ca := cmd.Flags().String("ca", "", "PEM file of the authorities that sign the server's certificate, for https addresses (default: the system's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *interval < 100*time.Millisecond {
-			return &usageError{err: fmt.Errorf("--interval is %v; it takes at least 100ms", *interval)}
+			return &console.UsageError{Err: fmt.Errorf("--interval is %v; it takes at least 100ms", *interval)}
 		}
 		base, err := adminURL(args)
 		if err != nil {
@@ -48,7 +50,7 @@ func newTop() *cobra.Command {
 		}
 		client, err := lookClient(*ca)
 		if err != nil {
-			return &usageError{err: err}
+			return &console.UsageError{Err: err}
 		}
 		ctx, stop := interruptible(cmd)
 		defer stop()
@@ -87,7 +89,7 @@ func adminURL(args []string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", &usageError{err: fmt.Errorf("the address is %.100q; it must be like 127.0.0.1:9090", args[0])}
+		return "", &console.UsageError{Err: fmt.Errorf("the address is %.100q; it must be like 127.0.0.1:9090", args[0])}
 	}
 	return u.Scheme + "://" + u.Host, nil
 }
@@ -258,7 +260,7 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) *screen {
-	if isTerminal(out) {
+	if console.IsTerminal(out) {
 		return &screen{out, out.(*os.File)} //nolint:forcetypeassert // isTerminal
 	}
 	return &screen{out: out}

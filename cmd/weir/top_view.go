@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/console"
+
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -113,7 +115,7 @@ func renderModel(name string, before, now *look) []string {
 	kv := m.sum("vllm:kv_cache_usage_perc", name)
 	return []string{
 		fmt.Sprintf("%s: %.0f running, %.0f waiting (%.0f prompt tokens)   KV cache %s %s   prefix cache hits %s",
-			printable(name), m.sum("vllm:num_requests_running", name), m.sum("vllm:num_requests_waiting", name),
+			console.Printable(name), m.sum("vllm:num_requests_running", name), m.sum("vllm:num_requests_waiting", name),
 			m.sum("weir_waiting_tokens", name), bar(kv), percent(kv), percent(hits)),
 		fmt.Sprintf("  prefill %.0f tokens/s   output %.1f tokens/s   %.1f steps/s   %.1f preemptions/s",
 			rate("vllm:prompt_tokens_total")-max(0, rate("vllm:prompt_tokens_cached_total")), rate("vllm:generation_tokens_total"),
@@ -191,7 +193,7 @@ func renderOldest(now *look) []string {
 			output += e.Output
 		}
 		lines = append(lines, fmt.Sprintf("%-40.40s %-16.16s %-12s %-10s %-14s %8s %8d %8d",
-			printable(r.ID), tenantName(r.Tenant), class, phase, waits, duration(r.Seconds), r.Prompt, output))
+			console.Printable(r.ID), tenantName(r.Tenant), class, phase, waits, duration(r.Seconds), r.Prompt, output))
 	}
 	return append(lines, more(now.matching-shownRequests, "requests"))
 }
@@ -214,7 +216,7 @@ func renderBatches(before, now *look) []string {
 		if was, known := done[b.ID]; known {
 			rate = fmt.Sprintf("%.1f", float64(b.Completed+b.Failed-was)/seconds)
 		}
-		lines = append(lines, fmt.Sprintf("%-32.32s %-16.16s %-12s %s %5s %8d/%8d %8d %9s %9s", printable(b.ID), tenantName(b.Tenant), b.Status,
+		lines = append(lines, fmt.Sprintf("%-32.32s %-16.16s %-12s %s %5s %8d/%8d %8d %9s %9s", console.Printable(b.ID), tenantName(b.Tenant), b.Status,
 			bar(share), percent(share), b.Completed+b.Failed, b.Total, b.Failed, rate, b.Expires.Sub(now.at).Round(time.Minute)))
 	}
 	return append(lines, more(len(now.batches)-shownBatches, "batches"))
@@ -232,7 +234,7 @@ func tenantName(name string) string {
 	if name == "" {
 		return "(no key)"
 	}
-	return printable(name)
+	return console.Printable(name)
 }
 
 func bar(share float64) string {

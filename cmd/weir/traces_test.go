@@ -1,61 +1,16 @@
 package main
 
 import (
-	"compress/gzip"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"weir/internal/server/servertest"
 
-	"weir/api/edge"
 	"weir/configs"
-	"weir/telemetry/slo"
-	"weir/telemetry/trace"
-)
-
-// collect starts a collector; the spans are there when the server has ended.
-func collect(t *testing.T) (endpoint string, spans func() []*otlp.Span) {
-	t.Helper()
-	var mu sync.Mutex
-	var all []*otlp.Span
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var q collector.ExportTraceServiceRequest
-		body, err := gzip.NewReader(r.Body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		raw, err := io.ReadAll(body)
-		if err != nil || proto.Unmarshal(raw, &q) != nil {
-			t.Errorf("%v: %q", err, raw)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, rs := range q.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				all = append(all, ss.Spans...)
-			}
-		}
-	}))
-	t.Cleanup(server.Close)
-	return server.URL, func() []*otlp.Span {
-		mu.Lock()
-		defer mu.Unlock()
-		return all
-	}
-}
-
-const (
-	callersTrace = "0af7651916cd43dd8448eb211c80319c"
-	callersSpan  = "b7ad6b7169203331"
 )
 
 // ask sends a request, with a traceparent unless that is empty, and reads all
@@ -81,26 +36,17 @@ func (s *started) ask(path, body, traceparent string) *http.Response {
 	return res
 }
 
-func attribute(s *otlp.Span, key string) string {
-	for _, a := range s.Attributes {
-		if a.Key == key {
-			return a.Value.String()
-		}
-	}
-	return ""
-}
-
 func TestTraceOfAStream(t *testing.T) {
-	endpoint, spans := collect(t)
+	endpoint, spans := servertest.Collect(t)
 	s := start(t, func(c *configs.Config) {
 		c.Trace.Endpoint, c.Log.Level = endpoint, "debug"
 	})
-	res := s.ask("/v1/chat/completions", hello+`,"stream":true,"max_tokens":8}`, "00-"+callersTrace+"-"+callersSpan+"-01")
-	if header := res.Header.Get("Traceresponse"); !strings.HasPrefix(header, "00-"+callersTrace+"-") || strings.Contains(header, callersSpan) {
+	res := s.ask("/v1/chat/completions", hello+`,"stream":true,"max_tokens":8}`, "00-"+servertest.CallersTrace+"-"+servertest.CallersSpan+"-01")
+	if header := res.Header.Get("Traceresponse"); !strings.HasPrefix(header, "00-"+servertest.CallersTrace+"-") || strings.Contains(header, servertest.CallersSpan) {
 		t.Errorf("traceresponse is %q", header)
 	}
-	if text := openMetrics(t, s.metrics+"/metrics"); !regexp.MustCompile(`vllm:time_to_first_token_seconds_bucket.* # {trace_id="`+callersTrace).MatchString(text) ||
-		!regexp.MustCompile(`vllm:inter_token_latency_seconds_bucket.* # {trace_id="`+callersTrace).MatchString(text) {
+	if text := openMetrics(t, s.metrics+"/metrics"); !regexp.MustCompile(`vllm:time_to_first_token_seconds_bucket.* # {trace_id="`+servertest.CallersTrace).MatchString(text) ||
+		!regexp.MustCompile(`vllm:inter_token_latency_seconds_bucket.* # {trace_id="`+servertest.CallersTrace).MatchString(text) {
 		t.Error("no exemplar names the trace")
 	}
 	if err := s.end(); err != nil {
@@ -118,7 +64,7 @@ func TestTraceOfAStream(t *testing.T) {
 		"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": "8", "http.response.status_code": "200",
 		"gen_ai.request.stream": "true", "gen_ai.response.finish_reasons": "length", "weir.class": "default",
 	} {
-		if value := attribute(root, key); !strings.Contains(value, want) {
+		if value := servertest.Attribute(root, key); !strings.Contains(value, want) {
 			t.Errorf("%s is %q, want %s", key, value, want)
 		}
 	}
@@ -132,7 +78,7 @@ func TestTraceOfAStream(t *testing.T) {
 		end = stage.EndTimeUnixNano
 	}
 	line := s.find(`({[^\n]*"request finished"[^\n]*})`, &s.errs)
-	for _, want := range []string{`"trace_id":"` + callersTrace, `"parse":`, `"queue":`, `"prefill":`, `"decode":`, `"class":"default"`, `"output_tokens":8`} {
+	for _, want := range []string{`"trace_id":"` + servertest.CallersTrace, `"parse":`, `"queue":`, `"prefill":`, `"decode":`, `"class":"default"`, `"output_tokens":8`} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the log line lacks %s: %s", want, line)
 		}
@@ -163,7 +109,7 @@ func openMetrics(t *testing.T, url string) string {
 
 // Without sampling, what fails or misses an objective is traced all the same.
 func TestSpecialRequestsAreTracedWithoutSampling(t *testing.T) {
-	endpoint, spans := collect(t)
+	endpoint, spans := servertest.Collect(t)
 	s := start(t, func(c *configs.Config) {
 		c.Trace.Endpoint = endpoint
 		c.SLO.FirstToken.Target, c.SLO.InterToken.Target = time.Hour, time.Hour
@@ -194,51 +140,9 @@ func TestWithoutACollectorTheCallersTraceIsAnsweredAndLogged(t *testing.T) {
 	if header := s.ask("/v1/chat/completions", hello+`,"max_tokens":1}`, "").Header.Get("Traceresponse"); header != "" {
 		t.Errorf("a trace that nobody asked for: %s", header)
 	}
-	res := s.ask("/v1/chat/completions", `{`, "00-"+callersTrace+"-"+callersSpan+"-01")
-	if header := res.Header.Get("Traceresponse"); res.StatusCode != 400 || !strings.Contains(header, callersTrace) {
+	res := s.ask("/v1/chat/completions", `{`, "00-"+servertest.CallersTrace+"-"+servertest.CallersSpan+"-01")
+	if header := res.Header.Get("Traceresponse"); res.StatusCode != 400 || !strings.Contains(header, servertest.CallersTrace) {
 		t.Errorf("%d, traceresponse is %q", res.StatusCode, header)
 	}
-	s.find(`("request refused"[^\n]*"trace_id":"`+callersTrace+`)`, &s.errs)
-}
-
-func TestTracesCostNothingWhenOff(t *testing.T) {
-	objectives := slo.Default()
-	off := &traces{}
-	off.slo.Store(&objectives)
-	f := edge.RequestFinish{Status: 503, Code: "server_is_overloaded"}
-	if n := testing.AllocsPerRun(100, func() {
-		f.Trace = off.start("", "")
-		off.finish(&f)
-	}); n != 0 {
-		t.Errorf("%v allocations per request", n)
-	}
-}
-
-// A refusal that is ours is traced although nothing was submitted; one that is
-// the caller's only if it was sampled.
-func TestRefusalsAreTraced(t *testing.T) {
-	endpoint, spans := collect(t)
-	exporter, err := trace.NewExporter(trace.Config{Endpoint: endpoint}, trace.Resource{}, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := &traces{exporter: exporter}
-	targets := slo.Default()
-	own.slo.Store(&targets)
-	for status, code := range map[int]string{503: "model_loading", 400: "invalid_json", 401: "invalid_api_key"} {
-		own.refused(&edge.Refusal{
-			Status: status, Code: code, Route: "/v1/chat/completions", Arrived: time.Now(), Trace: own.start("", ""),
-		})
-	}
-	sampled := own.start("00-"+callersTrace+"-"+callersSpan+"-01", "")
-	own.refused(&edge.Refusal{Status: 400, Code: "invalid_json", Route: "/v1/completions", Arrived: time.Now(), Trace: sampled})
-	exporter.Close(t.Context())
-	got := make(map[string]string)
-	for _, s := range spans() {
-		got[s.Name] = attribute(s, "error.type") + attribute(s, "http.response.status_code")
-	}
-	if len(spans()) != 2 || !strings.Contains(got["chat"], "model_loading") || !strings.Contains(got["text_completion"], "400") ||
-		strings.Contains(got["text_completion"], "invalid_json") {
-		t.Errorf("%v", got)
-	}
+	s.find(`("request refused"[^\n]*"trace_id":"`+servertest.CallersTrace+`)`, &s.errs)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/server/servertest"
+
 	"weir/api/tenant"
 	"weir/configs"
 )
@@ -23,7 +25,7 @@ func (s *started) call(method, path, key, body string) (status int, answer strin
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Traceparent", "00-"+callersTrace+"-"+callersSpan+"-01")
+	r.Header.Set("Traceparent", "00-"+servertest.CallersTrace+"-"+servertest.CallersSpan+"-01")
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
@@ -88,7 +90,7 @@ func TestNothingOfAPromptIsKeptWithoutConsent(t *testing.T) {
 	folder := t.TempDir()
 	url := "sqlite:" + filepath.Join(folder, "weir.db")
 	key, operator := makeKey(t, url, "shut"), makeKey(t, url, "ops", "--scope", "admin")
-	endpoint, spans := collect(t)
+	endpoint, spans := servertest.Collect(t)
 	s := start(t, func(c *configs.Config) {
 		withTenants(c, url)
 		c.Trace.Endpoint, c.Trace.SampleRatio = endpoint, 1

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/server/servertest"
+
 	"weir/internal/reference"
 )
 
@@ -119,7 +121,7 @@ func TestABudgetOverTwoRunningWeirs(t *testing.T) {
 		}
 	}
 	for _, p := range weirs {
-		for end := time.Now().Add(patience); p.spentOf(key) != used.Load(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(servertest.Patience); p.spentOf(key) != used.Load(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("it says %d were used, want %d", p.spentOf(key), used.Load())
 			}
@@ -154,7 +156,7 @@ func TestAWeirIsKilledAmidAnswersOfABudget(t *testing.T) {
 	wg.Wait()
 	delivered := used.Load()
 	held := int64(0)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(servertest.Patience); time.Now().Before(end); {
 		n, ended := alive.streamed(key, 200, nil)
 		used.Add(n)
 		if ended == "insufficient_quota" {

@@ -8,6 +8,9 @@ var irisFile string
 //go:embed iris.golden.json
 var irisGolden string
 
+// IrisName is the name under which weir serves [Iris].
+const IrisName = "weir-iris"
+
 // IrisClasses are the species that the columns of [Iris]'s output stand for.
 func IrisClasses() []string { return []string{"setosa", "versicolor", "virginica"} }
 

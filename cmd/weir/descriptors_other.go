@@ -1,6 +1,0 @@
-//go:build !unix
-
-package main
-
-// openFilesLimit is not known: handles of Windows have no such limit.
-func openFilesLimit() (n int, known bool) { return 0, false }

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func TestAccessLogIsBounded(t *testing.T) {
+	a := newAccessLog(zap.NewNop(), 2)
+	at := time.Unix(1000, 0)
+	for i, c := range []struct {
+		after   time.Duration
+		failed  bool
+		skipped int
+		ok      bool
+	}{
+		{0, false, 0, true}, {0, false, 0, true}, {0, false, 0, false}, {0, false, 0, false},
+		{0, true, 2, true}, {0, true, 0, true}, {0, true, 0, false}, // failures have a share of their own
+		{time.Second, false, 1, true},
+	} {
+		if skipped, ok := a.admit(at.Add(c.after), c.failed); skipped != c.skipped || ok != c.ok {
+			t.Errorf("request %d: %d skipped, %v", i, skipped, ok)
+		}
+	}
+	a.setRate(0)
+	if _, ok := a.admit(at.Add(time.Hour), true); ok {
+		t.Error("a log that is off writes a line")
+	}
+}

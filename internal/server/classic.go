@@ -1,0 +1,426 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/console"
+	"weir/internal/server/state"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/api/edge"
+	"weir/api/openai"
+	"weir/api/predict"
+	"weir/configs"
+	"weir/engine/classic"
+	"weir/engine/kernel/pool"
+	"weir/engine/onnx"
+	"weir/internal/cpu"
+	"weir/internal/defaultmodel"
+	"weir/internal/inference"
+	"weir/router"
+	"weir/telemetry"
+)
+
+// predictors are the classical models of a server, as api/predict knows them.
+type predictors struct {
+	s          *Server
+	lane       *classic.Lane
+	repository *classic.Repository
+	series     *telemetry.Predictions
+
+	changing sync.Mutex // held while the list of models changes
+	loaded   bool       // there is a list; guarded by changing
+
+	known   sync.Map // *classic.Served to router.Predictor
+	remotes *remotePredictors
+
+	enriched *enriched // the same models with their features, drift and log
+}
+
+// newPredictors makes the lane of predictions without models, and the handler of their
+// protocols in front of the edge.
+func (s *Server) newPredictors(about openai.Config) error {
+	if library := s.config.Predict.ONNXRuntime; library != "" {
+		if err := onnx.SetRuntime(library); err != nil {
+			return console.ConfigError(err)
+		}
+	}
+	onnx.Runs.Limit(cmp.Or(s.config.Predict.RunBytes, cpu.TotalMemoryBytes()/2))
+	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
+	p := &predictors{s: s}
+	p.remotes = newRemotePredictors(p)
+	s.predictors = p
+	var err error
+	if p.lane, err = classic.NewLane(classic.LaneOptions{
+		Pool: s.compute, Service: &s.service, Cores: s.compute.Workers(),
+		MaxWaiting: s.config.Predict.MaxWaiting, SharePercent: s.config.Scheduler.SharePercent, OnFault: p.fault,
+	}); err != nil {
+		return err
+	}
+	p.repository = classic.NewRepository(p.lane, classic.RepositoryOptions{MaxBytes: s.config.Predict.MemoryBytes, OnChange: p.changed})
+	if p.series, err = s.metrics.AddPredictions(p.state); err != nil {
+		return err
+	}
+	if p.enriched, err = newEnriched(p, enrichmentOf(s.config, s.rollouts), s.metrics, s.log); err != nil {
+		return err
+	}
+	s.predict, err = predict.New(predict.Config{
+		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version, Language: s.edge.ModelReady,
+		Keys: s.edge.Keys(), Price: s.versionPrice, Hooks: s.predictHooks(), Insecure: s.config.Server.Insecure,
+		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
+		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
+	}, s.edge)
+	return err
+}
+
+// predictHooks are those of the edge but for the series of generations.
+func (s *Server) predictHooks() edge.Hooks {
+	all := hooks(s.metrics, s.log, s.refusals, s.traces)
+	h := edge.Hooks{
+		StartTrace: all.StartTrace, OnResponse: all.OnResponse, OnClientRetry: all.OnClientRetry, OnPanic: all.OnPanic,
+		OnRequestFinish: func(f edge.RequestFinish) {
+			logFinish(s.log, &f)
+			s.traces.finish(&f)
+		},
+		OnRefused: func(r edge.Refusal) {
+			s.metrics.CountRefusal(r.Status, r.Code)
+			s.refusals.add(r)
+			if r.Early {
+				s.traces.refused(&r)
+			}
+		},
+	}
+	if s.ledger != nil {
+		h = accounted(s.ledger, h)
+	}
+	return s.others.counted(s.rollouts.rolled(journaled(s.journal, s.seen(h))))
+}
+
+// entries are the classical models of a configuration: without any model in it, the
+// built-in one.
+func entries(c configs.Config) []classic.Entry {
+	var list []classic.Entry
+	for _, m := range c.ClassicModels() {
+		if len(m.Replicas) > 0 {
+			continue // they compute it
+		}
+		list = append(list, classic.Entry{
+			Name: m.Name, Path: m.Path, Golden: m.Golden, Pinned: m.Pinned, Candidate: m.Candidate,
+			Options: classic.Options{
+				Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels,
+				Transform: m.Transform, BestIteration: m.BestIteration,
+			},
+		})
+	}
+	if c.NamesNone() {
+		model, golden := defaultmodel.Iris()
+		list = append(list, classic.Entry{
+			Name: defaultmodel.IrisName, Data: model, GoldenData: golden, Options: classic.Options{Version: "1", Labels: defaultmodel.IrisClasses()},
+		})
+	}
+	return list
+}
+
+// load reads the models of the configuration that the process was started with.
+func (p *predictors) load(c configs.Config) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	if p.loaded {
+		return nil // a reload was first, with a newer list
+	}
+	remotes, err := p.remotes.prepare(c)
+	if err != nil {
+		return err
+	}
+	commit, err := p.repository.Prepare(entries(c))
+	if err != nil {
+		return err
+	}
+	p.commit(commit)
+	remotes()
+	return p.enriched.check()
+}
+
+// commit puts a list of models into force. The caller holds changing.
+func (p *predictors) commit(repository func()) {
+	repository()
+	p.loaded = true
+	p.known.Clear()
+}
+
+// newClassic is the live part of classical models: what is new or differs is loaded beside
+// what is served.
+func (s *Server) newClassic(c configs.Config) (commit func(), err error) {
+	p := s.predictors
+	remotes, err := p.remotes.prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := p.repository.Prepare(entries(c))
+	if err != nil {
+		return nil, console.ConfigError(err)
+	}
+	manifests, profiles := enrichmentFiles(c)
+	for _, m := range c.ClassicModels() {
+		if _, err := readFiles(m.Manifest, m.Profile); err != nil {
+			return nil, console.ConfigError(err)
+		}
+	}
+	return func() {
+		p.changing.Lock()
+		defer p.changing.Unlock()
+		p.commit(prepared)
+		remotes()
+		p.enriched.configured(manifests, profiles)
+	}, nil
+}
+
+// Find implements router.Predictors.
+func (p *predictors) Find(name, version string) (router.Predictor, error) {
+	if remote := p.remotes.find(name, version); remote != nil {
+		return remote, nil
+	}
+	served, err := p.repository.Find(name, version)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
+	}
+	if err := served.Ready(); err != nil {
+		return nil, err
+	}
+	if found, ok := p.known.Load(served); ok {
+		return found.(router.Predictor), nil
+	}
+	d := served.Describe()
+	found, _ := p.known.LoadOrStore(served, &observed{served, p.series.Of(d.Name, d.Version)})
+	return found.(router.Predictor), nil
+}
+
+// version is the label of a version; of "" that which answers by default.
+func (p *predictors) version(name, version string) (string, error) {
+	if label, ok := p.remotes.version(name, version); ok {
+		return label, nil
+	}
+	served, err := p.repository.Find(name, version)
+	if err != nil {
+		return "", err
+	}
+	return served.Label(), nil
+}
+
+// answering lists the versions that requests get which name none.
+func (p *predictors) answering() []router.ModelState {
+	list := p.remotes.answering()
+	for _, m := range p.repository.Index() {
+		served, err := p.repository.Find(m.Name, "")
+		if err != nil || served.Label() != m.Version {
+			continue
+		}
+		state := router.ModelState{Name: m.Name, Version: m.Version, Ready: m.Ready, Unloaded: served.Ready() != nil}
+		if !m.Ready {
+			state.Reason = m.Why
+		}
+		list = append(list, state)
+	}
+	return list
+}
+
+// Index implements router.Predictors.
+func (p *predictors) Index() []router.ModelState {
+	index := p.repository.Index()
+	list := make([]router.ModelState, len(index))
+	for i, m := range index {
+		list[i] = router.ModelState{Name: m.Name, Version: m.Version, Ready: m.Ready}
+		if !m.Ready {
+			list[i].Reason = m.Why
+		}
+	}
+	list = slices.Concat(list, p.remotes.index())
+	slices.SortStableFunc(list, func(a, b router.ModelState) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Load implements router.Predictors.
+func (p *predictors) Load(ctx context.Context, name, by string) error {
+	return p.change(ctx, by, state.ActionModelLoad, name, p.repository.Load)
+}
+
+// Unload implements router.Predictors.
+func (p *predictors) Unload(ctx context.Context, name, by string) error {
+	return p.change(ctx, by, state.ActionModelUnload, name, p.repository.Unload)
+}
+
+func (p *predictors) change(ctx context.Context, by, action, name string, do func(string) error) error {
+	if p.remotes.find(name, "") != nil {
+		return fmt.Errorf("%w: model %q is computed by other servers, which load and unload it", inference.ErrInvalid, name)
+	}
+	if _, err := p.repository.Find(name, ""); err != nil {
+		return fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
+	}
+	if err := p.s.audit(ctx, by, action, name, nil); err != nil {
+		return err
+	}
+	err := do(name)
+	if err != nil {
+		p.s.auditFailure(ctx, by, action, name, nil, err)
+	}
+	return err
+}
+
+// changed logs and counts what became of a version.
+func (p *predictors) changed(c classic.Change) {
+	p.series.CountChange(c.What)
+	fields := []zap.Field{zap.String("change", c.What), zap.String("model", c.Name), zap.String("version", c.Version)}
+	if c.Why != nil {
+		p.s.log.Error("a classical model was not loaded", append(fields, zap.Error(c.Why))...)
+		return
+	}
+	p.s.log.Info("classical model", fields...)
+	for _, note := range c.Notes {
+		p.s.log.Warn("about a classical model", zap.String("model", c.Name), zap.String("version", c.Version), zap.String("note", note))
+	}
+}
+
+func (p *predictors) fault(f *classic.Fault) {
+	p.s.metrics.CountPanic("predict")
+	p.s.log.Error("a bug was caught in a classical model", zap.String("model", f.Model), zap.String("version", f.Version),
+		zap.Any("panic", f.Value), zap.ByteString("stack", f.Stack))
+}
+
+// state is what a scrape shows of the lane.
+func (p *predictors) state() telemetry.PredictLane {
+	l := telemetry.PredictLane{Waiting: len(p.lane.Requests()), Bytes: p.repository.Bytes()}
+	for _, m := range p.repository.Index() {
+		if m.Loaded {
+			l.Loaded++
+		}
+	}
+	return l
+}
+
+// states is what the lane's requests do.
+func (p *predictors) states() []admin.State {
+	requests := p.lane.Requests()
+	states := make([]admin.State, len(requests))
+	for i, r := range requests {
+		states[i] = admin.State{ID: r.ID, State: r.State, Queue: r.Queue, Decode: r.Compute}
+	}
+	return states
+}
+
+// names are those of the models.
+func (p *predictors) names() []string {
+	var list []string
+	for _, m := range p.Index() {
+		if n := len(list); n == 0 || list[n-1] != m.Name {
+			list = append(list, m.Name)
+		}
+	}
+	return list
+}
+
+// observed is a version whose requests are counted.
+type observed struct {
+	router.Predictor
+	series *telemetry.Predictor
+}
+
+// Predict implements router.Predictor.
+func (o *observed) Predict(ctx context.Context, p *router.Prediction) error {
+	err := o.Predictor.Predict(ctx, p)
+	if err != nil {
+		o.series.CountRefused(refusedPrediction(err))
+		return err
+	}
+	rows := 0
+	if len(p.Inputs) > 0 {
+		rows = int(p.Inputs[0].Rows())
+	}
+	o.series.ObserveScored(telemetry.Scored{
+		Rows: rows, BatchRows: p.Batch, QueueSeconds: p.Waited.Seconds(), ComputeSeconds: p.Computed.Seconds(),
+	})
+	return nil
+}
+
+// refusedPrediction is the outcome and the reason of a request without an answer.
+func refusedPrediction(err error) (outcome, reason string) {
+	for _, why := range []struct {
+		err             error
+		outcome, reason string
+	}{
+		{inference.ErrCancelled, telemetry.AnswerAbandoned, ""},
+		{inference.ErrInvalid, telemetry.AnswerRefused, "invalid"},
+		{inference.ErrTenantQueueFull, telemetry.AnswerRefused, "tenant_queue_full"},
+		{inference.ErrDeadline, telemetry.AnswerRefused, "deadline"},
+		{inference.ErrDeadlineUnreachable, telemetry.AnswerRefused, "deadline_unreachable"},
+		{inference.ErrQueueFull, telemetry.AnswerFailed, "queue_full"},
+		{inference.ErrQueueTimeout, telemetry.AnswerFailed, "queue_timeout"},
+		{inference.ErrShed, telemetry.AnswerFailed, "shed"},
+		{inference.ErrUnavailable, telemetry.AnswerFailed, "unavailable"},
+		{inference.ErrInternal, telemetry.AnswerFailed, "internal"},
+	} {
+		if errors.Is(err, why.err) {
+			return why.outcome, why.reason
+		}
+	}
+	return telemetry.AnswerFailed, "other"
+}
+
+// openClassic opens a server without a language model for requests, and says so.
+func (s *Server) openClassic() error {
+	if err := s.fleets.publish(nil); err != nil {
+		return err
+	}
+	return s.classicReady(s.out)
+}
+
+// classicReady writes one block: what is served where, and a first call.
+func (s *Server) classicReady(w io.Writer) error {
+	var b strings.Builder
+	names := s.predictors.names()
+	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(strings.Join(append(s.fleets.served(), names...), ", ")), s.apiURL())
+	for _, m := range s.predictors.repository.Index() {
+		if served, err := s.predictors.repository.Find(m.Name, m.Version); err == nil && served.Version() != nil {
+			v := served.Version()
+			fmt.Fprintf(&b, "  %-9s %s version %s: %s, %s a row\n", "model", console.Printable(m.Name), console.Printable(m.Version), console.Printable(v.Kernel()), v.Estimate(1).Round(100*time.Nanosecond))
+		}
+	}
+	for _, line := range s.fleets.lines() {
+		fmt.Fprintf(&b, "  %-9s %s\n", "model", line)
+	}
+	if s.second != nil {
+		fmt.Fprintf(&b, "  %-9s %s/metrics\n", "metrics", s.secondURL())
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(&b, "\n%s\n\n", s.firstPrediction(names[0]))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// firstPrediction is a first call to paste into a shell: a row of zeros, where the model
+// takes one row of a few numbers, or the question what it takes.
+func (s *Server) firstPrediction(name string) string {
+	key := ""
+	if !s.callers.authenticator.Open() {
+		key = ` -H "Authorization: Bearer $WEIR_API_KEY"`
+	}
+	served, err := s.predictors.repository.Find(name, "")
+	if err == nil {
+		if in := served.Describe().Inputs; len(in) == 1 && len(in[0].Shape) == 2 && in[0].Shape[1] > 0 && in[0].Shape[1] <= 32 {
+			row := strings.TrimSuffix(strings.Repeat("0, ", int(in[0].Shape[1])), ", ")
+			return fmt.Sprintf("curl %s%s \\\n  -d %s", shellQuote(s.apiURL()+"/v1/models/"+console.Printable(name)+":predict"), key,
+				shellQuote(`{"instances": [[`+row+`]]}`))
+		}
+	}
+	return fmt.Sprintf("curl %s%s", shellQuote(s.apiURL()+"/v2/models/"+console.Printable(name)), key)
+}

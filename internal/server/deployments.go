@@ -1,0 +1,389 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/server/state"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/configs"
+	"weir/router/deployment"
+	"weir/router/registry"
+	"weir/router/rollout"
+)
+
+// deployments take a server to what the deployments in its store want. They implement deployment.Host.
+type deployments struct {
+	s        *Server
+	follower *deployment.Follower
+	ctx      context.Context //nolint:containedctx // of the following; ends with stop
+	over     context.CancelFunc
+	ended    sync.WaitGroup
+	pulls    chan struct{} // places of versions that are brought in
+
+	mu       sync.Mutex
+	held     map[string]*registry.Held         // versions whose files stay, by digest
+	made     map[string]map[string]madeVersion // by model and label
+	followed map[string]int64                  // the last place of rollouts that was taken, by id
+	stocked  map[string][]deployment.Revision  // by model
+}
+
+// madeVersion is a version whose files are here.
+type madeVersion struct {
+	record configs.ServedModel
+	digest string
+}
+
+const (
+	// pullsAtOnce bounds versions that are brought in at the same time.
+	pullsAtOnce = 2
+	// deployWait is how long a server that starts waits for the versions of its deployments, before requests get those of the
+	// configuration.
+	deployWait = 10 * time.Minute
+)
+
+// newDeployments is nil without a store.
+func (s *Server) newDeployments() *deployments {
+	if s.store == nil {
+		return nil
+	}
+	d := &deployments{
+		s: s, pulls: make(chan struct{}, pullsAtOnce), held: make(map[string]*registry.Held), made: make(map[string]map[string]madeVersion), followed: make(map[string]int64),
+		stocked: make(map[string][]deployment.Revision),
+	}
+	d.ctx, d.over = context.WithCancel(context.Background())
+	trouble := &quietly{every: troubleEvery}
+	d.follower = deployment.New(s.store, d, deployment.Options{
+		Instance: s.instance(), Self: d.self, Changed: d.changed,
+		Failed: func(err error) {
+			trouble.do(func(held int) {
+				s.log.Error("the store of deployments failed; what answers now goes on", zap.Error(err), zap.Int("times_before", held))
+			})
+		},
+	})
+	return d
+}
+
+// start has the deployments of the store answer, and follows them until stop. The models of the configuration are loaded.
+func (d *deployments) start() {
+	if d == nil {
+		return
+	}
+	if err := d.follower.Begin(d.ctx, deployWait); err != nil && d.ctx.Err() == nil {
+		d.s.log.Error("the store of deployments failed; the configuration decides which versions answer until it is back", zap.Error(err))
+	}
+	d.ended.Go(func() { d.follower.Run(d.ctx) })
+}
+
+// drain leaves this server's parts to others, while its requests end.
+func (d *deployments) drain() {
+	if d == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
+	defer cancel()
+	if err := d.follower.Drain(ctx); err != nil {
+		d.s.log.Error("the other servers do not know that this one ends, until its lease is over", zap.Error(err))
+	}
+}
+
+// stop ends the following. A version that is being loaded is not waited for: the shelf closes it.
+func (d *deployments) stop() {
+	if d == nil {
+		return
+	}
+	d.over()
+	done := make(chan struct{})
+	go func() { d.ended.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(engineTimeout):
+	}
+}
+
+// changed logs where a deployment stands on this server.
+func (d *deployments) changed(o deployment.Observation, before deployment.State) {
+	fields := []zap.Field{
+		zap.String("model", o.Model), zap.Int64("generation", o.Generation), zap.String("state", string(o.State)), zap.String("before", string(before)),
+		zap.String("answers", o.Answers), zap.String("why", o.Why),
+	}
+	if o.State == deployment.Failed || o.State == deployment.RolledBack {
+		d.s.log.Warn("deployment", fields...)
+		return
+	}
+	d.s.log.Info("deployment", fields...)
+}
+
+// owns refuses what an operator asks of a model that a deployment decides.
+func (d *deployments) owns(model string) error {
+	if d == nil || !d.follower.Follows(model) {
+		return nil
+	}
+	return fmt.Errorf("%w: POST /v1/deployments with another version of %q, or DELETE /v1/deployments/%s first", admin.ErrDeployed, model, model)
+}
+
+// versions are what has the versions of a model here; nil: it is a classical one, or new.
+func (d *deployments) versions(model string) rolled { return d.s.rollouts.versionsOf(model) }
+
+// isClassic reports whether a model is a classical one.
+func (d *deployments) isClassic(model string) bool {
+	return d.versions(model) == nil && slices.Contains(d.s.predictors.names(), model)
+}
+
+// isRouted reports whether other servers compute a model.
+func (d *deployments) isRouted(model string) bool {
+	_, ok := d.s.fleets.answers(model)
+	return ok
+}
+
+// Serves implements deployment.Host.
+func (d *deployments) Serves(model string) (bool, string) {
+	switch {
+	case d.isRouted(model):
+		if !d.s.fleets.hasVersions(model) {
+			return false, "this server routes the model to replicas of one version; they follow the deployment by themselves"
+		}
+		return true, ""
+	case d.isClassic(model), d.s.languages.computes():
+		return true, ""
+	}
+	return false, "this server computes no language models and routes none of this name"
+}
+
+// SetVersions implements deployment.Host.
+func (d *deployments) SetVersions(ctx context.Context, model string, list []deployment.Revision) error {
+	d.mu.Lock()
+	unchanged := slices.EqualFunc(d.stocked[model], list, func(a, b deployment.Revision) bool { return a.Label == b.Label && a.Digest == b.Digest })
+	var records []configs.ServedModel
+	for _, v := range list {
+		if m, ok := d.made[model][v.Label]; ok { // the others stand in the configuration
+			records = append(records, m.record)
+		}
+	}
+	d.mu.Unlock()
+	if unchanged {
+		return nil
+	}
+	if len(list) == 0 {
+		d.withdraw(model)
+	}
+	if !d.isRouted(model) && !d.isClassic(model) {
+		if err := d.s.languages.stock(ctx, model, records); err != nil {
+			return err
+		}
+	}
+	d.trim(model, list)
+	return nil
+}
+
+// trim forgets the versions of a model that are stocked no more, and lets files go that no version is made of.
+func (d *deployments) trim(model string, list []deployment.Revision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stocked[model] = slices.Clone(list)
+	maps.DeleteFunc(d.made[model], func(label string, _ madeVersion) bool {
+		return !slices.ContainsFunc(list, func(v deployment.Revision) bool { return v.Label == label })
+	})
+	if len(list) == 0 {
+		delete(d.stocked, model)
+		delete(d.made, model)
+	}
+	used := make(map[string]bool)
+	for _, versions := range d.made {
+		for _, m := range versions {
+			used[m.digest] = true
+		}
+	}
+	for digest, held := range d.held {
+		if !used[digest] {
+			_ = held.Release() // its lease ends with the process at the latest
+			delete(d.held, digest)
+		}
+	}
+}
+
+// withdraw gives a model's name back to the version of the configuration.
+func (d *deployments) withdraw(model string) {
+	d.endRollouts(model, "")
+	if d.isRouted(model) {
+		d.s.fleets.forgetMove(model)
+		return
+	}
+	r := d.s.rollouts
+	r.mu.Lock()
+	delete(r.classic, model)
+	r.mu.Unlock()
+}
+
+// endRollouts aborts a deployment's rollout of a model, but for one.
+func (d *deployments) endRollouts(model, but string) {
+	for _, st := range d.s.rollouts.List() {
+		if p := st.Plan; p.Model == model && p.ID != but && strings.HasPrefix(p.ID, deployment.RolloutPrefix) && !st.State.Over() {
+			_, _ = d.s.rollouts.Decide(context.Background(), deploymentActor, model, "abort") // it may be over by now
+		}
+	}
+}
+
+// Answers implements deployment.Host.
+func (d *deployments) Answers(model string) (string, bool) {
+	if v := d.versions(model); v != nil {
+		return v.answers(model)
+	}
+	if !d.isClassic(model) {
+		return "", false
+	}
+	r := d.s.rollouts
+	r.mu.Lock()
+	label := r.classic[model]
+	r.mu.Unlock()
+	label, err := d.s.predictors.version(model, label)
+	return label, err == nil
+}
+
+// Activate implements deployment.Host.
+func (d *deployments) Activate(_ context.Context, model, label string) error {
+	d.endRollouts(model, "")
+	if v := d.versions(model); v != nil {
+		return v.give(model, label, deploymentActor)
+	}
+	r := d.s.rollouts
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.classic[model] = label
+	return nil
+}
+
+// Check implements deployment.Host: a version that others compute, and a classical one, must answer what the stable version
+// answers. How far the answers differ, and how fast they come, is judged by rollouts: who deploys another version at once
+// wants another one. What is computed here has been checked by its load.
+func (d *deployments) Check(ctx context.Context, model, stable, candidate string) error {
+	if !d.isRouted(model) && !d.isClassic(model) {
+		return nil
+	}
+	p := rollout.Plan{ID: "check", Model: model, Stable: stable, Candidate: candidate, Gates: rollout.Gates{Distance: -1, OutputRatio: -1, ITLRatio: -1, ComputeRatio: -1}}
+	p, err := p.WithDefaults()
+	if err != nil {
+		return err
+	}
+	if err := d.s.rollouts.check(ctx, p); err != nil {
+		return fmt.Errorf(`%w; mend it, or deploy it with "rolloutPolicy": %q to leave the check out`, err, deployment.UncheckedPolicy)
+	}
+	return nil
+}
+
+// KeepLoaded implements deployment.Host.
+func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func(), error) {
+	if v := d.versions(model); v != nil {
+		return v.keep(ctx, model, label)
+	}
+	return func() {}, nil
+}
+
+// Rollout implements deployment.Host.
+func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress) (rollout.State, string, error) {
+	d.endRollouts(p.Model, p.ID)
+	st, err := d.s.rollouts.status(p.ID)
+	if errors.Is(err, rollout.ErrNone) {
+		if at != nil && at.State.Over() {
+			return at.State, at.Why, nil
+		}
+		st, err = d.goOn(ctx, p)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if at != nil && d.isNews(p.ID, at.Sequence) {
+		d.s.rollouts.apply(d.s.rollouts.control.Follow(p.Model, p.ID, at.Place(), time.Now()))
+		if st, err = d.s.rollouts.status(p.ID); err != nil {
+			return "", "", err
+		}
+	}
+	if answers, _ := d.Answers(p.Model); at != nil && at.State.Over() && at.State != rollout.Promoted && answers == p.Candidate && st.Plan.Stable != p.Candidate {
+		if err := d.Activate(ctx, p.Model, st.Plan.Stable); err != nil { // it was promoted here before another server took it back
+			return "", "", err
+		}
+	}
+	if st.State.Over() && (at == nil || !at.State.Over()) { // the store did not hear of it
+		t := rollout.Transition{ID: p.ID, Model: p.Model, At: time.Now(), To: st.State, Step: st.Step, By: "server", Reason: st.Reason}
+		if err := d.follower.Moved(ctx, &t); err != nil {
+			return "", "", err
+		}
+	}
+	return st.State, whereOf(&st), nil
+}
+
+// isNews reports whether a place of a rollout is later than the last one that was taken.
+func (d *deployments) isNews(id string, sequence int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sequence <= d.followed[id] {
+		return false
+	}
+	d.followed[id] = sequence
+	return true
+}
+
+// goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
+func (d *deployments) goOn(ctx context.Context, p rollout.Plan) (rollout.Status, error) {
+	record, err := d.s.store.Rollout(ctx, d.s.rollouts.key(p.ID))
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	if run, err := rollout.Restore(record, time.Now()); err == nil && !run.State().Over() {
+		d.s.rollouts.resume(run)
+		return d.s.rollouts.status(p.ID)
+	}
+	return d.s.rollouts.Start(ctx, deploymentActor, p)
+}
+
+// deploymentActor is who starts rollouts and moves names for deployments.
+const deploymentActor = "deployment"
+
+// whereOf says for people where a rollout stands.
+func whereOf(st *rollout.Status) string {
+	if st.State.Over() {
+		return st.Reason
+	}
+	where := fmt.Sprintf("step %d of %d, %g %% of the requests get version %s", st.Step, len(st.Plan.Steps), st.Percent, st.Plan.Candidate)
+	if st.State == rollout.Paused {
+		return where + ", paused: " + st.Reason
+	}
+	return where
+}
+
+// moved tells the other servers of a transition of a deployment's rollout.
+func (d *deployments) moved(t *rollout.Transition) error {
+	if d == nil || !strings.HasPrefix(t.ID, deployment.RolloutPrefix) {
+		return nil
+	}
+	return d.follower.Moved(context.Background(), t)
+}
+
+// instance is the server's name among those on the store. One that listens on all addresses is named after its host.
+func (s *Server) instance() string {
+	return hostNamed(s.listener.Addr().String())
+}
+
+// hostNamed is an address, with the host's name where it is on all of its addresses.
+func hostNamed(at string) string {
+	host, port, err := net.SplitHostPort(at)
+	if err != nil || !net.ParseIP(host).IsUnspecified() {
+		return at
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return at
+	}
+	return net.JoinHostPort(name, port)
+}

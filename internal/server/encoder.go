@@ -1,0 +1,43 @@
+package server
+
+import (
+	"weir/api/openai"
+	"weir/engine/llamacpp"
+	"weir/engine/llm"
+	"weir/internal/inference"
+	"weir/internal/server/local"
+	"weir/telemetry"
+)
+
+// poolerOf is what the edge knows of an encoder.
+func poolerOf(m *local.Model) *openai.Pooler {
+	i := m.Info()
+	p := &openai.Pooler{Embedder: m.Encoder, Dimensions: i.Dimensions, Labels: i.Scores}
+	if i.Scores > 0 {
+		p.PairTemplate, p.PairTypes = m.PairTemplate, i.TokenTypes > 1 && m.PairTemplate == ""
+	}
+	return p
+}
+
+// encoderSnapshot is what a scrape reads of an encoder.
+func encoderSnapshot(e *llm.Encoder) telemetry.Snapshot {
+	s := e.Stats()
+	snap := telemetry.Snapshot{
+		Running: s.Running, Waiting: s.Waiting, WaitingTokens: s.WaitingTokens,
+		PromptTokens: s.Tokens, Steps: s.Passes, StepPanics: s.Panics,
+	}
+	for c := range inference.Class(inference.NumClasses) {
+		snap.Classes = append(snap.Classes, telemetry.Class{Name: c.String()})
+	}
+	return snap
+}
+
+// llamaCppSnapshot is what a scrape reads of an engine that counts no steps.
+func llamaCppSnapshot(e *llamacpp.Engine) telemetry.Snapshot {
+	l := e.Load()
+	snap := telemetry.Snapshot{Running: l.Running, Waiting: l.Waiting, WaitingTokens: l.WaitingTokens}
+	for c := range inference.Class(inference.NumClasses) {
+		snap.Classes = append(snap.Classes, telemetry.Class{Name: c.String()})
+	}
+	return snap
+}

@@ -1,0 +1,548 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/console"
+	"weir/internal/server/local"
+
+	"go.uber.org/zap"
+
+	"weir/api/moderation"
+	"weir/api/openai"
+	"weir/configs"
+	"weir/engine/llm"
+	"weir/internal/cpu"
+	"weir/internal/inference"
+	"weir/router/shelf"
+	"weir/telemetry"
+)
+
+// languages are the language models and text encoders of a server, as api/openai knows
+// them: one or many, each in one or several versions.
+type languages struct {
+	s      *Server
+	shelf  *shelf.Shelf
+	budget int64 // of memory, in bytes
+	sweep  context.CancelFunc
+	ended  sync.WaitGroup
+
+	count func(change string) // into the metrics
+
+	changing   sync.Mutex            // held while the list of models changes
+	config     configs.Config        // in force, of the list
+	configured []*planned            // the configuration's
+	deployed   map[string][]*planned // those of deployments, by name
+	table      atomic.Pointer[map[string]*served]
+}
+
+// served is a name of the configuration: its aliases, and its versions by label.
+type served struct {
+	planned []*planned // in the file's order
+	created int64
+}
+
+// planned is a record of the configuration whose file was looked at.
+type planned struct {
+	record configs.ServedModel
+	config configs.Config // of this model alone
+	info   llm.Info       // with the budget that it will have
+	label  string
+	policy *moderation.Policy // nil: it has none
+}
+
+// resident is a version in memory.
+type resident struct {
+	*local.Model
+	entry *openai.Model
+	log   *zap.Logger
+}
+
+// Close implements shelf.Content.
+func (r *resident) Close(ctx context.Context) error {
+	if r.Encoder != nil {
+		return r.Encoder.Close(ctx)
+	}
+	return r.Generator().Close(ctx)
+}
+
+const (
+	// loadWait is how long a request waits for its model to be loaded, unless its own deadline
+	// is sooner.
+	loadWait = 2 * time.Minute
+	// sweepEvery is how often idle models are looked for.
+	sweepEvery = time.Second
+	// labelBytes is how much of a digest names a version.
+	labelBytes = 12
+)
+
+// planModels looks at the files of a configuration's models and gives each its memory.
+// What cannot run is refused, and no weights are read.
+func planModels(c configs.Config, budget int64) ([]*planned, error) {
+	records := c.ServedModels()
+	list := make([]*planned, 0, len(records))
+	var errs []error
+	for _, r := range records {
+		p := &planned{record: r, config: c.ForModel(r)}
+		if err := p.size(budget, len(records)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		var err error
+		if p.policy, err = c.SafetyOf(r, digestKey()); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		p.label = cmp.Or(r.Version, p.info.Digest[:labelBytes])
+		for n := 2; slices.ContainsFunc(list, func(o *planned) bool { return o.record.Name == r.Name && o.label == p.label }); n++ {
+			p.label = fmt.Sprintf("%s-%d", p.info.Digest[:labelBytes], n)
+		}
+		list = append(list, p)
+	}
+	for _, p := range list {
+		errs = append(errs, checkClassifiers(p, list))
+	}
+	return list, errors.Join(errs...)
+}
+
+// size reads the header of a model's file. Of several models each without a size of its
+// own gets an equal part of half of the memory that its weights leave for its KV cache.
+func (p *planned) size(budget int64, models int) error {
+	f, err := local.OpenRunnable(p.config)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for range 2 {
+		if p.info, err = local.Describe(f, p.config); err != nil {
+			return local.LoadError(p.config.Model, err)
+		}
+		sized := p.config.Engine.KVMemoryBytes > 0 || p.info.Embeds || local.OnLlamaCpp(p.config)
+		if sized || models == 1 && p.record.Load == configs.LoadAtStartup {
+			return nil
+		}
+		p.config.Engine.KVMemoryBytes = p.info.KVBytes
+		if budget > 0 {
+			p.config.Engine.KVMemoryBytes = max(min(p.info.KVBytes, (budget-p.info.WeightBytes)/2/int64(models)), 1)
+		}
+	}
+	return nil
+}
+
+func (p *planned) bytes() int64 { return p.info.WeightBytes + p.info.KVBytes }
+
+// spec is the version as the shelf knows it.
+func (p *planned) spec(l *languages) shelf.Spec {
+	r := p.record
+	identity := r
+	identity.Load, identity.IdleUnload, identity.Pinned, identity.Aliases = "", 0, false, nil
+	identity.Fallback, identity.Policy, identity.Safety, identity.OwnSafety = nil, "", "", ""
+	return shelf.Spec{
+		Name: r.Name, Label: p.label, Digest: p.info.Digest, Key: fmt.Sprintf("%s %+v", p.info.Digest, identity), Bytes: p.bytes(),
+		When:       map[string]shelf.When{configs.LoadLazily: shelf.Lazy, configs.LoadNever: shelf.Never}[r.Load],
+		IdleUnload: r.IdleUnload, Pinned: r.Pinned,
+		Open: func(context.Context) (shelf.Content, error) {
+			m, err := l.open(p)
+			if err != nil {
+				return nil, err // a nil *resident would be a content
+			}
+			return m, nil
+		},
+	}
+}
+
+// memoryBudget is what language models may take: what the configuration says, or what is
+// free now. 0 is no limit, where the system does not tell.
+func memoryBudget(c configs.Config) int64 {
+	switch {
+	case c.Model.MemoryBytes > 0:
+		return c.Model.MemoryBytes
+	case cpu.TotalMemoryBytes() == 0:
+		return 0
+	}
+	return cpu.AvailableMemoryBytes()
+}
+
+func newLanguages(s *Server, budget int64) (*languages, error) {
+	l := &languages{s: s, budget: budget, deployed: make(map[string][]*planned)}
+	l.table.Store(&map[string]*served{})
+	l.shelf = shelf.New(shelf.Options{
+		MaxBytes: budget, MaxWaiting: s.config.Scheduler.MaxWaiting, LoadWait: loadWait,
+		CloseWait: max(s.config.Server.ShutdownTimeout, engineTimeout), OnChange: l.changed,
+	})
+	var err error
+	l.count, err = s.metrics.AddLanguageModels(l.taken)
+	return l, err
+}
+
+// taken is what a scrape shows of memory.
+func (l *languages) taken() telemetry.LanguageModels {
+	t := telemetry.LanguageModels{LimitBytes: l.budget}
+	for _, st := range l.shelf.List() {
+		if st.State == "loaded" || st.State == "leaving" {
+			t.Loaded++
+			t.Bytes += st.Bytes
+		}
+		if st.State == "loaded" && st.Kept && !st.Answers {
+			t.Warm++
+			t.WarmBytes += st.Bytes
+		}
+	}
+	return t
+}
+
+// start looks for idle models until stop.
+func (l *languages) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.sweep = cancel
+	l.ended.Go(func() {
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case now := <-tick.C:
+				l.shelf.Sweep(now)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// stop closes all models.
+func (l *languages) stop() {
+	if l.sweep != nil {
+		l.sweep()
+	}
+	l.ended.Wait()
+	l.shelf.Close()
+}
+
+// load reads the models that a process starts with, unless a reload was first.
+func (l *languages) load(plan []*planned) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	if len(*l.table.Load()) > 0 {
+		return nil
+	}
+	commit, _, err := l.shelf.Prepare(context.Background(), l.specs(plan))
+	if err != nil {
+		return err
+	}
+	l.config, l.configured = l.s.config, plan
+	return l.commit(plan, commit)
+}
+
+func (l *languages) specs(plan []*planned) []shelf.Spec {
+	specs := make([]shelf.Spec, len(plan))
+	for i, p := range plan {
+		specs[i] = p.spec(l)
+	}
+	return specs
+}
+
+// prepare loads and checks what a new configuration has, beside what is served. One of
+// commit and abandon is called, once.
+func (l *languages) prepare(ctx context.Context, c configs.Config) (commit, abandon func(), err error) {
+	plan, err := planModels(c, l.budget)
+	if err != nil {
+		return nil, nil, console.ConfigError(err)
+	}
+	l.changing.Lock()
+	all := l.with(plan)
+	ready, drop, err := l.shelf.Prepare(ctx, l.specs(all))
+	if err != nil {
+		l.changing.Unlock()
+		return nil, nil, console.ConfigError(err)
+	}
+	commit = func() {
+		defer l.changing.Unlock()
+		l.config, l.configured = c, plan
+		if err := l.commit(all, ready); err != nil {
+			l.s.log.Error("the models were not joined to metrics and API", zap.Error(err))
+		}
+	}
+	return commit, func() { drop(); l.changing.Unlock() }, nil
+}
+
+// commit puts a list of models into force. The caller holds changing.
+func (l *languages) commit(plan []*planned, ready func()) error {
+	before := *l.table.Load()
+	table := make(map[string]*served)
+	for _, p := range plan {
+		n := table[p.record.Name]
+		if n == nil {
+			n = &served{created: time.Now().Unix()}
+			if old := before[p.record.Name]; old != nil {
+				n.created = old.created
+			}
+			table[p.record.Name] = n
+		}
+		n.planned = append(n.planned, p)
+	}
+	ready()
+	l.table.Store(&table)
+	return l.publish()
+}
+
+// publish gives the edge and the metrics the names as they are now.
+func (l *languages) publish() error {
+	table := *l.table.Load()
+	var models []*openai.Model
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		n := table[name]
+		var aliases []string
+		for _, p := range n.planned {
+			for _, a := range p.record.Aliases {
+				if a != name && !slices.Contains(aliases, a) {
+					aliases = append(aliases, a)
+				}
+			}
+		}
+		info := l.current(name)
+		models = append(models, &openai.Model{ID: name, Aliases: aliases, Created: n.created, Version: info.Digest, Price: l.s.price(name), Versions: l})
+		if err := l.s.metrics.SetModel(modelInfo(name, info), func() telemetry.Snapshot { return l.snapshot(name) }); err != nil {
+			return err
+		}
+	}
+	return l.s.fleets.publish(models)
+}
+
+// current is what is known of the version that answers for a name.
+func (l *languages) current(name string) llm.Info {
+	st, content, _ := l.shelf.Answer(name)
+	if r, ok := content.(*resident); ok {
+		return r.Info()
+	}
+	n := (*l.table.Load())[name]
+	if n == nil {
+		return llm.Info{}
+	}
+	i := slices.IndexFunc(n.planned, func(p *planned) bool { return p.label == st.Label })
+	return n.planned[max(i, 0)].info
+}
+
+// answering is the model in memory that answers for a name; nil: it is not there.
+func (l *languages) answering(name string) *resident {
+	_, content, _ := l.shelf.Answer(name)
+	r, _ := content.(*resident)
+	return r
+}
+
+func (l *languages) snapshot(name string) telemetry.Snapshot {
+	switch r := l.answering(name); {
+	case r == nil:
+		return telemetry.Snapshot{}
+	case r.Encoder != nil:
+		return encoderSnapshot(r.Encoder)
+	case r.Llama != nil:
+		return llamaCppSnapshot(r.Llama)
+	default:
+		return snapshot(r.Engine)
+	}
+}
+
+// residents are the models in memory.
+func (l *languages) residents() []*resident {
+	var list []*resident
+	for _, c := range l.shelf.Loaded() {
+		list = append(list, c.(*resident))
+	}
+	slices.SortFunc(list, func(a, b *resident) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.entry.Version, b.entry.Version))
+	})
+	return list
+}
+
+// engines are those in memory that generate text.
+func (l *languages) engines() []*llm.Engine {
+	var list []*llm.Engine
+	for _, r := range l.residents() {
+		if r.Engine != nil {
+			list = append(list, r.Engine)
+		}
+	}
+	return list
+}
+
+// open reads a version into memory, and checks it.
+func (l *languages) open(p *planned) (*resident, error) {
+	s, name := l.s, p.record.Name
+	f, err := local.OpenRunnable(p.config)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	shown := console.NewProgress(s.errs, console.IsTerminal(s.errs), console.Printable(name))
+	defer shown.End()
+	progress := func(done, total int64) {
+		shown.Update(done, total)
+		s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
+	}
+	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
+	m, err := local.Load(p.config, f, local.Hooks{
+		Progress: progress,
+		Options: func(o *llm.Options) {
+			o.Pool, o.Service, o.PoolWeight = s.compute, &s.service, p.record.ComputeWeight
+			s.observe(name, o)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if info := m.Info(); info.Digest != p.info.Digest {
+		return nil, errors.Join(fmt.Errorf("load %s: the file has changed since the configuration was read; reload the configuration", p.config.Model.Path), m.Close())
+	}
+	r := &resident{Model: m, log: s.log}
+	r.entry = r.newEntry(p)
+	if err := r.check(p.record.Check); err != nil {
+		return nil, errors.Join(fmt.Errorf("check %s: %w", cmp.Or(p.config.Model.Path, "the built-in model"), err), m.Close())
+	}
+	r.advise(p)
+	return r, nil
+}
+
+// newEntry is the model as the edge knows it.
+func (r *resident) newEntry(p *planned) *openai.Model {
+	info := r.Info()
+	e := &openai.Model{
+		ID: r.Name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
+		Tokenizer: r.Tokenizer, Template: r.Template.Template, Family: r.Template.Family, MaxModelLen: info.MaxModelLen,
+	}
+	for _, d := range p.record.Defaults {
+		e.Defaults = append(e.Defaults, openai.Default{Field: d.Key, Value: []byte(d.Value)})
+	}
+	if r.Encoder != nil {
+		e.Pooler = poolerOf(r.Model)
+		e.Pooler.Prompts = p.config.Model.TaskPrompts()
+	} else {
+		e.Backend = r.Generator()
+	}
+	if r.Engine != nil {
+		e.Vocabulary = openai.NewVocabulary(r.Tokenizer)
+	}
+	return e
+}
+
+// advise logs what an operator should know of a model.
+func (r *resident) advise(p *planned) {
+	info, model := r.Info(), zap.String("model", r.Name)
+	if r.Llama != nil {
+		r.log.Warn("this model runs on llama.cpp: one request at a time, the next ones wait; no prefix cache, no batching", model)
+	}
+	if r.Template.Template == nil && r.Encoder == nil {
+		r.log.Warn("this model cannot chat; /v1/completions works", model, zap.Error(r.Template.Why))
+	}
+	if len(p.config.Model.Prompts) > 0 && r.Encoder == nil {
+		r.log.Warn("--embedding-prompt changes nothing: it is for text encoders, and this model generates text", model)
+	}
+	if r.Encoder != nil && info.Pooling == inference.PoolingLast && info.Scores == 0 && !r.Tokenizer.AddsEOS() {
+		r.log.Warn("a text's vector is that of its last token, and the file does not say that the end token goes behind a text "+
+			"(tokenizer.ggml.add_eos_token); write it there if the model was trained so, as Qwen3-Embedding was", model)
+	}
+	if r.Template.Note != "" {
+		r.log.Warn(r.Template.Note, model)
+	}
+	if info.KVMeasured > 0 {
+		r.log.Info("measured what a q8_0 KV cache costs this model, for --kv-cache-dtype auto; what was measured is kept for later loads where there is a cache folder",
+			model, zap.Float64("nats", *info.KVCost), zap.Float64("most", llm.MostCacheCost), zap.String("kv_cache_dtype", info.KVType), zap.Duration("took", info.KVMeasured))
+	}
+	if info.MaxModelLen > info.ContextLength {
+		r.log.Warn("sequences may grow beyond what the model was trained on", model,
+			zap.Int("max_model_len", info.MaxModelLen), zap.Int("context", info.ContextLength))
+	}
+}
+
+// changed logs and counts what became of a version, and lets edge and metrics follow a
+// name that moved.
+func (l *languages) changed(c shelf.Change) {
+	l.count(c.What)
+	fields := []zap.Field{zap.String("change", c.What), zap.String("model", c.Name), zap.String("version", c.Label)}
+	if c.Why != nil {
+		l.s.log.Error("a model was not loaded or unloaded as it should", append(fields, zap.Error(c.Why))...)
+		return
+	}
+	l.s.log.Info("model", fields...)
+}
+
+// Outline implements openai.Versions.
+func (l *languages) Outline(name string) openai.Outline {
+	st, _, _ := l.shelf.Answer(name)
+	info := l.current(name)
+	o := openai.Outline{
+		Version: info.Digest, Label: st.Label, State: st.State, MaxModelLen: info.MaxModelLen, Dimensions: info.Dimensions, Scores: info.Scores,
+		Load: inference.Load{Ready: true}, // the next request loads what is not in memory
+	}
+	o.Policy = l.policy(name, st.Label)
+	switch r := l.answering(name); {
+	case r == nil:
+	case r.Encoder != nil:
+		o.Load = r.Encoder.Load()
+	default:
+		o.Load = r.Generator().Load()
+	}
+	return o
+}
+
+// policy is that of a version of a name, as the configuration has it now.
+func (l *languages) policy(name, label string) *moderation.Policy {
+	n := (*l.table.Load())[name]
+	if n == nil {
+		return nil
+	}
+	for _, p := range n.planned {
+		if p.label == label {
+			return p.policy
+		}
+	}
+	return nil
+}
+
+// Acquire implements openai.Versions.
+func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
+	label := a.Version
+	d, rolling := l.s.rollouts.choose(a, nil)
+	if rolling {
+		label = d.Version
+	}
+	lease, err := l.shelf.Acquire(a.Model, label)
+	if err != nil && rolling { // a reload or an operator has taken the version away
+		l.s.rollouts.lost(a.Model, err)
+		rolling, d.Shadow = false, false
+		lease, err = l.shelf.Acquire(a.Model, "")
+	}
+	if err != nil {
+		if errors.Is(err, shelf.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", openai.ErrNoVersion, err)
+		}
+		return openai.Held{}, err
+	}
+	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
+	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.versionPrice(a.Model, held.Label)
+	if rolling {
+		held.Arm, held.Spare = armOf(d), l.s.rollouts.spare(a, d)
+	}
+	if d.Shadow {
+		held.Copy = l.s.rollouts.copy
+	}
+	if r, ok := lease.Content.(*resident); ok {
+		held.Model = r.entry
+		return held, nil
+	}
+	held.Load = func(ctx context.Context) (*openai.Model, error) {
+		if err := lease.Load(ctx); err != nil {
+			return nil, err
+		}
+		return lease.Content.(*resident).entry, nil
+	}
+	return held, nil
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weir/internal/server/state"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/api/openai"
+	"weir/router/shelf"
+)
+
+// List implements admin.Models.
+func (l *languages) List() []admin.ModelState {
+	states := l.shelf.List()
+	list := make([]admin.ModelState, len(states))
+	for i, st := range states {
+		list[i] = admin.ModelState{
+			Name: st.Name, Version: st.Label, Digest: st.Digest, State: st.State, Answers: st.Answers, Last: st.Last, Pinned: st.Pinned,
+			Requests: st.Holders, Waiting: st.Waiters, Bytes: st.Bytes, Error: st.Why,
+		}
+		if !st.Used.IsZero() {
+			list[i].LastUse = &st.Used
+		}
+	}
+	return list
+}
+
+// modelActions are the audit log's names of changes.
+var modelActions = map[string]string{
+	admin.ModelLoad: state.ActionModelLoad, admin.ModelUnload: state.ActionModelUnload, admin.ModelAlias: state.ActionModelAlias, admin.ModelRollback: state.ActionModelRollback,
+}
+
+// Do implements admin.Models.
+func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
+	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
+		if err := l.s.deployments.owns(c.Name); err != nil {
+			return admin.ModelChanged{}, err
+		}
+	}
+	st, _, ok := l.shelf.Answer(c.Name)
+	if !ok {
+		return l.s.fleets.do(ctx, by, c)
+	}
+	about := state.Details{"version": c.Version, "before": st.Label}
+	if err := l.s.audit(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
+		return admin.ModelChanged{}, err
+	}
+	if c.Action == admin.ModelRollback && l.s.rollouts.abort(c.Name, by) {
+		return l.moved(c.Name, st.Label, by) // the version answers all that did before the rollout
+	}
+	var err error
+	switch c.Action {
+	case admin.ModelLoad:
+		err = l.shelf.Load(ctx, c.Name, c.Version)
+	case admin.ModelUnload:
+		err = l.shelf.Unload(c.Name, c.Version)
+	case admin.ModelAlias:
+		_, err = l.shelf.Move(ctx, c.Name, c.Version)
+	case admin.ModelRollback:
+		_, _, err = l.shelf.Rollback(ctx, c.Name)
+	}
+	if err != nil {
+		l.s.auditFailure(ctx, by, modelActions[c.Action], c.Name, about, err)
+		if errors.Is(err, shelf.ErrUnknown) {
+			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+		}
+		return admin.ModelChanged{}, err
+	}
+	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
+		l.s.rollouts.replaced(c.Name, by)
+	}
+	return l.moved(c.Name, st.Label, by)
+}
+
+// moved lets edge and metrics follow a name, whose version may be another now.
+func (l *languages) moved(name, before, by string) (admin.ModelChanged, error) {
+	st, _, _ := l.shelf.Answer(name)
+	done := admin.ModelChanged{Name: name, Version: st.Label}
+	if st.Label == before {
+		return done, nil
+	}
+	done.Before = before
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.s.log.Info("another version answers", zap.String("model", name), zap.String("version", st.Label), zap.String("before", before), zap.String("by", by))
+	return done, l.publish()
+}
+
+// answers implements rolled.
+func (l *languages) answers(name string) (string, bool) {
+	st, _, ok := l.shelf.Answer(name)
+	return st.Label, ok
+}
+
+// keep implements rolled.
+func (l *languages) keep(ctx context.Context, name, label string) (func(), error) {
+	release, err := l.shelf.Keep(ctx, name, label)
+	if errors.Is(err, shelf.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	return release, err
+}
+
+// entryOf implements rolled.
+func (l *languages) entryOf(name, label string) (*openai.Model, func(), bool) {
+	lease, err := l.shelf.Acquire(name, label)
+	if err != nil {
+		return nil, nil, false
+	}
+	r, ok := lease.Content.(*resident)
+	if !ok {
+		lease.Release()
+		return nil, nil, false
+	}
+	own := *r.entry
+	own.Policy = l.policy(name, label)
+	return &own, lease.Release, true
+}
+
+// give implements rolled.
+func (l *languages) give(name, label, by string) error {
+	before, _ := l.answers(name)
+	_, err := l.shelf.Move(context.Background(), name, label)
+	if err == nil {
+		_, err = l.moved(name, before, by)
+	}
+	return err
+}

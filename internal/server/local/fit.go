@@ -1,0 +1,33 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/internal/console"
+
+	"weir/engine/llm"
+)
+
+// FullSequences is the number of sequences of full length that the cache holds
+// at once.
+func FullSequences(i llm.Info) int { return i.KVTokens / max(i.MaxModelLen, 1) }
+
+func Sequences(n, tokens int) string {
+	if n == 1 {
+		return fmt.Sprintf("1 sequence of %d tokens", tokens)
+	}
+	return fmt.Sprintf("%d sequences of %d tokens", n, tokens)
+}
+
+// Gives says what an encoder answers a text with.
+func Gives(i llm.Info) string {
+	if i.Scores == 0 {
+		return fmt.Sprintf("vectors of %d values, pooling %s: /v1/embeddings", i.Dimensions, i.Pooling)
+	}
+	text := "scores of pairs of texts: /v1/rerank"
+	if len(i.Labels) > 0 {
+		text = fmt.Sprintf("scores (%s) of pairs of texts: /v1/rerank", console.Printable(strings.Join(i.Labels, ", ")))
+	}
+	return text
+}

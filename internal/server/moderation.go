@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/server/state"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/api/edge"
+	"weir/api/moderation"
+	"weir/telemetry"
+	"weir/telemetry/audit"
+)
+
+// digestKey keys the digests that reports have of what rules found: within a process
+// equal texts have equal digests, and nobody can try texts against them.
+var digestKey = sync.OnceValue(func() []byte {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return key
+})
+
+// moderated counts what policies find, and has it noted in the audit log, without any text:
+// by a goroutine of its own, so that no request waits for the store.
+type moderated struct {
+	s       *Server
+	count   func(telemetry.Moderated)
+	queue   chan audit.Change // nil: there is no store
+	stop    chan struct{}     // closed at the end: what is queued is written, and no more
+	ended   sync.WaitGroup
+	kept    atomic.Uint64
+	dropped atomic.Uint64
+}
+
+// moderatedQueue entries may wait for the store.
+const moderatedQueue = 1024
+
+func newModerated(s *Server) (*moderated, error) {
+	m := &moderated{s: s}
+	var log func() telemetry.ModerationLog
+	if s.store != nil {
+		m.queue, m.stop = make(chan audit.Change, moderatedQueue), make(chan struct{})
+		log = func() telemetry.ModerationLog {
+			return telemetry.ModerationLog{Kept: m.kept.Load(), Dropped: m.dropped.Load()}
+		}
+		m.ended.Go(m.write)
+	}
+	var err error
+	m.count, err = s.metrics.AddModeration(log)
+	return m, err
+}
+
+// hooks lets m see what the hooks see.
+func (m *moderated) hooks(h edge.Hooks) edge.Hooks {
+	finish, refused := h.OnRequestFinish, h.OnRefused
+	h.OnRequestFinish = func(f edge.RequestFinish) {
+		finish(f)
+		if f.Moderated != nil && len(f.Moderated.Findings) > 0 {
+			m.note(f.ID, f.Model, f.Tenant, f.Moderated)
+		}
+	}
+	h.OnRefused = func(r edge.Refusal) {
+		refused(r)
+		if r.Moderation != nil {
+			m.note(r.ID, r.Moderation.Model, r.Moderation.Tenant, r.Moderation.Report)
+		}
+	}
+	return h
+}
+
+// note counts a request's findings and queues their entry.
+func (m *moderated) note(id, model, tenant string, r *moderation.Report) {
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		m.count(telemetry.Moderated{Model: model, Policy: f.Policy, Category: f.Category, Side: string(f.Side), Action: string(f.Action), Count: f.Count})
+	}
+	if m.queue == nil {
+		return
+	}
+	change, err := state.ChangeOf("policy:"+r.Findings[0].Policy, state.ActionModeration, id, state.Details{"tenant": tenant, "model": model, "findings": findingViews(r)})
+	if err != nil {
+		m.dropped.Add(1)
+		return
+	}
+	select {
+	case m.queue <- change:
+	default:
+		m.dropped.Add(1)
+	}
+}
+
+func (m *moderated) write() {
+	trouble := &quietly{every: troubleEvery}
+	for {
+		select {
+		case change := <-m.queue:
+			m.append(change, trouble)
+			continue
+		case <-m.stop:
+		}
+		select {
+		case change := <-m.queue:
+			m.append(change, trouble)
+		default:
+			return
+		}
+	}
+}
+
+func (m *moderated) append(change audit.Change, trouble *quietly) {
+	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
+	defer cancel()
+	if _, err := m.s.store.Append(ctx, change); err != nil {
+		m.dropped.Add(1)
+		trouble.do(func(held int) {
+			m.s.log.Error("what policies found is not in the audit log", zap.Error(err), zap.Int("times_before", held))
+		})
+		return
+	}
+	m.kept.Add(1)
+}
+
+// close writes what is queued.
+func (m *moderated) close() error {
+	if m == nil || m.queue == nil {
+		return nil
+	}
+	close(m.stop)
+	done := make(chan struct{})
+	go func() { m.ended.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(state.Timeout):
+		return errors.New("the last findings of policies are not in the audit log: the store took too long")
+	}
+}
+
+// findingViews are what operators see of a report.
+func findingViews(r *moderation.Report) (views []admin.Finding) {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		views = append(views, admin.Finding{
+			Policy: f.Policy, Rule: f.Rule, Category: f.Category, Side: string(f.Side), Action: string(f.Action),
+			Count: f.Count, Bytes: f.Bytes, Score: f.Score, Digest: f.Digest,
+		})
+	}
+	return views
+}

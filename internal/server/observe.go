@@ -1,0 +1,282 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api/edge"
+	"weir/engine/llm"
+	"weir/internal/inference"
+	"weir/telemetry"
+)
+
+// hooks writes what the edge reports to metrics and log. The log carries ids,
+// counts and durations, never text of a request.
+func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) edge.Hooks {
+	return edge.Hooks{
+		StartTrace: traced.start,
+		OnFirstToken: func(r *edge.RequestStart, since time.Duration) {
+			if isTimed(r) {
+				m.Model(r.Model).ObserveFirstToken(since.Seconds(), exemplar(r.Trace))
+			}
+		},
+		OnTokenGap: func(r *edge.RequestStart, gap time.Duration, slowest bool) {
+			if !isTimed(r) {
+				return
+			}
+			if slowest {
+				m.Model(r.Model).ObserveInterToken(gap.Seconds(), exemplar(r.Trace))
+				return
+			}
+			m.Model(r.Model).ObserveInterToken(gap.Seconds(), "")
+		},
+		OnRequestFinish: func(f edge.RequestFinish) {
+			m.CountAnswer(answerOf(&f))
+			observeFinish(m.Model(f.Model), &f)
+			logFinish(log, &f)
+			traced.finish(&f)
+		},
+		OnResponse: func(route, method string, status int, took time.Duration) {
+			m.ObserveHTTP(route, method, status, took.Seconds())
+		},
+		OnRefused: func(r edge.Refusal) {
+			m.CountRefusal(r.Status, r.Code)
+			if r.Early {
+				m.CountAnswer(telemetry.Answer{Outcome: refusalOutcome(r.Status)})
+			}
+			refused.add(r)
+			if r.Early {
+				traced.refused(&r)
+			}
+		},
+		OnKey: func(how string, err error) {
+			m.CountKey(how)
+			if err != nil {
+				log.Error("the store of idempotency keys failed", zap.Error(err))
+			}
+		},
+		OnClientRetry: m.CountClientRetry,
+		OnDisconnect:  func(model string) { m.Model(model).CountDisconnect() },
+		OnPanic: func(where string, value any, stack []byte) {
+			m.CountPanic(where)
+			log.Error("a bug was caught", zap.String("boundary", where), zap.Any("panic", value), zap.ByteString("stack", stack))
+		},
+	}
+}
+
+// isTimed reports whether the objectives ask for the times of a request's tokens: lines of batches wait for others, and
+// nobody for them.
+func isTimed(r *edge.RequestStart) bool { return r.Class != inference.Batch }
+
+func observeFinish(m *telemetry.Model, f *edge.RequestFinish) {
+	m.CountUnreadable(f.Unreadable)
+	observeClass(m, f)
+	if refused := len(f.Reasons) == 0 && f.Status >= http.StatusBadRequest; refused {
+		m.CountRejection(f.Code)
+		return
+	}
+	for _, reason := range f.Reasons {
+		m.CountFinish(finishLabel(reason))
+	}
+	if f.FromCache {
+		return // the series are about the engine
+	}
+	m.ObserveRequest(telemetry.Request{
+		PromptTokens: f.PromptTokens, CachedTokens: f.CachedTokens, OutputTokens: f.OutputTokens, MaxTokens: f.MaxTokens,
+		Choices:         f.Prompts * f.N,
+		EndToEndSeconds: f.Finished.Sub(f.Arrived).Seconds(),
+		DecodeSeconds:   between(f.FirstToken, f.LastToken),
+	})
+}
+
+// observeClass records what befell a request by its class.
+func observeClass(m *telemetry.Model, f *edge.RequestFinish) {
+	class := f.Class.String()
+	if !f.FirstToken.IsZero() && !f.FromCache {
+		m.ObserveUse(class, telemetry.Use{
+			Tokens: f.PromptTokens + f.OutputTokens, ComputeSeconds: f.Compute.Seconds(), Cost: f.Cost.Units(),
+		})
+	}
+	if !f.Admitted.IsZero() {
+		m.ObserveQueueWait(class, max(0, f.Admitted.Sub(f.Submitted).Seconds()))
+	}
+	switch {
+	case f.Code == "deadline_exceeded", f.Code == "deadline_unreachable":
+		m.CountDeadlineMiss(class, f.Code)
+	case f.Status == http.StatusServiceUnavailable && f.FirstToken.IsZero():
+		m.CountShed(class, f.Code)
+	}
+}
+
+// exemplar is the trace that a collector will have, or "". Of the gaps between
+// tokens only a request's slowest so far carry one, since each costs memory.
+func exemplar(t edge.Trace) string {
+	if !t.Sampled {
+		return ""
+	}
+	return t.ID
+}
+
+// answerOf says how a request that was submitted ended. Choices exist once its
+// backend has taken it, and then a stream's header is out.
+func answerOf(f *edge.RequestFinish) telemetry.Answer {
+	a := telemetry.Answer{Model: f.Model, Outcome: telemetry.AnswerComplete, Stream: f.Stream && len(f.Reasons) > 0}
+	switch {
+	case f.Class == inference.Batch:
+		a.Outcome = telemetry.AnswerBatch
+	case f.Code == edge.CodeCancelled:
+		a.Outcome = telemetry.AnswerCancelled
+	case f.Status == statusHungUp:
+		a.Outcome = telemetry.AnswerAbandoned
+	case f.Status < http.StatusBadRequest:
+	case len(f.Reasons) == 0 || f.Status >= http.StatusInternalServerError && !f.Stream:
+		a.Outcome = refusalOutcome(f.Status)
+	case f.Status >= http.StatusInternalServerError:
+		a.Outcome = telemetry.AnswerBroken
+	default:
+		a.Outcome = telemetry.AnswerAbandoned // a reader that was too slow
+	}
+	return a
+}
+
+// statusHungUp is the status of requests whose client went away.
+const statusHungUp = 499
+
+func refusalOutcome(status int) string {
+	if status >= http.StatusInternalServerError {
+		return telemetry.AnswerFailed
+	}
+	return telemetry.AnswerRefused
+}
+
+// between is the seconds from one moment to another, or -1 where one is not set.
+func between(from, to time.Time) float64 {
+	if from.IsZero() || to.IsZero() {
+		return -1
+	}
+	return to.Sub(from).Seconds()
+}
+
+// finishLabel is vLLM's word for a finish reason.
+func finishLabel(r inference.FinishReason) string {
+	switch r {
+	case inference.FinishStop, inference.FinishLength, inference.FinishError, inference.FinishFiltered:
+		return r.String()
+	case inference.FinishNone, inference.FinishCancelled:
+	}
+	return "abort"
+}
+
+// logFinish logs finished requests at level debug, requests that an upstream failed
+// at level warn, and requests that a bug ended at level error.
+func logFinish(log *zap.Logger, f *edge.RequestFinish) {
+	if f.Cause == nil && f.Code != "internal_error" && !log.Core().Enabled(zap.DebugLevel) {
+		return // its fields need not be made
+	}
+	fields := accessFields(f)
+	if f.Cause != nil {
+		log.Warn("an upstream failed a request", append(fields, zap.Error(f.Cause))...)
+		return
+	}
+	if f.Code == "internal_error" {
+		log.Error("a bug ended a request", fields...)
+		return
+	}
+	log.Debug("request finished", fields...)
+}
+
+// snapshot reads the engine's counters for one scrape. Preempted sequences
+// wait, as in vLLM.
+func snapshot(e *llm.Engine) telemetry.Snapshot {
+	stats, load := e.Stats(), e.Load()
+	sched, cache := stats.Scheduler, stats.Cache
+	snap := telemetry.Snapshot{
+		Running: load.Running, Waiting: load.Waiting + sched.Resuming, WaitingTokens: load.WaitingTokens,
+		KVBlocks: cache.Blocks, KVReferenced: cache.Referenced, KVCached: cache.Cached, KVEvictions: cache.Evictions,
+		PrefixQueries: cache.QueryTokens, PrefixHits: cache.HitTokens,
+		Paused: sched.Paused, Pauses: sched.Pauses, Late: sched.Late,
+		Preemptions: sched.Preemptions, Recomputed: sched.RecomputedTokens,
+		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,
+		Drafts: sched.Drafts, DraftTokens: sched.DraftTokens, AcceptedTokens: sched.AcceptedTokens,
+		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
+		Transfer: transferOf(&stats.Transfers), PrefillRate: e.PrefillRate(), FetchRate: load.FetchRate,
+	}
+	snap.Classes = classes(e, sched.Live)
+	if sched.Live == 0 {
+		snap.KVLeaked = cache.Referenced // no live sequence can hold a block
+	}
+	return snap
+}
+
+// classesTimeout is how long a scrape waits for the step that is computed.
+const classesTimeout = 500 * time.Millisecond
+
+// classes adds up the live requests by class; nil where no step ended in time.
+func classes(e *llm.Engine, live int) []telemetry.Class {
+	list := make([]telemetry.Class, inference.NumClasses)
+	for c := range list {
+		list[c].Name = inference.Class(c).String() //nolint:gosec // one of three
+	}
+	if live == 0 {
+		return list // an idle engine need not be woken
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), classesTimeout)
+	defer cancel()
+	requests, err := e.Requests(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range requests {
+		r := &requests[i]
+		class := &list[r.Class]
+		if r.Phase == inference.PhaseWaiting {
+			class.Waiting++
+		} else {
+			class.Running++
+		}
+		class.KVBlocks += r.KVBlocks
+		class.LagSeconds = max(class.LagSeconds, r.Debt.Seconds())
+	}
+	return list
+}
+
+// modelInfo describes a loaded model to the registry.
+func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
+	return telemetry.ModelInfo{
+		Name: name, MaxModelLen: i.MaxModelLen, BlockTokens: i.BlockTokens, KVBlocks: i.KVBlocks,
+		KVType: i.KVType, Architecture: i.Architecture, Digest: i.Digest, WeightBytes: i.WeightBytes,
+	}
+}
+
+// accessFields are what the log says of a request: ids, counts and the times
+// of its stages, of those that it came to.
+func accessFields(f *edge.RequestFinish) []zap.Field {
+	fields := []zap.Field{
+		zap.String("id", f.ID), zap.String("endpoint", f.Endpoint), zap.String("model", f.Model), zap.String("version", f.Version),
+		zap.String("class", f.Class.String()), zap.Bool("stream", f.Stream),
+		zap.Int("status", f.Status), zap.String("code", f.Code),
+		zap.Int("prompt_tokens", f.PromptTokens), zap.Int("cached_tokens", f.CachedTokens),
+		zap.Int("output_tokens", f.OutputTokens), zap.Duration("took", f.Finished.Sub(f.Arrived)),
+	}
+	if f.Estimated {
+		fields = append(fields, zap.Bool("tokens_estimated", true))
+	}
+	if f.Trace.ID != "" {
+		fields = append(fields, zap.String("trace_id", f.Trace.ID))
+	}
+	if f.Tenant != "" {
+		fields = append(fields, zap.String("tenant", f.Tenant))
+	}
+	if f.Limit != "" {
+		fields = append(fields, zap.String("limit", f.Limit))
+	}
+	for _, s := range stages(f) {
+		if !s.Start.IsZero() && !s.End.IsZero() {
+			fields = append(fields, zap.Duration(s.Name, s.End.Sub(s.Start)))
+		}
+	}
+	return fields
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"weir/internal/console"
+	"weir/internal/server/local"
+
+	"weir/engine/llm"
+)
+
+// readiness is what the block at the end of loading tells.
+type readiness struct {
+	model   string
+	info    llm.Info
+	url     string // of the API
+	metrics string // of the second listener; empty: off
+	chats   bool
+	keyed   bool // clients must send a key
+
+	others    []string // further language models and encoders
+	classical []string // names of classical models
+}
+
+// print writes one block: what is served where, what fits, and a first call.
+func (r readiness) print(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	i := r.info
+	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(r.model), r.url)
+	line("model", "%s, %s parameters, %s of weights", i.Architecture, console.ShowCount(i.Params), console.ShowSize(i.WeightBytes))
+	line("context", "%d tokens", i.MaxModelLen)
+	if i.Embeds {
+		line("gives", "%s", local.Gives(i))
+	} else {
+		line("kv cache", "%d tokens in %s (%s): %s", i.KVTokens, i.KVType, console.ShowSize(i.KVBytes),
+			local.Sequences(local.FullSequences(i), i.MaxModelLen))
+	}
+	line("threads", "%d", i.Threads)
+	if len(r.others) > 0 {
+		line("models", "%s", console.Printable(strings.Join(r.others, ", ")))
+	}
+	if len(r.classical) > 0 {
+		line("predict", "%s", console.Printable(strings.Join(r.classical, ", ")))
+	}
+	if r.metrics != "" {
+		line("metrics", "%s/metrics", r.metrics)
+	}
+	fmt.Fprintf(&b, "\n%s\n\n", r.curl())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// firstCall is a request to try; its fields are in the order people write.
+type firstCall struct {
+	Model    string          `json:"model"`
+	Messages []local.Message `json:"messages,omitempty"`
+	Prompt   string          `json:"prompt,omitempty"`
+	Input    string          `json:"input,omitempty"`
+
+	Query     string   `json:"query,omitempty"`
+	Documents []string `json:"documents,omitempty"`
+}
+
+// curl is a first call to paste into a shell.
+func (r readiness) curl() string {
+	path, call := "/v1/completions", firstCall{Model: r.model, Prompt: "Hello"}
+	switch {
+	case r.info.Scores > 0:
+		path, call = "/v1/rerank", firstCall{Model: r.model, Query: "a small fish", Documents: []string{"herring", "eagle"}}
+	case r.info.Embeds:
+		path, call = "/v1/embeddings", firstCall{Model: r.model, Input: "Hello"}
+	case r.chats:
+		path, call = "/v1/chat/completions", firstCall{Model: r.model, Messages: []local.Message{{Role: "user", Content: "Hello"}}}
+	}
+	body, err := json.Marshal(call)
+	if err != nil {
+		return "curl " + r.url + "/v1/models"
+	}
+	key := ""
+	if r.keyed {
+		key = ` -H "Authorization: Bearer $WEIR_API_KEY"`
+	}
+	return fmt.Sprintf("curl %s%s%s -H 'Content-Type: application/json' \\\n  -d %s", r.url, path, key, shellQuote(string(body)))
+}
+
+// shellQuote makes one word of s for a POSIX shell.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,560 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/server/state"
+
+	"go.uber.org/zap"
+
+	"weir/api/admin"
+	"weir/api/openai"
+	"weir/router"
+	"weir/router/deployment"
+	"weir/router/rollout"
+	"weir/telemetry"
+)
+
+// rollouts carry out what router/rollout decides: they apply, store, log and audit its
+// transitions, feed it with what became of requests, and have copies answered.
+type rollouts struct {
+	s       *Server
+	control *rollout.Controller
+	series  *telemetry.Rollouts
+	copies  chan copied
+	over    context.CancelFunc
+	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
+	ended   sync.WaitGroup
+	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
+	trouble quietly
+	journal *rollout.Journal // nil: there is no store
+
+	shadowed int          // copies that were begun; of the goroutine that computes them
+	rested   time.Time    // until then no copy is computed here beside users' requests
+	served   atomic.Int64 // when the last request of a user ended, in nanoseconds of the epoch
+
+	mu      sync.Mutex
+	keeps   map[string]func() // by rollout: lets the candidate leave memory
+	classic map[string]string // by classical model: the version that a rollout has left it with
+	changes chan []rollout.Transition
+}
+
+const (
+	tickEvery = time.Second
+	// changeQueue bounds transitions that wait to be applied; each rollout has few.
+	changeQueue = 256
+)
+
+func (s *Server) newRollouts() (*rollouts, error) {
+	r := &rollouts{
+		s: s, control: rollout.NewController(), copies: make(chan copied, shadowQueue), keeps: make(map[string]func()),
+		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
+		trouble: quietly{every: troubleEvery},
+	}
+	r.ctx, r.over = context.WithCancel(context.Background())
+	var err error
+	r.series, err = s.metrics.AddRollouts(r.figures)
+	return r, err
+}
+
+// start goes on with the rollouts that the store has, and moves all on until stop. The
+// models are loaded.
+func (r *rollouts) start() {
+	r.restore()
+	r.ended.Go(func() {
+		tick := time.NewTicker(tickEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case now := <-tick.C:
+				r.apply(r.control.Tick(now))
+				r.saveRunning(now)
+			case list := <-r.changes:
+				r.apply(list)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	})
+	if r.journal != nil {
+		r.ended.Go(func() { r.journal.Run(r.ctx, r.changed, r.journalFailed) })
+	}
+	r.ended.Go(func() {
+		for {
+			select {
+			case c := <-r.copies:
+				r.shadow(&c)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (r *rollouts) stop() {
+	r.over()
+	r.ended.Wait()
+	r.saveRunning(time.Now())
+}
+
+// changed hands transitions to the goroutine that applies them. Hooks call it, and must
+// not wait for a store.
+func (r *rollouts) changed(list []rollout.Transition) {
+	if len(list) == 0 {
+		return
+	}
+	select {
+	case r.changes <- list:
+	default:
+		r.ended.Go(func() { r.apply(list) })
+	}
+}
+
+// apply puts transitions into force: what Choose answers has changed already.
+func (r *rollouts) apply(list []rollout.Transition) {
+	for i := range list {
+		t := &list[i]
+		r.series.CountTransition(string(t.To))
+		r.s.log.Info("rollout", zap.String("id", t.ID), zap.String("model", t.Model), zap.String("from", string(t.From)), zap.String("to", string(t.To)),
+			zap.Int("step", t.Step), zap.Float64("percent", t.Percent), zap.String("by", t.By), zap.String("reason", t.Reason), zap.Int("harmed", t.Harmed))
+		if t.To.Over() && t.To != rollout.Replaced {
+			r.finish(t)
+			r.forgetAnswers(t.ID)
+		}
+		if err := r.keep(t); err != nil {
+			r.s.log.Error("a change of a rollout is not in the store", zap.String("id", t.ID), zap.Error(err))
+		}
+		if err := r.s.deployments.moved(t); err != nil {
+			r.s.log.Error("the other servers do not know yet of a change of a rollout", zap.String("id", t.ID), zap.Error(err))
+		}
+	}
+}
+
+// replaced notes that an operator has moved a model's name, over what a rollout has promoted or was trying.
+func (r *rollouts) replaced(model, by string) {
+	r.abort(model, by)
+	r.apply(r.control.Replace(model, by, time.Now()))
+}
+
+// running reports whether a rollout of a model is under way.
+func (r *rollouts) running(model string) bool {
+	_, ok := r.control.Stable(model)
+	return ok
+}
+
+// abort takes the candidate of a model's rollout back, if one is under way.
+func (r *rollouts) abort(model, by string) bool {
+	list, err := r.control.Decide(model, "abort", by, time.Now())
+	r.apply(list)
+	return err == nil
+}
+
+// keep stores and audits a transition.
+func (r *rollouts) keep(t *rollout.Transition) error {
+	if r.s.store == nil {
+		return nil
+	}
+	err := r.s.audit(context.Background(), "rollout: "+t.By, state.ActionRollout+string(t.To), t.Model, state.Details{
+		"id": t.ID, "from": t.From, "step": t.Step, "percent": t.Percent, "reason": t.Reason, "harmed": t.Harmed,
+	})
+	return errors.Join(err, r.save(t.ID, t.At))
+}
+
+// save keeps where a rollout stands and what was seen of both arms.
+func (r *rollouts) save(id string, at time.Time) error {
+	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
+	defer cancel()
+	return r.journal.Save(ctx, id, at)
+}
+
+// key is what the store keeps a rollout under. That of a deployment runs on several servers: each keeps what it has seen,
+// and where all of them stand is in the deployment's record.
+func (r *rollouts) key(id string) string {
+	if strings.HasPrefix(id, deployment.RolloutPrefix) {
+		return id + "@" + r.s.instance()
+	}
+	return id
+}
+
+// saveRunning keeps what was seen since the last time, so that a process that is killed goes on from there.
+func (r *rollouts) saveRunning(now time.Time) {
+	if r.s.store == nil {
+		return
+	}
+	for id, seen := range r.control.Seen() {
+		if r.saved[id] == seen {
+			continue
+		}
+		if err := r.save(id, now); err != nil {
+			r.trouble.do(func(held int) {
+				r.s.log.Error("what was seen of a rollout is not in the store; it is tried again", zap.String("id", id), zap.Error(err), zap.Int("times_before", held))
+			})
+			continue
+		}
+		r.saved[id] = seen
+	}
+}
+
+// finish gives a model's name to the version that a rollout ended with.
+func (r *rollouts) finish(t *rollout.Transition) {
+	plan, ok := r.plan(t.ID)
+	if !ok {
+		return
+	}
+	if r.versionsOf(t.Model) == nil {
+		r.mu.Lock()
+		r.classic[t.Model] = plan.Stable
+		if t.To == rollout.Promoted {
+			r.classic[t.Model] = plan.Candidate
+		}
+		r.mu.Unlock()
+		return
+	}
+	if t.To == rollout.Promoted {
+		r.promote(plan)
+	}
+	r.release(t.ID)
+}
+
+// keepUntilOver remembers what lets a rollout's versions leave memory.
+func (r *rollouts) keepUntilOver(id string, release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keeps[id] = release
+}
+
+// release lets a rollout's versions leave memory, once.
+func (r *rollouts) release(id string) {
+	r.mu.Lock()
+	release := r.keeps[id]
+	delete(r.keeps, id)
+	r.mu.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// rolled has the versions of models: languages and fleets are such.
+type rolled interface {
+	// answers is the version that requests get; false: there is no such model.
+	answers(model string) (label string, ok bool)
+	// keep holds a version ready until release is called. Errors wrap admin.ErrNoModel.
+	keep(ctx context.Context, model, label string) (release func(), err error)
+	// entryOf is a version that is ready, until release is called.
+	entryOf(model, label string) (entry *openai.Model, release func(), ok bool)
+	// give lets a version answer for its name.
+	give(model, label, by string) error
+}
+
+// versionsOf is what has the versions of a model; nil: it is a classical one, or none.
+func (r *rollouts) versionsOf(model string) rolled {
+	for _, v := range []rolled{r.s.languages, r.s.fleets} {
+		if _, ok := v.answers(model); ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// promote lets a candidate answer for its name.
+func (r *rollouts) promote(p rollout.Plan) {
+	v := r.versionsOf(p.Model)
+	if v == nil {
+		return
+	}
+	if err := v.give(p.Model, p.Candidate, "rollout "+p.ID); err != nil {
+		r.s.log.Error("a promoted version does not answer", zap.String("model", p.Model), zap.String("version", p.Candidate), zap.Error(err))
+	}
+}
+
+func (r *rollouts) plan(id string) (rollout.Plan, bool) {
+	for _, st := range r.control.List(time.Now()) {
+		if st.Plan.ID == id {
+			return st.Plan, true
+		}
+	}
+	return rollout.Plan{}, false
+}
+
+// Start implements admin.Deployments.
+func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error) {
+	if by != deploymentActor {
+		p.ID = strings.TrimPrefix(cmp.Or(p.ID, strings.ToLower(rand.Text()[:10])), deployment.RolloutPrefix)
+		if err := r.s.deployments.owns(p.Model); err != nil {
+			return rollout.Status{}, err
+		}
+	}
+	if err := r.complete(&p); err != nil {
+		return rollout.Status{}, err
+	}
+	o := r.s.traces.slo.Load()
+	run, err := rollout.Start(p, 1-min(o.Availability, o.FirstToken.Share), time.Now())
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	if err := r.control.Free(p.Model); err != nil {
+		return rollout.Status{}, err
+	}
+	release, err := r.hold(ctx, p)
+	if err != nil {
+		return rollout.Status{}, err
+	}
+	if err := r.s.audit(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "stable": p.Stable, "candidate": p.Candidate}); err != nil {
+		release()
+		return rollout.Status{}, err
+	}
+	r.keepUntilOver(p.ID, release)
+	err = r.check(ctx, run.Plan())
+	if err == nil {
+		err = r.control.Add(run)
+	}
+	if err != nil {
+		r.release(p.ID)
+		r.s.auditFailure(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "candidate": p.Candidate}, err)
+		return rollout.Status{}, err
+	}
+	r.apply(run.Take())
+	return r.status(p.ID)
+}
+
+// complete fills in the version that answers now, and refuses versions that are not there.
+func (r *rollouts) complete(p *rollout.Plan) error {
+	if v := r.versionsOf(p.Model); v != nil {
+		answers, _ := v.answers(p.Model)
+		p.Stable = cmp.Or(p.Stable, answers)
+		if p.Stable != answers {
+			return fmt.Errorf("%w: the stable version is %q, and %q answers; move the name first", rollout.ErrPlan, p.Stable, answers)
+		}
+		return nil
+	}
+	stable, err := r.s.predictors.version(p.Model, p.Stable)
+	if err != nil {
+		return fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	if p.Stable = stable; p.Candidate == "" {
+		return nil // the plan's own check says so
+	}
+	if _, err := r.s.predictors.version(p.Model, p.Candidate); err != nil {
+		return fmt.Errorf("%w: %w", admin.ErrNoModel, err)
+	}
+	return nil
+}
+
+// hold keeps both versions of a model ready: those of this process in memory.
+func (r *rollouts) hold(ctx context.Context, p rollout.Plan) (release func(), err error) {
+	v := r.versionsOf(p.Model)
+	if v == nil {
+		return func() {}, nil
+	}
+	var held []func()
+	release = func() {
+		for _, f := range held {
+			f()
+		}
+	}
+	for _, label := range []string{p.Stable, p.Candidate} {
+		f, err := v.keep(ctx, p.Model, label)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, f)
+	}
+	return release, nil
+}
+
+func (r *rollouts) status(id string) (rollout.Status, error) {
+	for _, st := range r.control.List(time.Now()) {
+		if st.Plan.ID == id {
+			return st, nil
+		}
+	}
+	return rollout.Status{}, rollout.ErrNone
+}
+
+// Decide implements admin.Deployments.
+func (r *rollouts) Decide(ctx context.Context, by, model, what string) (rollout.Status, error) {
+	list, err := r.control.Decide(model, what, by, time.Now())
+	if err != nil {
+		r.s.auditFailure(ctx, by, state.ActionRollout+what, model, nil, err)
+		return rollout.Status{}, err
+	}
+	r.apply(list)
+	return r.status(list[0].ID)
+}
+
+// Kill implements admin.Deployments.
+func (r *rollouts) Kill(ctx context.Context, by string) error {
+	list := r.control.Kill(by, time.Now()) // first: nothing may delay it
+	r.apply(list)
+	return r.s.audit(ctx, by, state.ActionRollout+"kill", "", state.Details{"aborted": len(list)})
+}
+
+// List implements admin.Deployments.
+func (r *rollouts) List() []rollout.Status { return r.control.List(time.Now()) }
+
+// restore goes on with what the store has: rollouts that were under way, and versions that
+// were promoted over what the configuration says.
+func (r *rollouts) restore() {
+	if r.s.store == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, state.Timeout)
+	defer cancel()
+	records, err := r.s.store.Rollouts(ctx)
+	if err != nil {
+		r.s.log.Error("rollouts cannot be read from the store; none goes on", zap.Error(err))
+		return
+	}
+	last := make(map[string]*rollout.Rollout)
+	for _, record := range records {
+		run, err := rollout.Restore(record, time.Now())
+		if err != nil {
+			r.s.log.Error("a rollout in the store cannot be read; it does not go on", zap.Error(err))
+			continue
+		}
+		if strings.HasPrefix(run.Plan().ID, deployment.RolloutPrefix) {
+			continue // its deployment goes on with it
+		}
+		last[run.Plan().Model] = run
+		if run.State().Over() {
+			_ = r.control.Add(run) // for people to see
+		}
+	}
+	for _, run := range last {
+		r.resume(run)
+	}
+}
+
+// resume goes on with the last rollout of a model.
+func (r *rollouts) resume(run *rollout.Rollout) {
+	p := run.Plan()
+	log := r.s.log.With(zap.String("id", p.ID), zap.String("model", p.Model), zap.String("candidate", p.Candidate))
+	v := r.versionsOf(p.Model)
+	switch {
+	case run.State() == rollout.Promoted && v != nil:
+		if answers, _ := v.answers(p.Model); answers == p.Stable {
+			r.promote(p)
+		}
+	case run.State().Over() && v == nil:
+		r.mu.Lock()
+		r.classic[p.Model] = p.Stable
+		if run.State() == rollout.Promoted {
+			r.classic[p.Model] = p.Candidate
+		}
+		r.mu.Unlock()
+	case run.State().Over():
+	default:
+		if err := r.complete(&p); err != nil {
+			log.Error("a rollout does not go on", zap.Error(err))
+			return
+		}
+		release, err := r.hold(r.ctx, p)
+		if err == nil {
+			r.keepUntilOver(p.ID, release)
+			err = r.control.Add(run)
+		}
+		if err != nil {
+			r.release(p.ID)
+			log.Error("a rollout does not go on", zap.Error(err))
+			return
+		}
+		log.Info("a rollout goes on where it was")
+	}
+}
+
+// choose lets a rollout decide which version answers a request that names none. reaches says whether the tenant's residency lets it go
+// to a version; nil: to all.
+func (r *rollouts) choose(a *openai.Ask, reaches func(version string) bool) (d rollout.Decision, ok bool) {
+	if a.Pinned {
+		return d, false
+	}
+	if a.Spare {
+		return r.control.Stable(a.Model)
+	}
+	return r.control.Choose(a.Model, a.Tenant, a.Conversation, a.ID, reaches)
+}
+
+// spare is how a request that the candidate fails comes to the stable version; nil: it does not.
+func (r *rollouts) spare(a *openai.Ask, d rollout.Decision) func() bool {
+	if d.Arm != rollout.Candidate || a.Spare {
+		return nil
+	}
+	return func() bool { return r.control.Spare(a.Model, d.Rollout) }
+}
+
+// lost ends a rollout one of whose versions is not there any more.
+func (r *rollouts) lost(model string, why error) {
+	list, err := r.control.Decide(model, "abort", "server, "+why.Error(), time.Now())
+	if err == nil {
+		r.changed(list)
+	}
+}
+
+// figures is what a scrape shows.
+func (r *rollouts) figures() []telemetry.Rollout {
+	var list []telemetry.Rollout
+	for _, st := range r.control.List(time.Now()) {
+		if st.State.Over() {
+			continue
+		}
+		t := telemetry.Rollout{Model: st.Plan.Model, Percent: st.Percent, Step: st.Step, Paused: st.State == rollout.Paused, Copies: st.Copies}
+		for _, a := range st.Arms {
+			t.Arms = append(t.Arms, telemetry.RolloutArm{Arm: a.Arm, Requests: a.Requests, Failed: a.Failed, Empty: a.Empty, Length: a.Length, Refused: a.Refused,
+				Denied: a.Denied, Throttled: a.Throttled})
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// chooseClassic decides for a classical model: by a rollout, or what the last one has left.
+func (r *rollouts) chooseClassic(model string, by router.Asker) (version string, arm router.Arm) {
+	if r == nil {
+		return "", arm
+	}
+	reaches := func(version string) bool { return r.s.predictors.remotes.reaches(model, version, by.Residency) }
+	if d, ok := r.control.Choose(model, by.Tenant, by.User, by.Request, reaches); ok {
+		return d.Version, armOf(d)
+	}
+	r.mu.Lock()
+	version = r.classic[model]
+	r.mu.Unlock()
+	if version == "" {
+		return "", arm
+	}
+	if _, err := r.s.predictors.version(model, version); err != nil {
+		return "", arm // the configuration has it no more
+	}
+	return version, arm
+}
+
+// spareClassic is the stable version in place of a candidate that has failed a request to a classical model.
+func (r *rollouts) spareClassic(model string, arm router.Arm) (version string, may bool) {
+	if r == nil || arm.Name != rollout.Candidate.String() || !r.control.Spare(model, arm.Rollout) {
+		return "", false
+	}
+	if d, ok := r.control.Stable(model); ok {
+		return d.Version, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.classic[model], true // the rollout is over
+}
+
+// drift takes a candidate back whose features or scores drift.
+func (r *rollouts) drift(model, version string, columns []string) {
+	if r == nil {
+		return
+	}
+	why := "drift of " + strings.Join(columns[:min(len(columns), 5)], ", ")
+	r.changed(r.control.Alarm(model, version, rollout.DriftRule, why, time.Now()))
+}

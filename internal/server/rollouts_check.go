@@ -1,0 +1,347 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/api/edge"
+	"weir/api/openai"
+	"weir/api/tenant"
+	"weir/internal/inference"
+	"weir/internal/tensor"
+	"weir/router/rollout"
+)
+
+// Before a candidate has its first user it answers what this file asks: questions that the stable version answers, too, or a row, or a
+// text for a vector; and the golden requests of its plan.
+
+const (
+	// candidateCheckTime bounds the check of a candidate.
+	candidateCheckTime = 3 * time.Minute
+	// busyTime is how long a check waits for servers that are busy or not there yet.
+	busyTime = 3 * time.Second
+	// checkAnswerTokens is how long the answer to a question becomes at most.
+	checkAnswerTokens = 16
+	chatRoute         = "/v1/chat/completions"
+	completionRoute   = "/v1/completions"
+)
+
+// questions are of many kinds, so that versions which answer as the stable one does have much in common, and others little.
+var questions = []string{
+	"Hello! How are you?", "What is the capital of France?", "Write one sentence about the sea.", "Translate to German: good morning",
+	"List three colors.", "What is 7 plus 5?", "Who wrote Romeo and Juliet?", "Give me a synonym of happy.",
+	"Explain rain to a child in one sentence.", "Name a fruit that is yellow.", "What do bees make?", "Write a short poem about winter.",
+	"How many days has a week?", "What is water made of?", "Tell me a fact about the moon.", "Say thank you in French.",
+	"What is the opposite of cold?", "Name a planet.", "Write a line of Python that prints hello.", "What comes after Monday?",
+	"Describe a cat in five words.", "What is the largest ocean?", "Finish the sentence: once upon a time", "Why is the sky blue?",
+}
+
+// checkedTenant is whom the answers of checks are computed for, where they are counted at all; they cost nothing.
+var checkedTenant = tenant.New("weir-check")
+
+// candidateCheck is one check.
+type candidateCheck struct {
+	r    *rollouts
+	ctx  context.Context //nolint:containedctx // of the check alone
+	plan rollout.Plan
+	busy time.Time // until then servers may be busy
+}
+
+// check says why a candidate may not have users; nil: it may.
+func (r *rollouts) check(ctx context.Context, p rollout.Plan) error {
+	if p.Unchecked {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, candidateCheckTime)
+	defer cancel()
+	c := &candidateCheck{r, ctx, p, time.Now().Add(busyTime)}
+	if r.versionsOf(p.Model) == nil {
+		return errors.Join(c.row(), c.goldenRows())
+	}
+	path, err := c.path()
+	switch {
+	case err != nil:
+		return err
+	case path == "":
+		return c.vector()
+	}
+	if err := c.goldenTexts(path); err != nil {
+		return err
+	}
+	return c.texts(path)
+}
+
+// body of a question.
+func (c *candidateCheck) body(path, question string, tokens int) []byte {
+	asked := map[string]any{"model": c.plan.Model, "max_tokens": tokens}
+	if path == chatRoute {
+		asked["messages"] = []map[string]string{{"role": "user", "content": question}}
+	} else {
+		asked["prompt"] = question
+	}
+	body, _ := json.Marshal(asked) // strings and a number
+	return body
+}
+
+// ask has a version answer. What a busy server says is no answer for a while.
+func (c *candidateCheck) ask(path, version, question string, tokens int) (openai.Shadowed, error) {
+	q := &openai.Copy{
+		Ask: openai.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
+	}
+	v := c.r.versionsOf(c.plan.Model)
+	if v == nil {
+		return openai.Shadowed{}, errNotThere
+	}
+	entry, release, ok := v.entryOf(c.plan.Model, version)
+	if !ok {
+		return openai.Shadowed{}, errNotThere
+	}
+	defer release()
+	for {
+		alone := c.r.s.engaged() == 0
+		got, err := c.r.s.edge.Shadow(c.ctx, entry, q)
+		if !alone {
+			got.Compute = 0 // beside others a token costs less
+		}
+		if !errors.Is(err, inference.ErrQueueFull) || time.Now().After(c.busy) {
+			return got, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-c.ctx.Done():
+			return got, err
+		}
+	}
+}
+
+// path is how the model is asked: for a chat, or where the stable version cannot chat for a text; "": it gives vectors.
+func (c *candidateCheck) path() (string, error) {
+	v := c.r.versionsOf(c.plan.Model)
+	if v == nil {
+		return "", errNotThere
+	}
+	if entry, release, ok := v.entryOf(c.plan.Model, c.plan.Stable); ok {
+		defer release()
+		if entry.Pooler != nil {
+			return "", nil
+		}
+	}
+	_, err := c.ask(chatRoute, c.plan.Stable, questions[0], 1)
+	if err == nil {
+		return chatRoute, nil
+	}
+	if _, err := c.ask(completionRoute, c.plan.Stable, questions[0], 1); err == nil {
+		return completionRoute, nil
+	}
+	if status, _ := c.embed(c.plan.Stable); status == http.StatusOK {
+		return "", nil
+	}
+	return chatRoute, c.unless(err) // the stable version answers nothing: what the candidate answers cannot be compared
+}
+
+// unless gives the candidate a chance where the stable version answers nothing at all.
+func (c *candidateCheck) unless(stable error) error {
+	if _, err := c.ask(chatRoute, c.plan.Candidate, questions[0], 1); err != nil {
+		return fmt.Errorf("%w: it does not answer a chat: %w; the stable version: %w", rollout.ErrCheck, err, stable)
+	}
+	return nil
+}
+
+// texts compares the answers of both versions.
+func (c *candidateCheck) texts(path string) error {
+	check := c.plan.NewCheck()
+	for i, question := range questions {
+		usual, err := c.ask(path, c.plan.Stable, question, checkAnswerTokens)
+		if err != nil {
+			continue // what the stable version refuses says nothing
+		}
+		o := &rollout.Copied{Before: usual.Output, Stable: usual.ITL}
+		if i%againEvery == 0 {
+			if again, err := c.ask(path, c.plan.Stable, question, checkAnswerTokens); err == nil {
+				o.Again = rollout.Distances{Measured: true, Distance: textDistance(usual.Texts, again.Texts)}
+			}
+		}
+		got, err := c.ask(path, c.plan.Candidate, question, checkAnswerTokens)
+		if c.ctx.Err() != nil {
+			return fmt.Errorf("%w: %d questions were not answered within %v; start it while the server has less to do, or with unchecked", rollout.ErrCheck, i+1, candidateCheckTime)
+		}
+		if err != nil {
+			o.Failed, o.Why = true, fmt.Sprintf("%.300s", err)
+		} else {
+			o.Empty, o.Output, o.ITL = strings.Join(got.Texts, "") == "", got.Output, got.ITL
+			o.Distance = textDistance(usual.Texts, got.Texts)
+			o.Texts = rollout.CheckedTexts{Question: question, Stable: strings.Join(usual.Texts, ""), Candidate: strings.Join(got.Texts, "")}
+			if got.Compute > 0 && usual.Compute > 0 && got.Output > 0 && usual.Output > 0 {
+				o.Compute = rollout.Computed{Candidate: got.Compute / time.Duration(got.Output), Stable: usual.Compute / time.Duration(usual.Output)}
+			}
+		}
+		if enough, err := check.Add(o); enough || err != nil {
+			return err
+		}
+	}
+	return check.End()
+}
+
+func (c *candidateCheck) goldenTexts(path string) error {
+	for i := range c.plan.Golden {
+		g := &c.plan.Golden[i]
+		if g.Prompt == "" {
+			return fmt.Errorf("%w: golden %d has inputs, and %q is no classical model", rollout.ErrPlan, i+1, c.plan.Model)
+		}
+		tokens := g.MaxTokens
+		if tokens == 0 {
+			tokens = rollout.DefaultGoldenTokens
+		}
+		got, err := c.ask(path, c.plan.Candidate, g.Prompt, tokens)
+		if err == nil {
+			err = g.Answered(strings.Join(got.Texts, ""))
+		}
+		if err != nil {
+			return fmt.Errorf("%w: golden %d: %w", rollout.ErrCheck, i+1, err)
+		}
+	}
+	return nil
+}
+
+// post asks for something that has no copies: a vector, a prediction.
+func (c *candidateCheck) post(to edge.Handler, path string, body any) (int, []byte) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return http.StatusBadRequest, []byte(err.Error())
+	}
+	e := &edge.Errand{Caller: tenant.Caller{Tenant: &checkedTenant, Scope: tenant.ScopeInference}, Gone: c.ctx.Done(), Trial: true}
+	for {
+		status, answer := e.Post(to, path, text)
+		busy := status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
+		if !busy || time.Now().After(c.busy) || c.ctx.Err() != nil {
+			return status, answer
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+func (c *candidateCheck) embed(version string) (int, []byte) {
+	return c.post(c.r.s.edge, "/v1/embeddings", map[string]any{"model": c.plan.Model + "@" + version, "input": questions[0]})
+}
+
+// vector has both versions embed a text.
+func (c *candidateCheck) vector() error {
+	status, answer := c.embed(c.plan.Stable)
+	if status != http.StatusOK {
+		return nil // a model that only ranks, or is out of order: what the candidate answers cannot be compared
+	}
+	width := vectorWidth(answer)
+	status, answer = c.embed(c.plan.Candidate)
+	switch {
+	case status != http.StatusOK:
+		return fmt.Errorf("%w: it answers a text to embed with status %d: %.200s", rollout.ErrCheck, status, answer)
+	case vectorWidth(answer) != width:
+		return fmt.Errorf("%w: its vectors have %d numbers, and the stable version's %d", rollout.ErrCheck, vectorWidth(answer), width)
+	}
+	return nil
+}
+
+// vectorWidth is how long the vector of an answer is; 0: it is none of numbers.
+func vectorWidth(answer []byte) int {
+	var got struct {
+		Data []struct{ Embedding []float64 }
+	}
+	if json.Unmarshal(answer, &got) != nil || len(got.Data) != 1 {
+		return 0
+	}
+	return len(got.Data[0].Embedding)
+}
+
+func (c *candidateCheck) infer(version string, inputs []rollout.Tensor) (int, []byte) {
+	path := "/v2/models/" + url.PathEscape(c.plan.Model) + "/versions/" + url.PathEscape(version) + "/infer"
+	return c.post(c.r.s.predict, path, map[string]any{"inputs": inputs})
+}
+
+// row has both versions score a row of zeros: what the stable version takes the candidate has to take, and to give the same outputs.
+func (c *candidateCheck) row() error {
+	found, err := c.r.s.predictors.enriched.Find(c.plan.Model, c.plan.Stable)
+	if err != nil || found.Describe() == nil {
+		return nil //nolint:nilerr // the stable version is out of order: nothing can be compared
+	}
+	zeros := zeroRow(found.Describe().Inputs)
+	status, answer := c.infer(c.plan.Stable, zeros)
+	if status != http.StatusOK {
+		return nil // zeros are no row for this model
+	}
+	want := outputTypes(answer)
+	status, answer = c.infer(c.plan.Candidate, zeros)
+	switch got := outputTypes(answer); {
+	case status != http.StatusOK:
+		return fmt.Errorf("%w: it answers a row that the stable version takes with status %d: %.200s", rollout.ErrCheck, status, answer)
+	case !maps.Equal(got, want):
+		return fmt.Errorf("%w: its outputs are %v, and the stable version's %v", rollout.ErrCheck, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	return nil
+}
+
+// zeroRow is a row of zeros or empty strings.
+func zeroRow(inputs []tensor.Spec) []rollout.Tensor {
+	list := make([]rollout.Tensor, len(inputs))
+	for i, in := range inputs {
+		t := rollout.Tensor{Name: in.Name, Datatype: in.Type.String()}
+		values := 1
+		for _, n := range in.Shape {
+			n = max(n, 1)
+			t.Shape = append(t.Shape, n)
+			values *= int(n)
+		}
+		var zero any = 0
+		if in.Type == tensor.Bytes {
+			zero = ""
+		}
+		if in.Type == tensor.Bool {
+			zero = false
+		}
+		t.Data = slices.Repeat([]any{zero}, min(values, maxZeros))
+		list[i] = t
+	}
+	return list
+}
+
+// maxZeros bounds a row.
+const maxZeros = 1 << 16
+
+// outputTypes are the outputs of a V2 answer: their types by name.
+func outputTypes(answer []byte) map[string]string {
+	var got struct{ Outputs []rollout.Tensor }
+	_ = json.Unmarshal(answer, &got) // a refusal has none
+	outputs := make(map[string]string)
+	for _, o := range got.Outputs {
+		outputs[o.Name] = o.Datatype
+	}
+	return outputs
+}
+
+func (c *candidateCheck) goldenRows() error {
+	for i := range c.plan.Golden {
+		g := &c.plan.Golden[i]
+		if g.Prompt != "" {
+			return fmt.Errorf("%w: golden %d has a prompt, and %q is a classical model", rollout.ErrPlan, i+1, c.plan.Model)
+		}
+		status, answer := c.infer(c.plan.Candidate, g.Inputs)
+		err := g.Scored(answer)
+		if status != http.StatusOK {
+			err = fmt.Errorf("status %d: %.200s", status, answer)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: golden %d: %w", rollout.ErrCheck, i+1, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+// Package state finds and opens what outlives the process: the store with its secrets, the folders of files, models and weir's
+// own state, and the names that changes have in the audit log.
+package state

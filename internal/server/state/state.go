@@ -1,0 +1,167 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"weir/configs"
+	"weir/internal/store"
+	"weir/telemetry/audit"
+)
+
+const (
+	SqliteScheme = "sqlite:"
+	storeFile    = "weir.db" // in the state directory
+)
+
+// errNoHome: there is no place for weir's own files.
+var errNoHome = errors.New("the state directory cannot be found")
+
+// Timeout bounds opening and closing the store, and each of a verb's questions.
+const Timeout = 15 * time.Second
+
+// stateDir is where weir keeps its own files: systemd's StateDirectory, or the
+// user's.
+func stateDir() (string, error) {
+	if dir, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); dir != "" {
+		return dir, nil
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "weir"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w; set --store sqlite:PATH", errNoHome, err)
+	}
+	return filepath.Join(home, ".local", "state", "weir"), nil
+}
+
+// ModelsDir is where models are kept: the setting, a folder in systemd's StateDirectory, or one among the user's data.
+func ModelsDir(c configs.Registry) (string, error) {
+	if c.Dir != "" {
+		return c.Dir, nil
+	}
+	if dir, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":"); dir != "" {
+		return filepath.Join(dir, "models"), nil
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "weir", "models"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w; set --models-dir", errNoHome, err)
+	}
+	return filepath.Join(home, ".local", "share", "weir", "models"), nil
+}
+
+// URL is the store's URL, by default that of a file in the state directory.
+func URL(c configs.Store) (string, error) {
+	if c.URL != "" {
+		return c.URL, nil
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	return SqliteScheme + filepath.Join(dir, storeFile), nil
+}
+
+// Exists is false only for a SQLite file at its default place that nobody has
+// made yet.
+func Exists(c configs.Store) (bool, error) {
+	if c.URL != "" {
+		return true, nil
+	}
+	dir, err := stateDir()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, storeFile))
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoHome) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Open opens the store, with its folder where that is weir's own.
+func Open(ctx context.Context, c configs.Store, options store.Options) (*store.Store, error) {
+	address, options, err := At(c, options)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	return store.Open(ctx, address, options)
+}
+
+// At is where the store is and what opens it.
+func At(c configs.Store, options store.Options) (string, store.Options, error) {
+	address, err := URL(c)
+	if err != nil {
+		return "", options, err
+	}
+	if c.URL == "" {
+		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(address, SqliteScheme)), 0o700); err != nil {
+			return "", options, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
+		}
+	}
+	pepper, err := Pepper(c)
+	if err != nil {
+		return "", options, err
+	}
+	if options.Audit, err = auditOf(c, pepper); err != nil {
+		return "", options, err
+	}
+	options.Keys, err = dataKeysOf(c, pepper)
+	return address, options, err
+}
+
+func Close(s *store.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	return s.Close(ctx)
+}
+
+// CheckExposure asks the store, where there is one, whether it has keys.
+func CheckExposure(ctx context.Context, c configs.Config) error {
+	if err := c.CheckExposure(true); err != nil {
+		return err
+	}
+	if c.CheckExposure(false) == nil {
+		return nil
+	}
+	issued, err := hasKeys(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	return c.CheckExposure(issued)
+}
+
+func hasKeys(ctx context.Context, c configs.Store) (bool, error) {
+	exists, err := Exists(c)
+	if err != nil || !exists {
+		return false, err
+	}
+	s, err := Open(ctx, c, store.Options{})
+	if err != nil {
+		return false, err
+	}
+	keys, err := s.List(ctx, "")
+	return len(keys) > 0, errors.Join(err, Close(s))
+}
+
+// AuditTimeout bounds reading the whole audit log.
+const AuditTimeout = 5 * time.Minute
+
+// AuditBroken says what to do about a broken audit log.
+func AuditBroken(err error) error {
+	if !errors.Is(err, audit.ErrBroken) {
+		return err
+	}
+	return fmt.Errorf("%w; find out who changed the database, or go back to a copy of it; once that is known, weir audit accept --reason TEXT notes it and goes on", err)
+}

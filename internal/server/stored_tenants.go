@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
+
+	"go.uber.org/zap"
+
+	"weir/api/tenant"
+)
+
+// followTenants puts tenants into force that other processes make, until ctx ends.
+func (s *Server) followTenants(ctx context.Context) {
+	tick, trouble := time.NewTicker(tenant.FollowEvery), &quietly{every: troubleEvery}
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asking, cancel := context.WithTimeout(ctx, state.Timeout)
+		if err := s.refreshTenants(asking); err != nil && ctx.Err() == nil {
+			trouble.do(func(held int) {
+				s.log.Error("the store of tenants failed; those that are known stay in force", zap.Error(err), zap.Int("times_before", held))
+			})
+		}
+		cancel()
+	}
+}
+
+// refreshTenants puts the tenants of the store into force, if they changed.
+func (s *Server) refreshTenants(ctx context.Context) error {
+	c := s.callers
+	c.refreshing.Lock()
+	defer c.refreshing.Unlock()
+	revision, err := s.store.TenantRevision(ctx)
+	if err != nil {
+		return err
+	}
+	if revision == c.revision {
+		return nil
+	}
+	stored, unreadable, err := keychain.Tenants(ctx, s.store)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.stored, c.unreadable = stored, unreadable
+	c.enforce()
+	c.mu.Unlock()
+	c.revision = revision
+	_, faults := c.origins()
+	for name, err := range faults {
+		s.log.Error("a tenant that was made by the API is not in force", zap.String("tenant", name), zap.Error(err))
+	}
+	return nil
+}
+
+// enforce puts configured and stored tenants into force together. The caller holds mu.
+func (c *callers) enforce() {
+	directory, faults := c.configured.With(c.stored)
+	c.faults = make(map[string]error)
+	maps.Copy(c.faults, c.unreadable)
+	for _, f := range faults {
+		c.faults[f.Name] = f.Err
+	}
+	c.authenticator.Replace(directory, c.config.API.APIKeys, c.tokens)
+}
+
+// origins are the tenants of the configuration, and why stored ones are not in force, by name.
+func (c *callers) origins() (configured *tenant.Directory, faults map[string]error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.configured, maps.Clone(c.faults)
+}
