@@ -264,17 +264,22 @@ func (d *deployments) Activate(_ context.Context, model, label string) error {
 	return nil
 }
 
-// Check implements deployment.Host: a version that others compute, and a classical one, must answer what the stable version
-// answers. How far the answers differ, and how fast they come, is judged by rollouts: who deploys another version at once
-// wants another one. What is computed here has been checked by its load.
+// Check implements deployment.Host: a version must answer what the stable version answers. How far the answers differ, and how
+// fast they come, is judged by rollouts: who deploys another version at once wants another one. Versions that are computed here
+// are in memory for it, the stable one where it was or has room.
 func (d *deployments) Check(ctx context.Context, model, stable, candidate string) error {
-	if !d.isRouted(model) && !d.isClassic(model) {
-		return nil
-	}
 	p := rollout.Plan{ID: "check", Model: model, Stable: stable, Candidate: candidate, Gates: rollout.Gates{Distance: -1, OutputRatio: -1, ITLRatio: -1, ComputeRatio: -1}}
 	p, err := p.WithDefaults()
 	if err != nil {
 		return err
+	}
+	release, err := d.KeepLoaded(ctx, model, candidate)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if release, err := d.KeepLoaded(ctx, model, stable); err == nil {
+		defer release()
 	}
 	if err := d.s.rollouts.check(ctx, p); err != nil {
 		return fmt.Errorf(`%w; mend it, or deploy it with "rolloutPolicy": %q to leave the check out`, err, deployment.UncheckedPolicy)

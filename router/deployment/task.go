@@ -369,8 +369,7 @@ func (t *task) takeOver(ctx context.Context, r *Record, wanted *Revision) (State
 	answers, ok := t.f.host.Answers(t.model)
 	takenBack := r.Progress != nil && r.Progress.State.Over() && r.Progress.State != rollout.Promoted
 	if r.Rollout == "" && ok && answers != wanted.Label && !r.Unchecked && !r.hasAnswered(wanted.Label) {
-		t.observe(ctx, r, Observation{State: Loading, Why: "checking what version " + wanted.Label + " answers"})
-		if err := t.f.host.Check(ctx, t.model, answers, wanted.Label); err != nil {
+		if err := t.check(ctx, r, answers, wanted.Label); err != nil {
 			return Failed, "", err
 		}
 	}
@@ -392,6 +391,16 @@ func (t *task) takeOver(ctx context.Context, r *Record, wanted *Revision) (State
 		return RolledBack, where, nil
 	}
 	return RollingOut, where, nil
+}
+
+// check loads a version and looks at what it answers.
+func (t *task) check(ctx context.Context, r *Record, stable, candidate string) error {
+	if !t.f.place(ctx) {
+		return context.Cause(ctx)
+	}
+	defer t.f.leave()
+	t.observe(ctx, r, Observation{State: Loading, Why: "checking what version " + candidate + " answers"})
+	return t.f.host.Check(ctx, t.model, stable, candidate)
 }
 
 func (t *task) roll(ctx context.Context, r *Record, p rollout.Plan) (rollout.State, string, error) {
