@@ -52,6 +52,16 @@ type copies struct {
 	Compute     histogram `json:"compute"`
 	Usual       histogram `json:"usual"`  // computing time of the stable version
 	Reason      string    `json:"reason"` // of the last failure
+
+	ITLTimes     histogram `json:"itl_times"`     // how many times the stable version's gap an answer's is, as times of timesUnit
+	ComputeTimes histogram `json:"compute_times"` // likewise of the computing time of a token
+}
+
+// timesUnit stands for one time as much in a histogram.
+const timesUnit = time.Millisecond
+
+func (h *histogram) addTimes(candidate, stable time.Duration) {
+	h.add(time.Duration(float64(candidate) / float64(stable) * float64(timesUnit)))
 }
 
 func (c *copies) add(o *Copied) {
@@ -86,10 +96,12 @@ func (c *copies) add(o *Copied) {
 	if o.ITL > 0 && o.Stable > 0 {
 		c.ITL.add(o.ITL)
 		c.Stable.add(o.Stable)
+		c.ITLTimes.addTimes(o.ITL, o.Stable)
 	}
 	if o.Compute.Candidate > 0 && o.Compute.Stable > 0 {
 		c.Compute.add(o.Compute.Candidate)
 		c.Usual.add(o.Compute.Stable)
+		c.ComputeTimes.addTimes(o.Compute.Candidate, o.Compute.Stable)
 	}
 }
 
@@ -105,12 +117,31 @@ func (g *Gates) judgeCopies(c *copies) judgement {
 	}
 	all.take(failed)
 	all.take(judgeRate("share of copies with an empty answer", g.EmptyRate, tally{c.N, float64(c.EmptyBefore)}, tally{c.N, float64(c.Empty)}, sureOfCopies))
-	all.take(judgeTypical("gap between tokens of copies, median", g.ITLRatio, &c.Stable, &c.ITL, sureOfCopies))
-	all.take(judgeTypical("computing time of a token of copies, median", g.ComputeRatio, &c.Usual, &c.Compute, sureOfCopies))
+	all.take(judgePairs("gap between tokens of copies", g.ITLRatio, &c.Stable, &c.ITL, &c.ITLTimes))
+	all.take(judgePairs("computing time of a token of copies", g.ComputeRatio, &c.Usual, &c.Compute, &c.ComputeTimes))
 	all.take(judgeMeans("mean length of copies' answers", g.OutputRatio, true, c.Before, c.Output, sureOfCopies))
 	all.take(g.judgeDistance(c))
 	all.take(g.judgeSame(c))
 	return all
+}
+
+// judgePairs compares times of answers to the same question: answers differ more from question to question than the versions do, so that
+// of few copies only how many of them took more than gate times the stable version's tells them apart.
+func judgePairs(name string, gate float64, s, c, times *histogram) judgement {
+	if gate < 0 || times.N < leastPairs {
+		return judgement{verdict: good}
+	}
+	const half, unit = 0.5, float64(timesUnit) / float64(time.Second)
+	median := times.quantile(half) / unit
+	if median <= gate {
+		return judgement{verdict: good}
+	}
+	j := judgement{why: fmt.Sprintf("%s, median, is %.3g s of %d, and %.3g s for the stable version; of the same question it is %.3g times that, and the gate is %g",
+		name, c.quantile(half), c.N, s.quantile(half), median, gate)}
+	if (tally{times.N, float64(times.above(gate * unit))}).atMost(half) >= sureOfCopies {
+		j.verdict = bad
+	}
+	return j
 }
 
 // judgeDistance compares how far the candidate's texts are from the stable version's with

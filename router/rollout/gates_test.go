@@ -347,6 +347,22 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	varied := func(times float64) error { // questions whose answers take from 1 to 9 ms for a token, whatever answers them
+		c := p.NewCheck()
+		for n := 1; n <= 24; n++ {
+			usual := time.Duration(1+n*5%9) * time.Millisecond
+			if enough, err := c.Add(&Copied{Before: 8, Output: 8, Compute: Computed{Candidate: time.Duration(times * float64(usual)), Stable: usual}}); enough || err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := varied(1.9); !errors.Is(err, ErrCheck) || !strings.Contains(err.Error(), "of the same question it is 1.9") {
+		t.Errorf("nearly twice the computing for each question: %v", err)
+	}
+	if err := varied(1.4); err != nil {
+		t.Errorf("less than the gate: %v", err)
+	}
 	if n, err := run(Copied{Output: 8, Distance: 0.3}); err != nil || n != enoughChecked {
 		t.Errorf("a candidate that is alike: %v after %d questions", err, n)
 	}

@@ -23,9 +23,20 @@ func (h *histogram) add(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	i := int(math.Log(d.Seconds()/leastBucket) / math.Log(growth))
-	h.buckets[min(max(i, 0), numBuckets-1)]++
+	h.buckets[bucketOf(d.Seconds())]++
 	h.N++
+}
+
+func bucketOf(seconds float64) int {
+	return min(max(int(math.Log(seconds/leastBucket)/math.Log(growth)), 0), numBuckets-1)
+}
+
+// above is how many samples are in buckets above that of a time.
+func (h *histogram) above(seconds float64) (n int) {
+	for _, c := range h.buckets[bucketOf(seconds)+1:] {
+		n += int(c)
+	}
+	return n
 }
 
 func (h *histogram) merge(o *histogram) {
