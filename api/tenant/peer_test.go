@@ -52,6 +52,8 @@ func TestPeersBelieveOneAnother(t *testing.T) {
 		"too late":         {router.Sign(&acme, inference.KVTransfer{}, now), peerLife + peerSkew + time.Second, deniedPeerTime},
 		"a late clock":     {router.Sign(&acme, inference.KVTransfer{}, now), -peerSkew - time.Second, deniedPeerTime},
 		"within the skew":  {router.Sign(&acme, inference.KVTransfer{}, now), -peerSkew + time.Second, nil},
+		"30 s ahead":       {router.Sign(&acme, inference.KVTransfer{}, now), -30 * time.Second, nil},
+		"30 s behind":      {router.Sign(&acme, inference.KVTransfer{}, now), 30 * time.Second, nil},
 		"another key":      {mustPeers(t, strings.Repeat("wrong", 8)).Sign(&acme, inference.KVTransfer{}, now), 0, deniedPeer},
 		"nothing":          {"", 0, deniedPeer},
 		"no JWS":           {"a.b.c", 0, deniedPeer},
