@@ -2,6 +2,7 @@ package predict
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -265,6 +266,55 @@ func TestTheStableVersionScoresWhatTheCandidateFails(t *testing.T) {
 		// A request that names its version has that one.
 		if res, text = r.do("POST", "/v2/models/sums/versions/4/infer", `{"id":"x-1","inputs":[`+sumInput+`]}`); res.StatusCode == statusOK {
 			t.Errorf("%v: %s", bad, text)
+		}
+	}
+}
+
+// Over gRPC, too, the stable version answers what the candidate fails, single requests and messages of a stream.
+func TestTheStableVersionScoresWhatTheCandidateFailsOverGRPC(t *testing.T) {
+	for _, bad := range []error{inference.ErrInternal, inference.ErrInvalid, inference.ErrUnavailable, inference.ErrTenantQueueFull} {
+		var s seen
+		models := rollingSums(&s)
+		for _, f := range models.list {
+			if f.about.Version == "4" {
+				f.do = func(context.Context, *router.Prediction) error { return bad }
+			}
+		}
+		c := s.config(config(t, nil))
+		c.Models = versioned{models}
+		_, _, client := dial(t, c)
+		spared := func(answer *oip.ModelInferResponse, err error) {
+			t.Helper()
+			if err != nil || answer.GetModelVersion() != "3" || answer.GetParameters()["arm"].GetStringParam() != "" || len(answer.GetOutputs()) != 1 {
+				t.Errorf("%v: %v %v", bad, answer, err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if want := []string{"x-1 4 candidate", "x-1 4 candidate", "x-1 3 ", "x-1 3 "}; !slices.Equal(s.hooks, want) || s.arm != "" || s.version != "3" {
+				t.Errorf("%v: hooks %q, want %q; the prediction's arm is %q, its version %q", bad, s.hooks, want, s.arm, s.version)
+			}
+			s.hooks = nil
+		}
+		q := sumRequest(1, 2, 3, 4)
+		q.Id = "x-1"
+		spared(client.ModelInfer(t.Context(), q))
+		stream, err := client.ModelStreamInfer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := stream.Send(q); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := stream.Recv()
+			if answer.GetErrorMessage() != "" {
+				err = errors.New(answer.GetErrorMessage())
+			}
+			spared(answer.GetInferResponse(), err)
+		}
+		q.ModelVersion = "4" // a request that names its version has that one
+		if answer, err := client.ModelInfer(t.Context(), q); err == nil {
+			t.Errorf("%v: %v", bad, answer)
 		}
 	}
 }

@@ -152,6 +152,81 @@ func TestUsersOfABadCandidateAreSpared(t *testing.T) {
 	}
 }
 
+// Users of a model that gives vectors are spared likewise: they get a vector, and only that of the stable version is billed.
+func TestUsersOfBadVectorsAreSpared(t *testing.T) {
+	stable := embedding(t, bagOfWords(1))
+	for _, status := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, cutOff, http.StatusOK} {
+		bad := new(atomic.Bool)
+		candidate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case !bad.Load() || r.Method != http.MethodPost:
+				stable.Config.Handler.ServeHTTP(w, r)
+			case status == cutOff:
+				panic(http.ErrAbortHandler)
+			case status == http.StatusOK:
+				_, _ = io.WriteString(w, `{"object":"list","model":"m"}`) // and no vectors
+			default:
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, `{"error":{"message":"no room","code":"wrong"}}`)
+			}
+		}))
+		t.Cleanup(candidate.Close)
+		path := filepath.Join(t.TempDir(), "weir.db")
+		s := start(t, func(c *configs.Config) {
+			c.Store.URL = "sqlite:" + path
+			c.Models = []configs.ServedModel{chatVersion("1", &started{api: stable.URL}, "m"), chatVersion("bad", &started{api: candidate.URL}, "m")}
+			c.Models[1].Load = configs.LoadNever
+		})
+		var asked atomic.Int64
+		ask := func(n int) (arm string) {
+			asked.Add(1)
+			r := s.post("/v1/embeddings", fmt.Sprintf(`{"model":"chat","input":["hello world"],"prompt_cache_key":"conversation %d"}`, n))
+			defer r.Body.Close()
+			var got struct {
+				Data []struct{ Embedding []float64 }
+			}
+			if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.StatusCode != http.StatusOK || len(got.Data) != 1 || len(got.Data[0].Embedding) != vectorWidth {
+				t.Errorf("%d: a user gets status %d, %v, %d vectors", status, r.StatusCode, err, len(got.Data))
+			}
+			return r.Header.Get("X-Weir-Arm")
+		}
+		if got, _, text := s.deploy("", `{"model": "chat", "candidate": "bad", "sticky": "request", "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1}, "steps": [{"percent": 50, "min_requests": 100000, "min_time": "10m"}]}`); got != http.StatusOK {
+			t.Fatalf("%d: %d %s", status, got, text)
+		}
+		asked.Store(0)
+		for n := range 60 {
+			ask(n)
+		}
+		bad.Store(true)
+		done := s.until(rollout.RolledBack, func(n int) {
+			if arm := ask(1000 + n); arm == rollout.Candidate.String() {
+				t.Errorf("%d: the candidate is said to answer, and cannot", status)
+			}
+		})
+		t.Logf("%d: %d requests that the candidate failed, of %d, none harmed: %s", status, done.Arms[1].Failed+done.Arms[1].Denied+done.Arms[1].Throttled, asked.Load(), done.Reason)
+		if err := s.end(); err != nil {
+			t.Fatal(err)
+		}
+		if in, _ := billed(t, path); in != 9*asked.Load()+checkedTokens(t, path) {
+			t.Errorf("%d: %d requests are billed with %d tokens", status, asked.Load(), in)
+		}
+	}
+}
+
+// checkedTokens is what the check of a candidate has read.
+func checkedTokens(t *testing.T, path string) (input int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), `SELECT COALESCE(sum(input), 0) FROM weir_usage WHERE tenant = 'weir-check'`).Scan(&input); err != nil {
+		t.Fatal(err)
+	}
+	return input
+}
+
 // billed is what a store's ledger has.
 func billed(t *testing.T, path string) (input, output int64) {
 	t.Helper()
