@@ -20,6 +20,9 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/strvals"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	yamlreader "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -149,8 +152,65 @@ func TestChartWithValues(t *testing.T) {
 	if !strings.Contains(files["monitoring.yaml"], "kind: PrometheusRule") || !strings.Contains(files["weir.yaml"], "replicas: 2") {
 		t.Errorf("%s\n%s", files["monitoring.yaml"], files["weir.yaml"])
 	}
-	for _, name := range []string{"weir", "weir-route"} {
-		of := map[string]string{"weir": "weir.yaml", "weir-route": "route.yaml"}[name]
+	takes(t, binary, files, "weir", "weir-route")
+
+	files = rendered(t, "prefill.count=3", "prefill.config=scheduler: {max_num_batched_tokens: 2048}", "monitoring.enabled=true", "autoscale.kind=keda", "gateway.kind=pool", "region=eu")
+	c := &cluster{configs: make(map[string]*core.ConfigMap), deployments: make(map[string]*apps.Deployment)}
+	for name, text := range files {
+		for _, failure := range conforms(t, name, []byte(text)) {
+			t.Error(failure)
+		}
+		if name != "monitoring.yaml" { // the monitor's own fields stand in the plain file
+			c.read(t, name, []byte(text))
+		}
+	}
+	takes(t, binary, files, "weir", "weir-prefill", "weir-route")
+	c.pooled(t)
+	if !strings.Contains(files["keda.yaml"], `llm_d_ai_role="decode"`) || !strings.Contains(files["monitoring.yaml"], "podTargetLabels: [llm-d.ai/role]") {
+		t.Errorf("the scaler counts the prefill pool, too:\n%s\n%s", files["keda.yaml"], files["monitoring.yaml"])
+	}
+}
+
+// pooled looks at two pools: each has a Deployment, a name and a budget that select its pods alone, and the router asks each by its role.
+func (c *cluster) pooled(t *testing.T) {
+	t.Helper()
+	routes := c.configs["weir-route"].Data["weir.yml"]
+	for name, role := range map[string]string{"weir": "decode", "weir-prefill": "prefill"} {
+		d := c.deployments[name]
+		if d == nil || d.Spec.Template.Labels["llm-d.ai/role"] != role || d.Spec.Template.Spec.Volumes[0].ConfigMap.Name != name {
+			t.Fatalf("the pool of role %s: %+v", role, d)
+		}
+		if n := c.matched(of(t, d.Spec.Selector)); n != 1 {
+			t.Errorf("the selector of %s matches the pods of %d deployments", name, n)
+		}
+		at := map[string]string{"decode": "weir-replicas", "prefill": "weir-prefill"}[role]
+		for _, want := range []string{"dns: http://" + at + ":8000/v1", "admin_url: http://" + at + ":9090", "role: " + role} {
+			if !strings.Contains(routes, want) {
+				t.Errorf("the routers' weir.yml lacks %s:\n%s", want, routes)
+			}
+		}
+	}
+	for _, s := range append(c.serving(), c.budgeted(t)...) {
+		if n := c.matched(s); n != 1 {
+			t.Errorf("selector %v matches the pods of %d deployments", s, n)
+		}
+	}
+	if got := *c.deployments["weir-prefill"].Spec.Replicas; got != 3 {
+		t.Errorf("%d prefill replicas", got)
+	}
+	if !labels.SelectorFromSet(c.pools[0].Spec.Selector.MatchLabels).Matches(labels.Set(c.deployments["weir"].Spec.Template.Labels)) || c.matched(labels.SelectorFromSet(c.pools[0].Spec.Selector.MatchLabels)) != 1 {
+		t.Errorf("the InferencePool selects %v", c.pools[0].Spec.Selector)
+	}
+}
+
+// takes has weir read the settings of pools and routers.
+func takes(t *testing.T, binary string, files map[string]string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		of := map[string]string{"weir-route": "route.yaml"}[name]
+		if of == "" {
+			of = "weir.yaml"
+		}
 		text := fmt.Sprint(objectsOf(t, []byte(files[of]))["ConfigMap "+name]["data"].(object)["weir.yml"])
 		folder := t.TempDir()
 		file := filepath.Join(folder, "weir.yml")

@@ -144,21 +144,27 @@ func read(t *testing.T) *cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents := yamlreader.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-		for {
-			document, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err == nil {
-				err = c.add(document)
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-		}
+		c.read(t, file, data)
 	}
 	return c
+}
+
+// read adds the objects of a file.
+func (c *cluster) read(t *testing.T, file string, data []byte) {
+	t.Helper()
+	documents := yamlreader.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err == nil {
+			err = c.add(document)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", file, err, document)
+		}
+	}
 }
 
 func (c *cluster) add(document []byte) error {
