@@ -18,7 +18,9 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -144,6 +146,8 @@ type Server struct {
 	mu        sync.Mutex
 	listeners []*listener
 	stopped   bool // listeners that come now are closed at once
+
+	allClosed atomic.Pointer[context.CancelFunc] // ends Shutdown's wait for connections; nil: it does not wait yet
 }
 
 // New returns a server that does not listen yet.
@@ -172,6 +176,11 @@ func New(c Config, h Handler) *Server {
 		SecureErrorLogMessage:        true,
 		NoDefaultContentType:         true,
 		Logger:                       silent{},
+		ConnState: func(_ net.Conn, state fasthttp.ConnState) {
+			if state == fasthttp.StateClosed {
+				s.endWait()
+			}
+		},
 	}
 	return s
 }
@@ -197,10 +206,33 @@ func (s *Server) Serve(ln net.Listener) error {
 	if stopped {
 		return l.Close()
 	}
-	if err := s.http.Serve(l); err != nil {
+	err := s.http.Serve(l)
+	s.endWait()
+	if err != nil {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil
+}
+
+// endWait ends Shutdown's wait where no listener and no connection is left. fasthttp counts both together, and would look
+// a tenth of a second later.
+func (s *Server) endWait() {
+	if end := s.allClosed.Load(); end != nil && s.listenersClosed() && s.http.GetOpenConnectionsCount() == 0 {
+		(*end)()
+	}
+}
+
+func (s *Server) listenersClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.ContainsFunc(s.listeners, func(l *listener) bool {
+		select {
+		case <-l.closed:
+			return false
+		default:
+			return true
+		}
+	})
 }
 
 // Shutdown drains the handler until ctx ends, then closes listeners and
@@ -217,6 +249,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		l.stopping.Store(true)
 	}
 	s.mu.Unlock()
+	s.allClosed.Store(&cancel)
 	closeErr := s.http.ShutdownWithContext(closing)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +257,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		_ = l.Close() // one whose Serve has only just begun is not known to the HTTP server yet; the others are closed
 		l.closeAll()
 	}
-	if errors.Is(closeErr, context.DeadlineExceeded) {
-		closeErr = nil // what was left is closed now
+	if errors.Is(closeErr, context.DeadlineExceeded) || errors.Is(closeErr, context.Canceled) {
+		closeErr = nil // what was left is closed now, or nothing was left
 	}
 	return errors.Join(drainErr, closeErr)
 }
