@@ -279,7 +279,7 @@ func journalRecords(journal []byte) (count int) {
 
 func TestKilledAmidABatch(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the lease of a killed process lasts 15 s")
+		t.Skip("waits for the lease of a killed process")
 	}
 	t.Parallel()
 	folder := t.TempDir()
@@ -289,7 +289,7 @@ func TestKilledAmidABatch(t *testing.T) {
 	if err := os.WriteFile(slow, fmt.Appendf(nil, "tenants:\n  - name: \"*\"\n    limits: {requests_per_minute: %d}\n", *batchLines/2), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first := startProcess(t, 512, append(flags, "--config", slow)...)
+	first := startProcessWith(t, briefLease, 512, append(flags, "--config", slow)...)
 	id := first.batchOf("", chatLines(*batchLines, 24))
 	before := first.untilBatch("", id, func(b map[string]any) bool { return lineCount(b, "completed") >= *batchLines/3 })
 	if err := first.cmd.Process.Kill(); err != nil {

@@ -140,10 +140,10 @@ print(h.__version__)`)
 func registryOf(t *testing.T, g *gate) (name, digest string) {
 	t.Helper()
 	host := reference.Registry.Get(t)
-	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
-	onFolder(t, exitOK, "models", "import", defaultFile(t), "chat:v1")
+	folder := "--models-dir=" + t.TempDir()
+	onFolder(t, exitOK, "models", "import", folder, defaultFile(t), "chat:v1")
 	repository := fmt.Sprintf("deploy%d/chat", time.Now().UnixNano())
-	out, _ := onFolder(t, exitOK, "models", "push", "chat:v1", host+"/"+repository+":v1")
+	out, _ := onFolder(t, exitOK, "models", "push", folder, "chat:v1", host+"/"+repository+":v1")
 	digest = strings.TrimSuffix(strings.Fields(out[strings.Index(out, " is ")+4:])[0], ",")
 	target, err := url.Parse("http://" + host)
 	if err != nil {
@@ -164,6 +164,7 @@ func registryOf(t *testing.T, g *gate) (name, digest string) {
 // A version comes to three servers from an OCI registry, and from Hugging Face's hub, by one call. Two of them are killed amid their
 // pulls; after their start all have the same version, whose digest they have compared, and what was pulled before is not pulled again.
 func TestDeploymentsOfRegistriesAndHubs(t *testing.T) {
+	t.Parallel()
 	t.Run("OCI registry", func(t *testing.T) {
 		g := newGate(t)
 		name, digest := registryOf(t, g)
@@ -173,17 +174,18 @@ func TestDeploymentsOfRegistriesAndHubs(t *testing.T) {
 		g := newGate(t)
 		hub := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", defaultmodel.GGUF()))
 		t.Cleanup(func() { g.open(); hub.Close() })
-		t.Setenv("HF_ENDPOINT", hub.URL)
-		killedAmidPulls(t, g, "hf.co/Org/Repo:Q8_0", "")
+		killedAmidPulls(t, g, "hf.co/Org/Repo:Q8_0", "", "HF_ENDPOINT="+hub.URL)
 	})
 }
 
-func killedAmidPulls(t *testing.T, g *gate, version, digest string) {
+func killedAmidPulls(t *testing.T, g *gate, version, digest string, environment ...string) {
 	t.Helper()
 	store := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	t.Parallel()
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	start := func(i int) *process { return startProcess(t, 1024, "--store", store, "--models-dir", folders[i]) }
+	start := func(i int) *process {
+		return startProcessWith(t, environment, 1024, peppered, "--store", store, "--models-dir", folders[i])
+	}
 	servers := []*process{start(0), start(1), start(2)}
 	servers[0].applied(fmt.Sprintf(`{"modelId": "chat", "version": %q, "resources": {"kvCacheBytes": "4MiB"}}`, version))
 	servers[1].untilDeployed("chat", func(v *admin.DeploymentView) bool {
@@ -271,12 +273,11 @@ func wholeBlobs(folder string) error {
 
 // A deployment that is deleted amid its pull leaves nothing that answers, and may be made again.
 func TestADeploymentIsDeletedAmidItsPull(t *testing.T) {
+	t.Parallel()
 	g := newGate(t)
 	hub := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", defaultmodel.GGUF()))
 	t.Cleanup(func() { g.open(); hub.Close() })
-	t.Setenv("HF_ENDPOINT", hub.URL)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	p := startProcessWith(t, []string{"HF_ENDPOINT=" + hub.URL}, 1024, peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
 	const body = `{"modelId": "chat", "version": "hf.co/Org/Repo:Q8_0", "resources": {"kvCacheBytes": "4MiB"}, "replicas": 1}`
 	p.applied(body)
 	p.untilDeployed("chat", func(v *admin.DeploymentView) bool { return len(v.Instances) == 1 && v.Instances[0].DoneBytes > 0 })

@@ -141,11 +141,13 @@ func (p *process) kill() {
 // A version comes to three servers by one call. Two of them are killed while they pull it, and one before: after their start
 // all three answer with the same version, which one call more takes back.
 func TestADeploymentOutlivesServers(t *testing.T) {
+	t.Parallel()
 	url := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	hub := newSlowHub(t)
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	start := func(i int) *process { return startProcess(t, 1024, "--store", url, "--models-dir", folders[i]) }
+	start := func(i int) *process {
+		return startProcess(t, 1024, peppered, "--store", url, "--models-dir", folders[i])
+	}
 	servers := []*process{start(0), start(1), start(2)}
 
 	first := servers[0].applied(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "8MiB", "maxSequences": 4}, "warm": 1}`).Label
@@ -206,19 +208,21 @@ func TestADeploymentOutlivesServers(t *testing.T) {
 // Many deployments at once, of names of their own and of one name, over two servers on PostgreSQL and on one with SQLite: each call is
 // taken, the calls for one name come one after another, and the servers end with the same.
 func TestManyDeploymentsAtOnce(t *testing.T) {
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		manyDeployments(t, startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir()))
+		t.Parallel()
+		manyDeployments(t, startProcess(t, 1024, peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir()))
 	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		url := postgresSchema(t)
-		manyDeployments(t, startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir()), startProcess(t, 1024, "--store", url, "--models-dir", t.TempDir()))
+		manyDeployments(t, startProcess(t, 1024, peppered, "--store", url, "--models-dir", t.TempDir()), startProcess(t, 1024, peppered, "--store", url, "--models-dir", t.TempDir()))
 	})
 }
 
 func manyDeployments(t *testing.T, servers ...*process) {
 	t.Helper()
-	names, same := 100, 100
+	names, same := 30, 100
 	if testing.Short() {
 		names, same = 12, 12
 	}
@@ -254,8 +258,8 @@ func manyDeployments(t *testing.T, servers ...*process) {
 }
 
 func TestDeploymentsAreChanged(t *testing.T) {
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	t.Parallel()
+	p := startProcess(t, 1024, peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
 	const one = `{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64}}`
 	for _, c := range []struct {
 		body   string
@@ -366,8 +370,8 @@ func TestResourcesOfAConfiguredVersion(t *testing.T) {
 
 // The command line makes, waits for, shows and takes back a deployment.
 func TestDeployVerbs(t *testing.T) {
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	t.Parallel()
+	p := startProcess(t, 1024, peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
 	file := filepath.Join(t.TempDir(), "chat.yml")
 	if err := os.WriteFile(file, []byte("modelId: other\nversion: builtin\nresources: {kvCacheBytes: 1MiB, maxModelLen: 64}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -398,15 +402,15 @@ func TestDeployVerbs(t *testing.T) {
 
 // A router moves its name between two versions that others compute; a server that follows the same store has no part in it.
 func TestARouterFollowsDeployments(t *testing.T) {
+	t.Parallel()
 	url := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	one, two := startProcess(t, 1024, "--store", url), startProcess(t, 1024)
+	one, two := startProcess(t, 1024, peppered, "--store", url), startProcess(t, 1024)
 	config := filepath.Join(t.TempDir(), "weir.yml")
 	text := fmt.Sprintf("models:\n  - {name: chat, version: \"1\", replicas: [{url: %q, model: weir-default}]}\n  - {name: chat, version: \"2\", load: never, replicas: [{url: %q, model: weir-default}]}\n", one.api, two.api)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	routers := []*process{startProcess(t, 1024, "--config", config, "--store", url), startProcess(t, 1024, "--config", config, "--store", url)}
+	routers := []*process{startProcess(t, 1024, peppered, "--config", config, "--store", url), startProcess(t, 1024, peppered, "--config", config, "--store", url)}
 	if status, text := routers[0].change(http.MethodPost, "", `{"modelId": "chat", "version": "2", "resources": {"kvCacheBytes": "8MiB"}}`); status != http.StatusBadRequest ||
 		!strings.Contains(text, "kv_cache_memory_bytes") {
 		t.Errorf("resources of a routed model: %d %s", status, text)
@@ -432,8 +436,8 @@ func TestARouterFollowsDeployments(t *testing.T) {
 
 // Of three routers two are killed while they follow a deployment: after their start all end with the same version.
 func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
+	t.Parallel()
 	url := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	replica := startProcess(t, 1024)
 	config := filepath.Join(t.TempDir(), "weir.yml")
 	text := "models:\n"
@@ -443,7 +447,7 @@ func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start := func() *process { return startProcess(t, 1024, "--config", config, "--store", url) }
+	start := func() *process { return startProcess(t, 1024, peppered, "--config", config, "--store", url) }
 	routers := []*process{start(), start(), start()}
 	for i, version := range []string{"1", "2", "1"} {
 		routers[i].applied(fmt.Sprintf(`{"modelId": "chat", "version": %q}`, version))
@@ -488,10 +492,12 @@ func TestARouterChecksBeforeItMoves(t *testing.T) {
 // A rollout runs on all servers: the one that gets the requests takes the others with it, a killed one goes on where they are,
 // and all end with the candidate.
 func TestARolloutOverServers(t *testing.T) {
+	t.Parallel()
 	url := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	start := func(i int) *process { return startProcess(t, 1024, "--store", url, "--models-dir", folders[i]) }
+	start := func(i int) *process {
+		return startProcess(t, 1024, peppered, "--store", url, "--models-dir", folders[i])
+	}
 	servers := []*process{start(0), start(1), start(2)}
 	body := func(sequences int, policy string) string {
 		return fmt.Sprintf(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "4MiB", "maxSequences": %d}, "rolloutPolicy": %s}`, sequences, policy)

@@ -54,6 +54,7 @@ func (p *process) predictUntil(clients, rows int) (wait func() [][]string) {
 // others, so of each client the last ones; what has a name is whole, and the next process
 // writes on beside it. (A file is finished at --prediction-log-age.)
 func TestThePredictionLogOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	const rows = 3
 	folder := t.TempDir()
 	flags := []string{"--prediction-log", folder, "--prediction-log-age", "1s", "--prediction-log-bytes", "64KiB"}

@@ -16,6 +16,13 @@ import (
 	"weir/configs"
 )
 
+// leaseVariable shortens the lease of a process's store. Most tests keep the store's own: on a busy machine a process may
+// lose a brief one while it lives.
+const leaseVariable = "WEIR_TEST_STORE_LEASE"
+
+// briefLease is for the processes of tests that wait for the end of a dead one's lease.
+var briefLease = []string{leaseVariable + "=5s"}
+
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "weir" { // a script's own variables stay
 		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
@@ -24,7 +31,8 @@ func TestMain(m *testing.M) {
 	local.CostsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
 	leastFetch = 3 * time.Second
 	coldBytes = 1 << 20
-	_ = stdflag.Set("test.parallel", "4") // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
+	storeLease, _ = time.ParseDuration(os.Getenv(leaseVariable)) // without it the store's own
+	_ = stdflag.Set("test.parallel", "4")                        // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
 	testscript.Main(m, map[string]func(){"weir": main})
 }
 

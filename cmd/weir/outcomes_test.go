@@ -53,6 +53,7 @@ func (s *started) untilCounted(stable, candidate rollout.SignalStatus) {
 // What comes of an answer of server A may be told to server B, also while A is dead after kill -9: A counts it once, for the arm that
 // answered.
 func TestOutcomesReachTheServerThatAnswered(t *testing.T) {
+	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "weir.db") },
 		"postgres": postgresSchema,
@@ -71,7 +72,7 @@ models:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--config", file, "--key-pepper", strings.Repeat("pepper", 6)} // servers share the keys of a database
+	flags := []string{"--config", file, peppered}
 	a, b := startProcess(t, 512, flags...), startProcess(t, 512, flags...)
 	a.answersWith("1")
 	b.answersWith("1")

@@ -61,7 +61,7 @@ func discoveringRouter(t *testing.T, url, replica string) *process {
 	if err := os.WriteFile(config, []byte("models:\n  - name: chat\n    replicas:\n      - "+replica+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return startProcess(t, 1024, "--config", config, "--store", url)
+	return startProcess(t, 1024, peppered, "--config", config, "--store", url)
 }
 
 // Two servers of three have a model, and a router finds them without a list. One that is killed is followed by the third within its
@@ -70,10 +70,10 @@ func TestPlacementAndDiscovery(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the lease of a killed server")
 	}
+	t.Parallel()
 	url := postgresSchema(t)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
 	start := func(flags ...string) *process {
-		return startProcess(t, 1024, append([]string{"--store", url, "--models-dir", t.TempDir()}, flags...)...)
+		return startProcessWith(t, briefLease, 1024, append([]string{peppered, "--store", url, "--models-dir", t.TempDir()}, flags...)...)
 	}
 	servers := []*process{start("--label", "role=decode", "--region", "eu"), start("--label", "role=decode", "--region", "eu"), start("--label", "role=decode", "--region", "eu")}
 	other := start("--label", "role=batch")
@@ -131,8 +131,7 @@ func TestPlacementAndDiscovery(t *testing.T) {
 
 // Memory is counted before a server takes a part: what does not fit is said with the sums.
 func TestPlacementSaysWhichMemoryIsMissing(t *testing.T) {
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	p := startProcess(t, 1024, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir(), "--model-memory-bytes", "128MiB")
+	p := startProcess(t, 1024, peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir(), "--model-memory-bytes", "128MiB")
 	p.applied(`{"modelId": "big", "version": "builtin", "resources": {"kvCacheBytes": "1GiB"}, "replicas": 1}`)
 	v := p.untilDeployed("big", func(v *admin.DeploymentView) bool { return v.State == deployment.Unserved })
 	if why := strings.Join(v.Why, "; "); !strings.Contains(why, "0 of 1 replicas have a server") || !strings.Contains(why, "version builtin needs 1.0 GiB of memory, and ") {
@@ -208,20 +207,21 @@ func slowly(t *testing.T, to string, d time.Duration) (at string) {
 	return l.Addr().String()
 }
 
-// A store that answers after a tenth of a second each time: a part is taken once, and the router finds it.
+// A store that answers after a twentieth of a second each time, so that one look takes longer than the time between two: a part is
+// taken once, and the router finds it.
 func TestPlacementOnASlowStore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each statement takes a tenth of a second")
+		t.Skip("each statement takes a twentieth of a second")
 	}
+	t.Parallel() // most of it is waiting
 	fast := postgresSchema(t)
 	u, err := url.Parse(fast)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Host = slowly(t, u.Host, 100*time.Millisecond)
-	t.Setenv("WEIR_KEY_PEPPER", strings.Repeat("pepper of a test", 3))
-	other := startProcess(t, 1024, "--store", fast, "--models-dir", t.TempDir()) // makes the tables
-	servers := []*process{startProcess(t, 1024, "--store", u.String(), "--models-dir", t.TempDir()), other}
+	u.Host = slowly(t, u.Host, 50*time.Millisecond)
+	other := startProcess(t, 1024, peppered, "--store", fast, "--models-dir", t.TempDir()) // makes the tables
+	servers := []*process{startProcess(t, 1024, peppered, "--store", u.String(), "--models-dir", t.TempDir()), other}
 	router := discoveringRouter(t, u.String(), "{discover: store}")
 	for i := range 3 {
 		servers[0].applied(fmt.Sprintf(`{"modelId": "chat", "version": "builtin", "resources": {"kvCacheBytes": "1MiB", "maxModelLen": 64, "maxSequences": %d}, "replicas": 1}`, i+1))

@@ -382,6 +382,7 @@ func TestOutcomesOverHTTP(t *testing.T) {
 // A process that is killed in a step, the last one included, goes on in it with what was seen of both arms, and the rollout comes to
 // its end.
 func TestRolloutSurvivesKillsInEveryStep(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "weir.yml")
 	if err := os.WriteFile(file, []byte(`store: {url: "sqlite:`+filepath.Join(folder, "weir.db")+`"}

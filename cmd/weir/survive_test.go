@@ -26,7 +26,16 @@ type process struct {
 	cmd *exec.Cmd
 }
 
+// peppered is a flag of servers that share the keys of a store. A test that sets the environment instead cannot run in parallel.
+const peppered = "--key-pepper=a pepper that the servers of a test share"
+
 func startProcess(t *testing.T, openFiles int, flags ...string) *process {
+	t.Helper()
+	return startProcessWith(t, nil, openFiles, flags...)
+}
+
+// startProcessWith starts weir with variables of the environment beside the test's own.
+func startProcessWith(t *testing.T, environment []string, openFiles int, flags ...string) *process {
 	t.Helper()
 	weir := filepath.Join(t.TempDir(), "weir") // under this name the test binary runs main
 	binary, err := os.Executable()
@@ -43,7 +52,7 @@ func startProcess(t *testing.T, openFiles int, flags ...string) *process {
 	}, flags...)
 	p := &process{started: started{t: t, done: make(chan error, 1)}}
 	p.cmd = exec.CommandContext(t.Context(), "sh", args...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errs
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = &p.out, &p.errs, append(os.Environ(), environment...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

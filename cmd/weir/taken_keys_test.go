@@ -19,10 +19,11 @@ func TestAKeyHasOneAnswerWhateverDies(t *testing.T) {
 	if testing.Short() {
 		requests, faults = 12, 2
 	}
+	t.Parallel()
 	url := postgresSchema(t)
-	flags := []string{"--store", url, "--key-pepper", "thirty-two bytes that all weirs share"}
+	start := func() *process { return startProcessWith(t, briefLease, 1024, peppered, "--store", url) }
 	var mu sync.Mutex // of servers
-	servers := []*process{startProcess(t, 1024, flags...), startProcess(t, 1024, flags...), startProcess(t, 1024, flags...)}
+	servers := []*process{start(), start(), start()}
 	at := func(i int) string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -57,14 +58,14 @@ func TestAKeyHasOneAnswerWhateverDies(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	for n := range faults {
-		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
 		i := random.IntN(3)
 		if n%2 == 0 {
 			mu.Lock()
 			p := servers[i]
 			mu.Unlock()
 			p.kill()
-			next := startProcess(t, 1024, flags...)
+			next := start()
 			mu.Lock()
 			servers[i] = next
 			mu.Unlock()
@@ -76,7 +77,7 @@ func TestAKeyHasOneAnswerWhateverDies(t *testing.T) {
 		if err := stopped.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(4 * time.Second) // longer than its keys are its own
+		time.Sleep(1400 * time.Millisecond) // longer than its keys are its own, a fifth of the lease
 		if err := stopped.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,7 @@ type Server struct {
 	plan   []*planned      // models that Run loads
 
 	leastFetch time.Duration // Config.LeastFetch
+	storeLease time.Duration // Config.StoreLease
 	out        io.Writer     // for people
 	errs       io.Writer     // logs and progress
 	log        *zap.Logger
@@ -104,6 +105,7 @@ type Config struct {
 	Applied func()                                                  // is called each time that the settings which were read last took effect; nil: nothing is
 
 	LeastFetch time.Duration // what fetching KV blocks may take where computing them would take less; 0 is the engine's
+	StoreLease time.Duration // how long what this process holds in the store outlives it; 0 is the store's
 
 	Out  io.Writer // for people: what is served where, once it is; nil: nowhere
 	Errs io.Writer // logs and progress; nil: nowhere
@@ -171,7 +173,7 @@ func (s *Server) Run(ctx context.Context) error {
 // assemble makes the parts of a server.
 func assemble(about Config, budget int64) (*Server, error) {
 	c, errs := about.Settings, about.Errs
-	s := &Server{config: c, about: about.Build, out: about.Out, errs: errs, leastFetch: about.LeastFetch, failed: make(chan error, 3)}
+	s := &Server{config: c, about: about.Build, out: about.Out, errs: errs, leastFetch: about.LeastFetch, storeLease: about.StoreLease, failed: make(chan error, 3)}
 	var err error
 	if s.log, s.level, err = telemetry.NewLogger(errs, console.IsTerminal(errs), c.Log); err != nil {
 		return nil, err

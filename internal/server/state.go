@@ -21,7 +21,7 @@ func (s *Server) openStore() error {
 	}
 	trouble := &quietly{every: troubleEvery}
 	s.store, err = state.Open(context.Background(), s.config.Store, store.Options{
-		AnswerBytes: s.config.API.Idempotency.TenantBytes, HistoryBytes: s.config.API.Responses.TenantBytes,
+		Lease: s.storeLease, AnswerBytes: s.config.API.Idempotency.TenantBytes, HistoryBytes: s.config.API.Responses.TenantBytes,
 		Failed: func(err error) {
 			trouble.do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
 		},
