@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/edge"
+	"weir/configs"
 )
 
 // accessLog writes a line at level info for requests to models and for refused requests: the first of each second that
@@ -32,6 +33,11 @@ func (a *accessLog) setRate(perSecond int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.perSecond = perSecond
+}
+
+// rate is the live part of the access log.
+func (a *accessLog) rate(c configs.Config) (commit func(), err error) {
+	return func() { a.setRate(c.Log.AccessPerSecond) }, nil
 }
 
 // admit reports whether a line may be written now, and how many were not since the last one.

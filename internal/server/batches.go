@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"weir/internal/console"
 	"weir/internal/server/state"
@@ -11,21 +10,18 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/batch"
-	"weir/api/edge"
 	"weir/api/openai"
-	"weir/internal/inference"
 	"weir/telemetry"
 )
 
 // newBatches makes the handler of files and batches, in front of the others. about is the edge's configuration.
-func (s *Server) newBatches(about openai.Config) error {
-	all := s.seen(hooks(s.metrics, s.log, s.refusals, s.traces))
+func newBatches(s *Server, about openai.Config) (*batch.Server, error) {
 	trouble := &quietly{every: troubleEvery}
 	c := batch.Config{
-		Callers: s.callers.authenticator, Hooks: edge.Hooks{OnResponse: all.OnResponse, OnRefused: all.OnRefused, OnPanic: all.OnPanic},
-		Keys: s.edge.Keys(), Edge: batch.Edges{s.predict, s.edge}, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.others.running,
+		Callers: s.callers.authenticator, Hooks: s.watchers.batches(),
+		Keys: s.edge.Keys(), Edge: batch.Edges{s.predict, s.edge}, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.watchers.foreground.running,
 		Audit: func(ctx context.Context, by, action, object string, more map[string]any) error {
-			return s.audit(ctx, by, action, object, more)
+			return s.audit.add(ctx, by, action, object, more)
 		},
 		Failed: func(err error) {
 			trouble.do(func(held int) {
@@ -34,12 +30,12 @@ func (s *Server) newBatches(about openai.Config) error {
 		},
 	}
 	c.Limits.LineBytes = s.config.HTTP.MaxRequestBytes + lineOverhead
-	var err error
-	if s.batches, err = s.openBatches(c); err != nil {
-		return err
+	made, err := openBatches(s, c)
+	if err != nil {
+		return nil, err
 	}
-	return s.metrics.AddBatches(func() telemetry.Batches {
-		st := s.batches.Stats()
+	return made, s.metrics.AddBatches(func() telemetry.Batches {
+		st := made.Stats()
 		return telemetry.Batches{Running: st.Batches, Lines: st.Lines, Completed: st.Completed, Failed: st.Failed,
 			Expired: st.Expired, Cancelled: st.Cancelled, Refused: st.Refused}
 	})
@@ -50,7 +46,7 @@ const lineOverhead = 4 << 10
 
 // openBatches opens the folder of files. Where there is no store, or no folder at the default place, files and batches
 // are refused with the reason, and all else is served.
-func (s *Server) openBatches(c batch.Config) (*batch.Server, error) {
+func openBatches(s *Server, c batch.Config) (*batch.Server, error) {
 	if s.store == nil {
 		c.Unavailable = "files and batches need a store, which this server has not; start it with --store sqlite:PATH"
 		return batch.New(c, s.predict)
@@ -69,51 +65,4 @@ func (s *Server) openBatches(c batch.Config) (*batch.Server, error) {
 	s.log.Warn("files and batches are off; --file-dir names a folder for them", zap.Error(err))
 	c.Store, c.Unavailable = nil, "this server has no folder for files and batches; start it with --file-dir"
 	return batch.New(c, s.predict)
-}
-
-// unfinishedBatches are what the second listener shows.
-func (s *Server) unfinishedBatches(ctx context.Context) (any, error) {
-	return s.batches.Unfinished(ctx)
-}
-
-// others counts the requests that run or wait and are not of the lowest class, predictions among them: batches make room for them.
-type others struct {
-	n    atomic.Int64
-	came atomic.Bool // since running was asked the last time: predictions are over before anybody looks
-}
-
-// running is how many there are, or were since the call before.
-func (o *others) running() int {
-	n := int(o.n.Load())
-	if o.came.Swap(false) {
-		return max(n, 1)
-	}
-	return n
-}
-
-// isOther tells requests that the machine computes for and that are not of the lowest class. What is passed on to other
-// servers is theirs to refuse.
-func isOther(r *edge.RequestStart) bool { return r.Class != inference.Batch && !r.Relayed }
-
-// counted lets the hooks count, before they do anything else.
-func (o *others) counted(h edge.Hooks) edge.Hooks {
-	start, finish := h.OnRequestStart, h.OnRequestFinish
-	h.OnRequestStart = func(r edge.RequestStart) {
-		if isOther(&r) {
-			o.n.Add(1)
-			o.came.Store(true)
-		}
-		if start != nil {
-			start(r)
-		}
-	}
-	h.OnRequestFinish = func(f edge.RequestFinish) {
-		if isOther(&f.RequestStart) {
-			o.n.Add(-1)
-		}
-		if finish != nil {
-			finish(f)
-		}
-	}
-	return h
 }

@@ -10,8 +10,8 @@ import (
 
 // Batches see a prediction that began and ended between two of their looks, and none of their own lines.
 func TestBatchesSeeBriefRequests(t *testing.T) {
-	var o others
-	h := o.counted(edge.Hooks{})
+	var o foreground
+	h := o.hooks()
 	one := func(class inference.Class) {
 		h.OnRequestStart(edge.RequestStart{Class: class})
 		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{Class: class}})

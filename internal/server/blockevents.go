@@ -11,8 +11,8 @@ import (
 
 // blockEvents are the changes of the prefix cache of a model that is computed here, for the
 // routers in front of this server.
-func (s *Server) blockEvents(ctx context.Context, name string, epoch, after uint64) (*router.BlockEvents, error) {
-	r := s.languages.named(name)
+func (e *engines) blockEvents(ctx context.Context, name string, epoch, after uint64) (*router.BlockEvents, error) {
+	r := e.languages.named(name)
 	if r == nil || r.Engine == nil {
 		return nil, fmt.Errorf("%w: %.100q", admin.ErrNoModel, name)
 	}
@@ -21,14 +21,14 @@ func (s *Server) blockEvents(ctx context.Context, name string, epoch, after uint
 		return nil, err
 	}
 	info := r.Engine.Info()
-	e := &router.BlockEvents{
+	events := &router.BlockEvents{
 		Model: r.entry.ID, Version: r.entry.Version, Digest: info.Digest, KVType: info.KVLayout, BlockTokens: info.BlockTokens,
 		Epoch: found.Epoch, First: found.First, Events: make([]router.BlockEvent, len(found.Events)),
 	}
 	for i, event := range found.Events {
-		e.Events[i].Event = event
+		events.Events[i].Event = event
 	}
-	return e, nil
+	return events, nil
 }
 
 // named is the model in memory that answers for a name or an alias, or for no name where

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/server/state"
+	"weir/telemetry"
 
 	"go.uber.org/zap"
 
@@ -35,21 +36,21 @@ type brownoutControl struct {
 	level   int
 }
 
-func (s *Server) newBrownout() (*brownoutControl, error) {
-	d := &brownoutControl{places: s.config.Scheduler.MaxWaiting, log: s.log, audit: s.auditRule, over: make(chan struct{})}
+func newBrownout(c configs.Config, m *telemetry.Metrics, log *zap.Logger, audit func(action, step string, more state.Details)) (*brownoutControl, error) {
+	d := &brownoutControl{places: c.Scheduler.MaxWaiting, log: log, audit: audit, over: make(chan struct{})}
 	var err error
 	if d.control, err = brownout.New(nil); err != nil {
 		return nil, err
 	}
-	if d.metric, err = s.metrics.AddBrownout(); err != nil {
+	if d.metric, err = m.AddBrownout(); err != nil {
 		return nil, err
 	}
-	return d, d.replace(s.config.Brownout)
+	return d, d.replace(c.Brownout)
 }
 
-// brownoutSteps is the live part of the brown-out.
-func (s *Server) brownoutSteps(c configs.Config) (commit func(), err error) {
-	return func() { _ = s.brownout.replace(c.Brownout) }, brownout.Validate(c.Brownout) // which is all that replace looks at
+// live is the live part of the brown-out.
+func (d *brownoutControl) live(c configs.Config) (commit func(), err error) {
+	return func() { _ = d.replace(c.Brownout) }, brownout.Validate(c.Brownout) // which is all that replace looks at
 }
 
 // replace takes other steps. As many stay in force as are, so far as there are so many.

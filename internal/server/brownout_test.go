@@ -24,12 +24,12 @@ func TestDimmerFollowsTheEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{metrics: metrics, log: zap.NewNop(), config: configs.Config{Brownout: []brownout.Step{{
+	c := configs.Config{Brownout: []brownout.Step{{
 		Name: "short", Enter: brownout.Load{QueueWait: 5 * time.Second, KVPercent: 90, QueuePercent: 50}, EnterAfter: time.Second,
 		LeaveAfter: 2 * time.Second, MaxTokens: [inference.NumClasses]int{9, 9, 9},
-	}}}}
-	s.config.Scheduler.MaxWaiting = 100
-	d, err := s.newBrownout()
+	}}}
+	c.Scheduler.MaxWaiting = 100
+	d, err := newBrownout(c, metrics, zap.NewNop(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,18 +84,17 @@ func TestReloadedSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{metrics: metrics, log: zap.NewNop()}
-	if s.brownout, err = s.newBrownout(); err != nil {
+	d, err := newBrownout(configs.Config{}, metrics, zap.NewNop(), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	d := s.brownout
 	audited := make(chan string, 8)
 	d.audit = func(action, step string, _ state.Details) { audited <- action + " " + step }
 	step := func(name string, most int) brownout.Step {
 		return brownout.Step{Name: name, Enter: brownout.Load{KVPercent: 50}, EnterAfter: time.Second, MaxTokens: [inference.NumClasses]int{most, most, most}}
 	}
 	apply := func(steps ...brownout.Step) error {
-		commit, err := s.brownoutSteps(configs.Config{Brownout: steps})
+		commit, err := d.live(configs.Config{Brownout: steps})
 		if err == nil {
 			commit()
 		}

@@ -18,9 +18,8 @@ import (
 // callers says who calls, and keeps what that needs up to date.
 type callers struct {
 	authenticator *tenant.Authenticator
-	issuers       []tenant.Issuer // that tokens are taken of
-	tokens        *tenant.Tokens  // nil: none
-	fetched       func(issuer string, err error)
+	issuers       []tenant.Issuer  // that tokens are taken of
+	tokens        *tenant.Tokens   // nil: none
 	blocks        *transfer.Client // fetches KV blocks from peers; nil: there are none
 
 	// begin runs something in the background, until its own end is called or all
@@ -28,6 +27,9 @@ type callers struct {
 	begin func(run func(context.Context)) (end context.CancelFunc)
 	end   context.CancelFunc // of all, which waits for it
 	leave context.CancelFunc // ends the fetching of the issuers' keys
+
+	store *store.Store // nil: none
+	log   *zap.Logger
 
 	late *store.Store // of keys, made after the start; nil: none. Owned by the authenticator's Run, until end has returned
 
@@ -42,73 +44,76 @@ type callers struct {
 	revision   int64      // of the last change of the stored tenants that was seen
 }
 
-// newCallers reads tenants and issuers of the configuration into s.callers, and looks into the
-// store.
-func (s *Server) newCallers() error {
-	c := &callers{fetched: s.fetched, leave: func() {}}
+// newCallers reads tenants and issuers of the configuration, and looks into the store, which is nil where there is none. What it
+// began is to be stopped, even after an error.
+func newCallers(config configs.Config, kept *store.Store, log *zap.Logger) (*callers, error) {
+	c := &callers{store: kept, log: log, leave: func() {}}
 	c.begin, c.end = background()
-	directory, err := tenant.NewDirectory(s.config.Tenants)
+	return c, c.open(config)
+}
+
+func (c *callers) open(config configs.Config) error {
+	directory, err := tenant.NewDirectory(config.Tenants)
 	if err != nil {
 		return err
 	}
-	what := tenant.Config{Directory: directory, Region: s.config.Server.Region, Failed: s.keysFailed()}
-	if len(s.config.Server.PeerKeys) > 0 {
-		if what.Peers, err = tenant.NewPeers(s.config.Server.PeerKeys); err != nil {
+	what := tenant.Config{Directory: directory, Region: config.Server.Region, Failed: c.keysFailed()}
+	if len(config.Server.PeerKeys) > 0 {
+		if what.Peers, err = tenant.NewPeers(config.Server.PeerKeys); err != nil {
 			return err
 		}
 		c.blocks = transfer.NewClient(what.Peers.SignFetch)
 	}
-	if s.store != nil {
-		if what.Pepper, err = state.Pepper(s.config.Store); err != nil {
+	if c.store != nil {
+		if what.Pepper, err = state.Pepper(config.Store); err != nil {
 			return err
 		}
-		what.Keys = s.store
+		what.Keys = c.store
 	} else {
-		what.LateKeys = func(ctx context.Context) (tenant.Keys, tenant.Pepper, error) { return c.lateKeys(ctx, s) }
+		what.LateKeys = func(ctx context.Context) (tenant.Keys, tenant.Pepper, error) { return c.lateKeys(ctx, config) }
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
 	if c.authenticator, err = tenant.NewAuthenticator(ctx, what); err != nil {
 		return err
 	}
-	s.callers = c // before anything follows the store beside
 	c.begin(c.authenticator.Run)
-	c.replace(directory, s.config)
-	if len(s.config.Tenants) > 0 && c.authenticator.Open() {
-		s.log.Warn("tenants are configured, and nothing says who calls: every caller is let in, without a tenant and without limits. " +
+	c.replace(directory, config)
+	if len(config.Tenants) > 0 && c.authenticator.Open() {
+		c.log.Warn("tenants are configured, and nothing says who calls: every caller is let in, without a tenant and without limits. " +
 			"weir keys create TENANT makes a key, and from then on callers need one")
 	}
-	if s.store != nil {
-		if err := s.refreshTenants(ctx); err != nil {
+	if c.store != nil {
+		if err := c.refresh(ctx); err != nil {
 			return err
 		}
-		c.begin(s.followTenants)
+		c.begin(c.follow)
 	}
 	return nil
 }
 
 // lateKeys are those of a store that somebody has made since the start, with 'weir keys create' above all: from then on
 // callers need a key. Everything else that a store is for begins with the next start.
-func (c *callers) lateKeys(ctx context.Context, s *Server) (tenant.Keys, tenant.Pepper, error) {
-	exists, err := state.Exists(s.config.Store)
+func (c *callers) lateKeys(ctx context.Context, config configs.Config) (tenant.Keys, tenant.Pepper, error) {
+	exists, err := state.Exists(config.Store)
 	if err != nil || !exists {
 		return nil, tenant.Pepper{}, err
 	}
-	pepper, err := state.Pepper(s.config.Store)
+	pepper, err := state.Pepper(config.Store)
 	if err != nil {
 		return nil, tenant.Pepper{}, err
 	}
-	if c.late, err = state.Open(ctx, s.config.Store, store.Options{}); err != nil {
+	if c.late, err = state.Open(ctx, config.Store, store.Options{}); err != nil {
 		return nil, tenant.Pepper{}, err
 	}
-	s.log.Warn("there is a store by now: its keys are good, and are asked for once it has one; usage, responses and the audit log are kept in it after a restart")
+	c.log.Warn("there is a store by now: its keys are good, and are asked for once it has one; usage, responses and the audit log are kept in it after a restart")
 	return c.late, pepper, nil
 }
 
-// newTenants is the live part of who calls: tenants, keys of --api-key and issuers.
-func (s *Server) newTenants(c configs.Config) (commit func(), err error) {
-	directory, err := tenant.NewDirectory(c.Tenants)
-	return func() { s.callers.replace(directory, c) }, err
+// tenants is the live part of who calls: tenants, keys of --api-key and issuers.
+func (c *callers) tenants(next configs.Config) (commit func(), err error) {
+	directory, err := tenant.NewDirectory(next.Tenants)
+	return func() { c.replace(directory, next) }, err
 }
 
 // replace puts tenants, keys and issuers into force. Issuers that did not change
@@ -129,24 +134,24 @@ func (c *callers) replace(directory *tenant.Directory, config configs.Config) {
 }
 
 // keysFailed logs that keys cannot be looked up, now and then.
-func (s *Server) keysFailed() func(error) {
+func (c *callers) keysFailed() func(error) {
 	trouble := &quietly{every: troubleEvery}
 	return func(err error) {
 		trouble.do(func(held int) {
-			s.log.Error("the store of keys failed; keys that were good before stay good for minutes",
+			c.log.Error("the store of keys failed; keys that were good before stay good for minutes",
 				zap.Error(err), zap.Int("times_before", held))
 		})
 	}
 }
 
 // fetched logs whether an issuer's keys could be read.
-func (s *Server) fetched(issuer string, err error) {
+func (c *callers) fetched(issuer string, err error) {
 	if err != nil {
-		s.log.Error("the public keys of an issuer of tokens cannot be fetched; trying again",
+		c.log.Error("the public keys of an issuer of tokens cannot be fetched; trying again",
 			zap.String("issuer", issuer), zap.Error(err))
 		return
 	}
-	s.log.Debug("fetched the public keys of an issuer of tokens", zap.String("issuer", issuer))
+	c.log.Debug("fetched the public keys of an issuer of tokens", zap.String("issuer", issuer))
 }
 
 // stop writes what is left to write.

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"weir/internal/console"
 	"weir/internal/server/state"
@@ -17,12 +15,10 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/api/edge"
 	"weir/api/openai"
 	"weir/api/predict"
 	"weir/configs"
 	"weir/engine/classic"
-	"weir/engine/kernel/pool"
 	"weir/engine/onnx"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
@@ -47,19 +43,16 @@ type predictors struct {
 	enriched *enriched // the same models with their features, drift and log
 }
 
-// newPredictors makes the lane of predictions without models, and the handler of their
+// openPredictors makes the lane of predictions without models, and the handler of their
 // protocols in front of the edge.
-func (s *Server) newPredictors(about openai.Config) error {
+func openPredictors(s *Server, about openai.Config) error {
 	if library := s.config.Predict.ONNXRuntime; library != "" {
 		if err := onnx.SetRuntime(library); err != nil {
 			return console.ConfigError(err)
 		}
 	}
 	onnx.Runs.Limit(cmp.Or(s.config.Predict.RunBytes, cpu.TotalMemoryBytes()/2))
-	s.compute = pool.New(cmp.Or(s.config.Engine.Threads, cpu.Threads()))
-	p := &predictors{s: s}
-	p.remotes = newRemotePredictors(p)
-	s.predictors = p
+	p := s.predictors
 	var err error
 	if p.lane, err = classic.NewLane(classic.LaneOptions{
 		Pool: s.compute, Service: &s.service, Cores: s.compute.Workers(),
@@ -67,6 +60,7 @@ func (s *Server) newPredictors(about openai.Config) error {
 	}); err != nil {
 		return err
 	}
+	s.closing.push("predictions", func(context.Context) error { return p.close() })
 	p.repository = classic.NewRepository(p.lane, classic.RepositoryOptions{MaxBytes: s.config.Predict.MemoryBytes, OnChange: p.changed})
 	if p.series, err = s.metrics.AddPredictions(p.state); err != nil {
 		return err
@@ -76,34 +70,22 @@ func (s *Server) newPredictors(about openai.Config) error {
 	}
 	s.predict, err = predict.New(predict.Config{
 		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version, Language: s.edge.ModelReady,
-		Keys: s.edge.Keys(), Price: s.versionPrice, Hooks: s.predictHooks(), Insecure: s.config.Server.Insecure,
+		Keys: s.edge.Keys(), Price: s.prices.ofVersion, Hooks: s.watchers.predictions(), Insecure: s.config.Server.Insecure,
 		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
 		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
 	}, s.edge)
 	return err
 }
 
-// predictHooks are those of the edge but for the series of generations.
-func (s *Server) predictHooks() edge.Hooks {
-	all := hooks(s.metrics, s.log, s.refusals, s.traces)
-	h := edge.Hooks{
-		StartTrace: all.StartTrace, OnResponse: all.OnResponse, OnClientRetry: all.OnClientRetry, OnPanic: all.OnPanic,
-		OnRequestFinish: func(f edge.RequestFinish) {
-			logFinish(s.log, &f)
-			s.traces.finish(&f)
-		},
-		OnRefused: func(r edge.Refusal) {
-			s.metrics.CountRefusal(r.Status, r.Code)
-			s.refusals.add(r)
-			if r.Early {
-				s.traces.refused(&r)
-			}
-		},
+// close lets predictions that run end, and then writes what is known of them.
+func (p *predictors) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	err := p.lane.Close(ctx)
+	if p.enriched != nil {
+		err = errors.Join(err, p.enriched.close(ctx))
 	}
-	if s.ledger != nil {
-		h = accounted(s.ledger, h)
-	}
-	return s.others.counted(s.rollouts.rolled(journaled(s.journal, s.seen(h))))
+	return err
 }
 
 // entries are the classical models of a configuration: without any model in it, the
@@ -158,10 +140,9 @@ func (p *predictors) commit(repository func()) {
 	p.known.Clear()
 }
 
-// newClassic is the live part of classical models: what is new or differs is loaded beside
+// live is the live part of classical models: what is new or differs is loaded beside
 // what is served.
-func (s *Server) newClassic(c configs.Config) (commit func(), err error) {
-	p := s.predictors
+func (p *predictors) live(c configs.Config) (commit func(), err error) {
 	remotes, err := p.remotes.prepare(c)
 	if err != nil {
 		return nil, err
@@ -266,12 +247,12 @@ func (p *predictors) change(ctx context.Context, by, action, name string, do fun
 	if _, err := p.repository.Find(name, ""); err != nil {
 		return fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
 	}
-	if err := p.s.audit(ctx, by, action, name, nil); err != nil {
+	if err := p.s.audit.add(ctx, by, action, name, nil); err != nil {
 		return err
 	}
 	err := do(name)
 	if err != nil {
-		p.s.auditFailure(ctx, by, action, name, nil, err)
+		p.s.audit.failed(ctx, by, action, name, nil, err)
 	}
 	return err
 }
@@ -373,54 +354,4 @@ func refusedPrediction(err error) (outcome, reason string) {
 		}
 	}
 	return telemetry.AnswerFailed, "other"
-}
-
-// openClassic opens a server without a language model for requests, and says so.
-func (s *Server) openClassic() error {
-	if err := s.fleets.publish(nil); err != nil {
-		return err
-	}
-	return s.classicReady(s.out)
-}
-
-// classicReady writes one block: what is served where, and a first call.
-func (s *Server) classicReady(w io.Writer) error {
-	var b strings.Builder
-	names := s.predictors.names()
-	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(strings.Join(append(s.fleets.served(), names...), ", ")), s.apiURL())
-	for _, m := range s.predictors.repository.Index() {
-		if served, err := s.predictors.repository.Find(m.Name, m.Version); err == nil && served.Version() != nil {
-			v := served.Version()
-			fmt.Fprintf(&b, "  %-9s %s version %s: %s, %s a row\n", "model", console.Printable(m.Name), console.Printable(m.Version), console.Printable(v.Kernel()), v.Estimate(1).Round(100*time.Nanosecond))
-		}
-	}
-	for _, line := range s.fleets.lines() {
-		fmt.Fprintf(&b, "  %-9s %s\n", "model", line)
-	}
-	if s.second != nil {
-		fmt.Fprintf(&b, "  %-9s %s/metrics\n", "metrics", s.secondURL())
-	}
-	if len(names) > 0 {
-		fmt.Fprintf(&b, "\n%s\n\n", s.firstPrediction(names[0]))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// firstPrediction is a first call to paste into a shell: a row of zeros, where the model
-// takes one row of a few numbers, or the question what it takes.
-func (s *Server) firstPrediction(name string) string {
-	key := ""
-	if !s.callers.authenticator.Open() {
-		key = ` -H "Authorization: Bearer $WEIR_API_KEY"`
-	}
-	served, err := s.predictors.repository.Find(name, "")
-	if err == nil {
-		if in := served.Describe().Inputs; len(in) == 1 && len(in[0].Shape) == 2 && in[0].Shape[1] > 0 && in[0].Shape[1] <= 32 {
-			row := strings.TrimSuffix(strings.Repeat("0, ", int(in[0].Shape[1])), ", ")
-			return fmt.Sprintf("curl %s%s \\\n  -d %s", shellQuote(s.apiURL()+"/v1/models/"+console.Printable(name)+":predict"), key,
-				shellQuote(`{"instances": [[`+row+`]]}`))
-		}
-	}
-	return fmt.Sprintf("curl %s%s", shellQuote(s.apiURL()+"/v2/models/"+console.Printable(name)), key)
 }

@@ -118,7 +118,7 @@ func (r *remotePredictors) open(m configs.Classic) (*remotePredictor, error) {
 		return nil, err
 	}
 	f, err := fleet.New(fleet.Config{
-		Model: m.Name, Version: m.Version, Sources: m.Replicas, Routing: m.Routing, Bodies: r.p.s.bodies, Discover: r.p.s.discovery(),
+		Model: m.Name, Version: m.Version, Sources: m.Replicas, Routing: m.Routing, Bodies: r.p.s.bodies, Discover: discovery(r.p.s.store),
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
 		Changed: func(c fleet.Change) {
 			r.p.s.log.Info("replica", zap.String("model", m.Name), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))

@@ -30,14 +30,14 @@ func checkClassifiers(p *planned, list []*planned) error {
 	return nil
 }
 
-// predictVectors implements openai.Predict: the classical model reads vectors as the rows of its one input, and its
+// vectors implements openai.Predict: the classical model reads vectors as the rows of its one input, and its
 // score is the last number of each row of its probabilities, or else of its last output of floats.
-func (s *Server) predictVectors(ctx context.Context, model string, rows [][]float32, residency []string) ([]float64, error) {
-	p, err := s.predictors.enriched.Find(model, "")
+func (p *predictors) vectors(ctx context.Context, model string, rows [][]float32, residency []string) ([]float64, error) {
+	found, err := p.enriched.Find(model, "")
 	if err != nil {
 		return nil, err
 	}
-	about := p.Describe()
+	about := found.Describe()
 	if len(about.Inputs) != 1 || about.Inputs[0].Type != tensor.Float32 {
 		return nil, fmt.Errorf("the model %q has %d inputs; a classifier's has one, of FP32", model, len(about.Inputs))
 	}
@@ -47,7 +47,7 @@ func (s *Server) predictVectors(ctx context.Context, model string, rows [][]floa
 	}
 	asked := &router.Prediction{ID: "policy", Residency: residency, DoneBy: time.Now().Add(classifierTimeout),
 		Inputs: []tensor.Tensor{tensor.Of(about.Inputs[0].Name, tensor.Float32, []int64{int64(len(rows)), int64(len(rows[0]))}, values)}}
-	if err := p.Predict(ctx, asked); err != nil {
+	if err := found.Predict(ctx, asked); err != nil {
 		return nil, err
 	}
 	return lastScores(asked.Outputs, len(rows))

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"weir/configs"
 	"weir/engine/kernel/isa"
 	"weir/router/deployment"
-	"weir/router/fleet"
 )
 
 // Labels that every server has by itself, beside those of --label.
@@ -46,14 +44,14 @@ func (d *deployments) labels() map[string]string {
 func (d *deployments) self() deployment.Server {
 	s := d.s
 	self := deployment.Server{
-		Instance: s.instance(), URL: s.advertised(), Region: s.config.Server.Region, Labels: d.labels(), Computes: s.languages.computes(),
+		Instance: s.ports.instance(), URL: s.ports.advertised(s.config.Server.AdvertiseURL), Region: s.config.Server.Region, Labels: d.labels(), Computes: s.languages.computes(),
 	}
-	if s.second != nil && !isLoopback(s.second) || s.second != nil && isLoopback(s.listener) {
+	if s.ports.admin != nil && !isLoopback(s.ports.admin) || s.ports.admin != nil && isLoopback(s.ports.api) {
 		scheme := "http"
 		if s.config.Server.TLSAdmin {
 			scheme = "https"
 		}
-		self.AdminURL = (&url.URL{Scheme: scheme, Host: hostNamed(s.second.Addr().String())}).String()
+		self.AdminURL = (&url.URL{Scheme: scheme, Host: hostNamed(s.ports.admin.Addr().String())}).String()
 	}
 	self.Models = slices.DeleteFunc(s.fleets.computed(), d.isOnItsWay)
 	return self
@@ -71,15 +69,6 @@ func (d *deployments) isOnItsWay(model string) bool {
 	case deployment.Serving, deployment.RollingOut, deployment.RolledBack, deployment.Elsewhere, deployment.Unfit:
 	}
 	return false
-}
-
-// advertised is where others reach the API.
-func (s *Server) advertised() string {
-	scheme := "http"
-	if s.tls != nil {
-		scheme = "https"
-	}
-	return cmp.Or(s.config.Server.AdvertiseURL, (&url.URL{Scheme: scheme, Host: s.instance()}).String())
 }
 
 // computed are the names and aliases of the models that are computed here, as they were published last.
@@ -137,25 +126,4 @@ func (d *deployments) forecast(ctx context.Context, model string, r *deployment.
 	record := configs.Deployed(model, "", r.Label, r.Resources)
 	folder.TakeVersion(&record, &v)
 	return l.forecast(record)
-}
-
-// discovery finds the servers of the store that compute a model, but this one and those that are about to end; nil without a store.
-func (s *Server) discovery() func(ctx context.Context, model string) ([]fleet.Found, error) {
-	if s.store == nil {
-		return nil
-	}
-	return func(ctx context.Context, model string) ([]fleet.Found, error) {
-		servers, err := s.store.Servers(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var list []fleet.Found
-		for i := range servers {
-			d := &servers[i]
-			if !d.Own && !d.Draining && slices.Contains(d.Models, model) {
-				list = append(list, fleet.Found{URL: d.URL, AdminURL: d.AdminURL, Region: d.Region, Labels: d.Labels})
-			}
-		}
-		return list, nil
-	}
 }

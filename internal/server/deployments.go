@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +52,7 @@ const (
 )
 
 // newDeployments is nil without a store.
-func (s *Server) newDeployments() *deployments {
+func newDeployments(s *Server) *deployments {
 	if s.store == nil {
 		return nil
 	}
@@ -65,7 +63,7 @@ func (s *Server) newDeployments() *deployments {
 	d.ctx, d.over = context.WithCancel(context.Background())
 	trouble := &quietly{every: troubleEvery}
 	d.follower = deployment.New(s.store, d, deployment.Options{
-		Instance: s.instance(), Self: d.self, Changed: d.changed,
+		Instance: s.ports.instance(), Self: d.self, Changed: d.changed,
 		Failed: func(err error) {
 			trouble.do(func(held int) {
 				s.log.Error("the store of deployments failed; what answers now goes on", zap.Error(err), zap.Int("times_before", held))
@@ -373,22 +371,4 @@ func (d *deployments) moved(t *rollout.Transition) error {
 		return nil
 	}
 	return d.follower.Moved(context.Background(), t)
-}
-
-// instance is the server's name among those on the store. One that listens on all addresses is named after its host.
-func (s *Server) instance() string {
-	return hostNamed(s.listener.Addr().String())
-}
-
-// hostNamed is an address, with the host's name where it is on all of its addresses.
-func hostNamed(at string) string {
-	host, port, err := net.SplitHostPort(at)
-	if err != nil || !net.ParseIP(host).IsUnspecified() {
-		return at
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return at
-	}
-	return net.JoinHostPort(name, port)
 }

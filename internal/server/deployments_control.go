@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/server/state"
+	"weir/internal/store"
 
 	"weir/api"
 	"weir/api/admin"
@@ -21,19 +22,19 @@ import (
 )
 
 // deployer is nil without a store, which keeps deployments.
-func (s *Server) deployer() admin.Deployer {
-	if s.deployments == nil {
+func (d *deployments) deployer() admin.Deployer {
+	if d == nil {
 		return nil
 	}
-	return s.deployments
+	return d
 }
 
-// claims are the store's idempotency keys, if there is a store.
-func (s *Server) claims() replay.Claims {
-	if s.store == nil {
+// claimsOf are the store's idempotency keys, if there is a store.
+func claimsOf(s *store.Store) replay.Claims {
+	if s == nil {
 		return nil
 	}
-	return s.store
+	return s
 }
 
 func wrongDeployment(err error) *api.Error {

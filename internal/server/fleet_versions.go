@@ -111,7 +111,7 @@ func (r *routed) entry() *openai.Model {
 // model is the entry of the table: that of the version that answers, with the aliases of all.
 func (n *routedName) model(f *fleets) *openai.Model {
 	m := *n.entries[n.answers]
-	m.Price = f.s.price(m.ID)
+	m.Price = f.s.prices.of(m.ID)
 	m.Aliases = nil
 	for _, r := range n.versions {
 		for _, a := range r.record.Aliases {
@@ -171,7 +171,7 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, fmt.Errorf("%w: %s@%s", openai.ErrNoVersion, a.Model, wanted)
 	}
 	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
-	held.Price = f.s.versionPrice(a.Model, held.Label)
+	held.Price = f.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
 		held.Arm, held.Spare = armOf(d), f.s.rollouts.spare(a, d)
 	}
@@ -275,14 +275,14 @@ func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.
 	default:
 		return admin.ModelChanged{}, fmt.Errorf("the model %q is computed by other servers, so nothing of it is loaded or unloaded here", c.Name)
 	}
-	if err := f.s.audit(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}); err != nil {
+	if err := f.s.audit.add(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}); err != nil {
 		return admin.ModelChanged{}, err
 	}
 	if f.s.rollouts.abort(c.Name, by) && to == before {
 		return admin.ModelChanged{Name: c.Name, Version: to}, nil
 	}
 	if err := f.give(c.Name, to, by); err != nil {
-		f.s.auditFailure(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}, err)
+		f.s.audit.failed(ctx, by, modelActions[c.Action], c.Name, state.Details{"version": to, "before": before}, err)
 		return admin.ModelChanged{}, err
 	}
 	f.s.rollouts.replaced(c.Name, by)

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/console"
 	"weir/internal/server/local"
+	"weir/internal/store"
 
 	"go.uber.org/zap"
 
@@ -111,7 +112,7 @@ func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) 
 	made, err := fleet.New(fleet.Config{
 		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret, Bodies: f.s.bodies,
 		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
-		Changed: func(c fleet.Change) { f.changed(m, c) }, Discover: f.s.discovery(),
+		Changed: func(c fleet.Change) { f.changed(m, c) }, Discover: discovery(f.s.store),
 	})
 	return &routed{record: m, fleet: made, created: time.Now().Unix(), reads: reads}, err
 }
@@ -185,7 +186,7 @@ func (f *fleets) publish(locals []*openai.Model) error {
 	all := make([]*openai.Model, 0, len(locals)+len(table))
 	for _, m := range locals {
 		priced := *m // a reload may have brought other prices
-		priced.Price = f.s.price(m.ID)
+		priced.Price = f.s.prices.of(m.ID)
 		all = append(all, &priced)
 	}
 	for _, name := range f.order() {
@@ -213,9 +214,6 @@ func (f *fleets) close() {
 		r.fleet.Close()
 	}
 }
-
-// newFleets is the live part of routed models.
-func (s *Server) newFleets(c configs.Config) (commit func(), err error) { return s.fleets.prepare(c) }
 
 // lines say for people where each model is computed.
 func (f *fleets) lines() []string {
@@ -308,4 +306,25 @@ func (f *fleets) views() any {
 		list[i] = v
 	}
 	return map[string]any{"models": list}
+}
+
+// discovery finds the servers of the store that compute a model, but this one and those that are about to end; nil without a store.
+func discovery(s *store.Store) func(ctx context.Context, model string) ([]fleet.Found, error) {
+	if s == nil {
+		return nil
+	}
+	return func(ctx context.Context, model string) ([]fleet.Found, error) {
+		servers, err := s.Servers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var list []fleet.Found
+		for i := range servers {
+			d := &servers[i]
+			if !d.Own && !d.Draining && slices.Contains(d.Models, model) {
+				list = append(list, fleet.Found{URL: d.URL, AdminURL: d.AdminURL, Region: d.Region, Labels: d.Labels})
+			}
+		}
+		return list, nil
+	}
 }

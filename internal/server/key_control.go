@@ -50,12 +50,12 @@ func (c *tenantControl) withLimits(key *tenant.Key) (admin.KeyView, error) {
 
 // usageOf is what was used with a key on the running day and in the month; nil where no usage is kept.
 func (c *tenantControl) usageOf(ctx context.Context, key *tenant.Key) (*admin.KeyUsage, error) {
-	if c.s.ledger == nil {
+	if c.s.quotas.ledger == nil {
 		return nil, nil
 	}
 	today := time.Now().UTC()
 	q := usage.Query{Tenant: key.Tenant, Alone: true, Key: key.ID, Keys: true, To: usage.DayOf(today), From: usage.DayOf(today.AddDate(0, 0, 1-today.Day()))}
-	report, err := c.s.ledger.Report(ctx, q)
+	report, err := c.s.quotas.ledger.Report(ctx, q)
 	if err != nil {
 		return nil, err
 	}

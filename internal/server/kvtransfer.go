@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"runtime"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -13,39 +14,43 @@ import (
 	"weir/telemetry"
 )
 
-// sharesBlocks reports whether KV blocks go from this weir to its peers and back: hashes mean the same at all of them, and each
-// can prove that it is one.
-func (s *Server) sharesBlocks() bool {
-	return s.config.Engine.PrefixCacheKey != "" && s.callers.blocks != nil
+// transfers bring KV blocks from peers, and to them.
+type transfers struct {
+	client *transfer.Client // nil: blocks are not shared
+	build  telemetry.Build
+	least  time.Duration // Config.LeastFetch
+	log    *zap.Logger
 }
 
-// kvBlocks answers peers that ask for blocks of a model that is computed here; nil where no peer may.
-func (s *Server) kvBlocks() http.Handler {
-	if !s.sharesBlocks() {
+// on reports whether KV blocks go from this weir to its peers and back: hashes mean the same at all of them, and each
+// can prove that it is one.
+func (t *transfers) on() bool { return t.client != nil }
+
+// handler answers peers that ask for blocks of a model that is computed here; nil where no peer may.
+func (t *transfers) handler(languages *languages, peers *tenant.Peers, denied func(listener, reason, remote string)) http.Handler {
+	if !t.on() {
 		return nil
 	}
 	h := transfer.NewHandler(func(model string) transfer.Cache {
-		if r := s.languages.named(model); r != nil && r.Engine != nil {
+		if r := languages.named(model); r != nil && r.Engine != nil {
 			return r.Engine
 		}
 		return nil
-	}, s.callers.authenticator.Peers().VerifyFetch)
-	h.Denied = func(reason error, remote string) { s.denied("admin", tenant.Reason(reason), remote) }
+	}, peers.VerifyFetch)
+	h.Denied = func(reason error, remote string) { denied("admin", tenant.Reason(reason), remote) }
 	return h
 }
 
-// transferBlocks lets a model's engine fetch blocks from the peers that routers name.
-func (s *Server) transferBlocks(name string, o *llm.Options) {
-	if !s.sharesBlocks() {
+// configure lets a model's engine fetch blocks from the peers that routers name.
+func (t *transfers) configure(name string, o *llm.Options) {
+	if !t.on() {
 		return
 	}
-	b := s.about
-	o.LeastFetch = s.leastFetch
-	o.KVSource, o.Build = s.callers.blocks, b.Version+" "+b.Commit+" "+runtime.GOARCH
+	o.LeastFetch, o.KVSource, o.Build = t.least, t.client, t.build.Version+" "+t.build.Commit+" "+runtime.GOARCH
 	trouble := &quietly{every: troubleEvery}
 	o.OnFetchFailed = func(r *inference.Request, err error) {
 		trouble.do(func(held int) {
-			s.log.Warn("KV blocks did not come from another replica and are computed", zap.String("model", name), zap.String("request_id", r.ID),
+			t.log.Warn("KV blocks did not come from another replica and are computed", zap.String("model", name), zap.String("request_id", r.ID),
 				zap.Error(err), zap.Int("times_before", held))
 		})
 	}

@@ -309,7 +309,7 @@ func (l *languages) publish() error {
 			}
 		}
 		info := l.current(name)
-		models = append(models, &openai.Model{ID: name, Aliases: aliases, Created: n.created, Version: info.Digest, Price: l.s.price(name), Versions: l})
+		models = append(models, &openai.Model{ID: name, Aliases: aliases, Created: n.created, Version: info.Digest, Price: l.s.prices.of(name), Versions: l})
 		if err := l.s.metrics.SetModel(modelInfo(name, info), func() telemetry.Snapshot { return l.snapshot(name) }); err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func (l *languages) open(p *planned) (*resident, error) {
 		Progress: progress,
 		Options: func(o *llm.Options) {
 			o.Pool, o.Service, o.PoolWeight = s.compute, &s.service, p.record.ComputeWeight
-			s.observe(name, o)
+			s.engines.observe(name, o)
 		},
 	})
 	if err != nil {
@@ -527,7 +527,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 		return openai.Held{}, err
 	}
 	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
-	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.versionPrice(a.Model, held.Label)
+	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
 		held.Arm, held.Spare = armOf(d), l.s.rollouts.spare(a, d)
 	}

@@ -47,7 +47,7 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		return l.s.fleets.do(ctx, by, c)
 	}
 	about := state.Details{"version": c.Version, "before": st.Label}
-	if err := l.s.audit(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
+	if err := l.s.audit.add(ctx, by, modelActions[c.Action], c.Name, about); err != nil {
 		return admin.ModelChanged{}, err
 	}
 	if c.Action == admin.ModelRollback && l.s.rollouts.abort(c.Name, by) {
@@ -65,7 +65,7 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 		_, _, err = l.shelf.Rollback(ctx, c.Name)
 	}
 	if err != nil {
-		l.s.auditFailure(ctx, by, modelActions[c.Action], c.Name, about, err)
+		l.s.audit.failed(ctx, by, modelActions[c.Action], c.Name, about, err)
 		if errors.Is(err, shelf.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 		}

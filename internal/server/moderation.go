@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/server/state"
+	"weir/internal/store"
 
 	"go.uber.org/zap"
 
@@ -30,7 +31,8 @@ var digestKey = sync.OnceValue(func() []byte {
 // moderated counts what policies find, and has it noted in the audit log, without any text:
 // by a goroutine of its own, so that no request waits for the store.
 type moderated struct {
-	s       *Server
+	store   *store.Store // nil: none
+	log     *zap.Logger
 	count   func(telemetry.Moderated)
 	queue   chan audit.Change // nil: there is no store
 	stop    chan struct{}     // closed at the end: what is queued is written, and no more
@@ -42,10 +44,10 @@ type moderated struct {
 // moderatedQueue entries may wait for the store.
 const moderatedQueue = 1024
 
-func newModerated(s *Server) (*moderated, error) {
-	m := &moderated{s: s}
+func newModerated(kept *store.Store, metrics *telemetry.Metrics, logger *zap.Logger) (*moderated, error) {
+	m := &moderated{store: kept, log: logger}
 	var log func() telemetry.ModerationLog
-	if s.store != nil {
+	if kept != nil {
 		m.queue, m.stop = make(chan audit.Change, moderatedQueue), make(chan struct{})
 		log = func() telemetry.ModerationLog {
 			return telemetry.ModerationLog{Kept: m.kept.Load(), Dropped: m.dropped.Load()}
@@ -53,26 +55,24 @@ func newModerated(s *Server) (*moderated, error) {
 		m.ended.Go(m.write)
 	}
 	var err error
-	m.count, err = s.metrics.AddModeration(log)
+	m.count, err = metrics.AddModeration(log)
 	return m, err
 }
 
-// hooks lets m see what the hooks see.
-func (m *moderated) hooks(h edge.Hooks) edge.Hooks {
-	finish, refused := h.OnRequestFinish, h.OnRefused
-	h.OnRequestFinish = func(f edge.RequestFinish) {
-		finish(f)
-		if f.Moderated != nil && len(f.Moderated.Findings) > 0 {
-			m.note(f.ID, f.Model, f.Tenant, f.Moderated)
-		}
+// hooks let m see what policies found in requests and answers.
+func (m *moderated) hooks() edge.Hooks {
+	return edge.Hooks{
+		OnRequestFinish: func(f edge.RequestFinish) {
+			if f.Moderated != nil && len(f.Moderated.Findings) > 0 {
+				m.note(f.ID, f.Model, f.Tenant, f.Moderated)
+			}
+		},
+		OnRefused: func(r edge.Refusal) {
+			if r.Moderation != nil {
+				m.note(r.ID, r.Moderation.Model, r.Moderation.Tenant, r.Moderation.Report)
+			}
+		},
 	}
-	h.OnRefused = func(r edge.Refusal) {
-		refused(r)
-		if r.Moderation != nil {
-			m.note(r.ID, r.Moderation.Model, r.Moderation.Tenant, r.Moderation.Report)
-		}
-	}
-	return h
 }
 
 // note counts a request's findings and queues their entry.
@@ -117,10 +117,10 @@ func (m *moderated) write() {
 func (m *moderated) append(change audit.Change, trouble *quietly) {
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	if _, err := m.s.store.Append(ctx, change); err != nil {
+	if _, err := m.store.Append(ctx, change); err != nil {
 		m.dropped.Add(1)
 		trouble.do(func(held int) {
-			m.s.log.Error("what policies found is not in the audit log", zap.Error(err), zap.Int("times_before", held))
+			m.log.Error("what policies found is not in the audit log", zap.Error(err), zap.Int("times_before", held))
 		})
 		return
 	}

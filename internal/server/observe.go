@@ -13,9 +13,9 @@ import (
 	"weir/telemetry"
 )
 
-// hooks writes what the edge reports to metrics and log. The log carries ids,
+// generationHooks write what the edge reports of generations to metrics, log and traces. The log carries ids,
 // counts and durations, never text of a request.
-func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) edge.Hooks {
+func generationHooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) edge.Hooks {
 	return edge.Hooks{
 		StartTrace: traced.start,
 		OnFirstToken: func(r *edge.RequestStart, since time.Duration) {
@@ -63,6 +63,25 @@ func hooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *tra
 		OnPanic: func(where string, value any, stack []byte) {
 			m.CountPanic(where)
 			log.Error("a bug was caught", zap.String("boundary", where), zap.Any("panic", value), zap.ByteString("stack", stack))
+		},
+	}
+}
+
+// predictionHooks are generationHooks for classical models, of which other series tell (telemetry.Predictions).
+func predictionHooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, traced *traces) edge.Hooks {
+	all := generationHooks(m, log, refused, traced)
+	return edge.Hooks{
+		StartTrace: all.StartTrace, OnResponse: all.OnResponse, OnClientRetry: all.OnClientRetry, OnPanic: all.OnPanic,
+		OnRequestFinish: func(f edge.RequestFinish) {
+			logFinish(log, &f)
+			traced.finish(&f)
+		},
+		OnRefused: func(r edge.Refusal) {
+			m.CountRefusal(r.Status, r.Code)
+			refused.add(r)
+			if r.Early {
+				traced.refused(&r)
+			}
 		},
 	}
 }

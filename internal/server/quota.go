@@ -3,15 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/server/state"
 
 	"go.uber.org/zap"
 
-	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/tenant"
 	"weir/api/usage"
@@ -24,21 +23,26 @@ import (
 // keyList is a store's list of keys.
 type keyList func(ctx context.Context, tenant string) ([]tenant.Key, error)
 
+// quotas count what tenants use against their limits: in this process, or in a Redis that several servers share.
+type quotas struct {
+	ledger  usage.Ledger // nil: usage is not kept
+	keys    keyList      // nil: there is no store of keys
+	log     *zap.Logger
+	shared  *store.Meter           // in Redis; nil: each process counts by itself
+	failure atomic.Pointer[string] // configs.Quota.Failure, as it is in force
+}
+
 // spent tells a meter what a tenant has spent of the day and the month of a time, so that a restart, a Redis that began
 // anew and a limit that is new are no new budget: by the ledger, of all models together, of each, and with each key that
 // has limits. Without a ledger it is nil: counts begin at 0.
-func (s *Server) spent() meter.Spent {
-	if s.ledger == nil {
+func (q *quotas) spent() meter.Spent {
+	if q.ledger == nil {
 		return nil
 	}
 	return func(name string, now time.Time) ([]quota.Spending, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 		defer cancel()
-		var keys keyList
-		if s.store != nil {
-			keys = s.store.List
-		}
-		return readSpent(ctx, s.ledger, keys, name, now)
+		return readSpent(ctx, q.ledger, q.keys, name, now)
 	}
 }
 
@@ -109,27 +113,26 @@ func spend(s quota.Spent, u usage.Sums) quota.Spent {
 	return quota.Spent{Tokens: s.Tokens + u.Input + u.Output, Money: s.Money + quota.Money(u.Cost)}
 }
 
-// openMeter is what counts the use of tenants: this process, or a Redis that several
-// weirs share.
-func (s *Server) openMeter() (meter.Meter, error) {
-	c, local := s.config.Quota, meter.NewLocal(s.spent())
+// open makes the meter.
+func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error) {
+	local := meter.NewLocal(q.spent())
 	if c.Redis == "" {
 		return meter.NewEnds(meter.NewTurns(local)), nil
 	}
-	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Spent: s.spent(), Changed: func(err error) {
+	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Spent: q.spent(), Changed: func(err error) {
 		if err == nil {
-			s.log.Info("quotas: Redis is back")
+			q.log.Info("quotas: Redis is back")
 			return
 		}
-		s.log.Error("quotas: Redis cannot be reached", zap.String("failure", *s.quotaFailure.Load()), zap.Error(err))
+		q.log.Error("quotas: Redis cannot be reached", zap.String("failure", *q.failure.Load()), zap.Error(err))
 	}}
-	s.quotaFailure.Store(&c.Failure)
+	q.failure.Store(&c.Failure)
 	var err error
-	if s.shared, err = store.OpenMeter(c.Redis, o); err != nil {
+	if q.shared, err = store.OpenMeter(c.Redis, o); err != nil {
 		return nil, err
 	}
-	return meter.NewEnds(meter.NewTurns(s.shared)), s.metrics.AddQuota(func() telemetry.Quota {
-		st := s.shared.Stats()
+	return meter.NewEnds(meter.NewTurns(q.shared)), m.AddQuota(func() telemetry.Quota {
+		st := q.shared.Stats()
 		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
 	})
 }
@@ -138,77 +141,20 @@ func meterTerms(c configs.Quota) store.MeterTerms {
 	return store.MeterTerms{Lease: c.Lease, Timeout: c.Timeout, Closed: c.Failure == configs.QuotaClosed}
 }
 
-// quotaTerms is the live part of the quotas, which a process that counts by itself has none of.
-func (s *Server) quotaTerms(c configs.Config) (commit func(), err error) {
+// terms is the live part of the quotas, which a process that counts by itself has none of.
+func (q *quotas) terms(c configs.Config) (commit func(), err error) {
 	return func() {
-		if s.shared != nil {
-			s.quotaFailure.Store(&c.Quota.Failure)
-			s.shared.SetTerms(meterTerms(c.Quota))
+		if q.shared != nil {
+			q.failure.Store(&c.Quota.Failure)
+			q.shared.SetTerms(meterTerms(c.Quota))
 		}
 	}, nil
 }
 
-// price is what a model's tokens cost now.
-func (s *Server) price(model string) quota.Price { return (*s.prices.Load())[model] }
-
-// versionPrice is what the tokens of a version cost: its own price, or that of its model.
-func (s *Server) versionPrice(model, version string) quota.Price {
-	prices := *s.prices.Load()
-	for _, name := range []string{model + "@" + version, model + ":" + version} {
-		if p, ok := prices[name]; ok && version != "" {
-			return p
-		}
+// close ends the meter that servers share.
+func (q *quotas) close() error {
+	if q.shared == nil {
+		return nil
 	}
-	return prices[model]
-}
-
-// newPrices is the live part of the prices.
-func (s *Server) newPrices(c configs.Config) (commit func(), err error) {
-	return func() {
-		s.prices.Store(&c.Prices)
-		s.edge.SetPrices(c.Prices)
-	}, nil
-}
-
-// accounted lets a ledger keep what every finished request has used.
-func accounted(ledger usage.Ledger, h edge.Hooks) edge.Hooks {
-	finish := h.OnRequestFinish
-	h.OnRequestFinish = func(f edge.RequestFinish) {
-		if r, ok := used(&f); ok { // first: what was used is owed, whatever befalls those who watch
-			ledger.Record(r)
-		}
-		finish(f)
-	}
-	work := h.OnWork
-	h.OnWork = func(w edge.Work) {
-		if work != nil {
-			work(w)
-		}
-		if w.Started {
-			return
-		}
-		ledger.Record(usage.Record{Ended: w.Ended, Tenant: w.Tenant.Name, Model: w.Model, Key: w.Key, Compute: w.Took, Beside: true})
-	}
-	return h
-}
-
-// used is what a finished request has used; false where nothing was computed. Of what is not charged it is the time.
-func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
-	if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() && f.Status != http.StatusOK {
-		return r, false
-	}
-	r = usage.Record{
-		Ended: f.Finished, Tenant: f.Tenant, Model: f.Model, Key: f.Key, Input: int64(f.PromptTokens), Cached: int64(f.CachedTokens),
-		Output: int64(f.OutputTokens), Compute: f.Compute, Cost: usage.Money(f.Cost),
-	}
-	if f.FromCache {
-		r.Output = 0 // they are charged once
-	}
-	if f.Prefix { // the replica that computes the answer counts the request and its tokens
-		return usage.Record{Ended: r.Ended, Tenant: r.Tenant, Model: r.Model, Key: r.Key, Compute: r.Compute, Beside: true}, true
-	}
-	if !f.Charged() {
-		r.Input, r.Cached, r.Output = 0, 0, 0
-	}
-	return r, true
+	return q.shared.Close()
 }

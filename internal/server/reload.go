@@ -28,7 +28,7 @@ type reloader struct {
 	read  readConfig
 	parts []livePart
 
-	applied func() // hears that the configuration which was read last is in force; nil: nobody does
+	applied func() // is called each time that the configuration which was read last took effect
 
 	mu      sync.Mutex
 	running configs.Config // the settings that are in force
@@ -38,15 +38,12 @@ type reloader struct {
 // is prepared, commit puts the new values into force; commit cannot fail.
 type livePart func(c configs.Config) (commit func(), err error)
 
-// Reload reads the configuration again and puts what can change at run time into force. by says who asked. What is not
-// valid changes nothing.
-func (s *Server) Reload(ctx context.Context, by string) error {
-	_, err := s.reloader.reload(ctx, by, false)
-	return err
-}
-
-func newReloader(s *Server, read readConfig, parts ...livePart) *reloader {
-	return &reloader{s: s, read: read, parts: parts, running: s.config}
+// newReloader makes the reloader of a server whose parts are there.
+func newReloader(s *Server, about *Config) *reloader {
+	return &reloader{s: s, read: about.Read, applied: about.Applied, running: s.config, parts: []livePart{
+		s.logLevel, s.watchers.tenants.access.rate, s.callers.tenants, s.ports.tls.files, s.newPrices, s.predictors.live, s.brownout.live,
+		s.watchers.traces.objectives, s.quotas.terms, s.fleets.prepare,
+	}}
 }
 
 // reload reads the configuration, applies it and reports what changed, to the log
@@ -100,7 +97,7 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 		}
 	}
 	more := state.Details{"applied": report.Applied, "needs_restart": report.NeedsRestart, "config": next.Digest()}
-	if err := r.s.audit(ctx, why, state.ActionConfigReload, "", more); err != nil {
+	if err := r.s.audit.add(ctx, why, state.ActionConfigReload, "", more); err != nil {
 		abandon()
 		return report, err
 	}
@@ -109,13 +106,19 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 		commit()
 	}
 	r.running.TakeLive(next)
-	if r.applied != nil {
-		r.applied()
-	}
+	r.applied()
 	if len(report.NeedsRestart) > 0 {
 		report.Warnings = append(report.Warnings, "changed settings that need a restart: "+strings.Join(report.NeedsRestart, ", "))
 	}
 	return report, nil
+}
+
+// newPrices is the live part of the prices.
+func (s *Server) newPrices(c configs.Config) (commit func(), err error) {
+	return func() {
+		s.prices.Store(&c.Prices)
+		s.edge.SetPrices(c.Prices)
+	}, nil
 }
 
 // logLevel is the live part of the log.

@@ -19,14 +19,13 @@ func TestReloadedObjectives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{traces: tr}
 	at := time.Unix(1000, 0)
 	f := edge.RequestFinish{RequestStart: edge.RequestStart{Arrived: at, Prompts: 1, N: 1}, Status: http.StatusOK, FirstToken: at.Add(time.Second),
 		LastToken: at.Add(time.Second), OutputTokens: 1, Reasons: []inference.FinishReason{inference.FinishStop}}
 	for _, target := range []time.Duration{2 * time.Second, time.Second / 2, 2 * time.Second} {
 		c := configs.Default()
 		c.SLO.FirstToken.Target = target
-		commit, err := s.objectives(c)
+		commit, err := tr.objectives(c)
 		if err != nil {
 			t.Fatal(err)
 		}

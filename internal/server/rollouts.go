@@ -53,7 +53,7 @@ const (
 	changeQueue = 256
 )
 
-func (s *Server) newRollouts() (*rollouts, error) {
+func newRollouts(s *Server) (*rollouts, error) {
 	r := &rollouts{
 		s: s, control: rollout.NewController(), copies: make(chan copied, shadowQueue), keeps: make(map[string]func()),
 		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
@@ -162,7 +162,7 @@ func (r *rollouts) keep(t *rollout.Transition) error {
 	if r.s.store == nil {
 		return nil
 	}
-	err := r.s.audit(context.Background(), "rollout: "+t.By, state.ActionRollout+string(t.To), t.Model, state.Details{
+	err := r.s.audit.add(context.Background(), "rollout: "+t.By, state.ActionRollout+string(t.To), t.Model, state.Details{
 		"id": t.ID, "from": t.From, "step": t.Step, "percent": t.Percent, "reason": t.Reason, "harmed": t.Harmed,
 	})
 	return errors.Join(err, r.save(t.ID, t.At))
@@ -179,7 +179,7 @@ func (r *rollouts) save(id string, at time.Time) error {
 // and where all of them stand is in the deployment's record.
 func (r *rollouts) key(id string) string {
 	if strings.HasPrefix(id, deployment.RolloutPrefix) {
-		return id + "@" + r.s.instance()
+		return id + "@" + r.s.ports.instance()
 	}
 	return id
 }
@@ -295,7 +295,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 	if err := r.complete(&p); err != nil {
 		return rollout.Status{}, err
 	}
-	o := r.s.traces.slo.Load()
+	o := r.s.watchers.traces.slo.Load()
 	run, err := rollout.Start(p, 1-min(o.Availability, o.FirstToken.Share), time.Now())
 	if err != nil {
 		return rollout.Status{}, err
@@ -307,7 +307,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 	if err != nil {
 		return rollout.Status{}, err
 	}
-	if err := r.s.audit(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "stable": p.Stable, "candidate": p.Candidate}); err != nil {
+	if err := r.s.audit.add(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "stable": p.Stable, "candidate": p.Candidate}); err != nil {
 		release()
 		return rollout.Status{}, err
 	}
@@ -318,7 +318,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 	}
 	if err != nil {
 		r.release(p.ID)
-		r.s.auditFailure(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "candidate": p.Candidate}, err)
+		r.s.audit.failed(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "candidate": p.Candidate}, err)
 		return rollout.Status{}, err
 	}
 	r.apply(run.Take())
@@ -384,7 +384,7 @@ func (r *rollouts) status(id string) (rollout.Status, error) {
 func (r *rollouts) Decide(ctx context.Context, by, model, what string) (rollout.Status, error) {
 	list, err := r.control.Decide(model, what, by, time.Now())
 	if err != nil {
-		r.s.auditFailure(ctx, by, state.ActionRollout+what, model, nil, err)
+		r.s.audit.failed(ctx, by, state.ActionRollout+what, model, nil, err)
 		return rollout.Status{}, err
 	}
 	r.apply(list)
@@ -395,7 +395,7 @@ func (r *rollouts) Decide(ctx context.Context, by, model, what string) (rollout.
 func (r *rollouts) Kill(ctx context.Context, by string) error {
 	list := r.control.Kill(by, time.Now()) // first: nothing may delay it
 	r.apply(list)
-	return r.s.audit(ctx, by, state.ActionRollout+"kill", "", state.Details{"aborted": len(list)})
+	return r.s.audit.add(ctx, by, state.ActionRollout+"kill", "", state.Details{"aborted": len(list)})
 }
 
 // List implements admin.Deployments.

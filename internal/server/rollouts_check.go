@@ -107,7 +107,7 @@ func (c *candidateCheck) ask(path, version, question string, tokens int) (openai
 	}
 	defer release()
 	for {
-		alone := c.r.s.engaged() == 0
+		alone := c.r.s.engines.engaged() == 0
 		got, err := c.r.s.edge.Shadow(c.ctx, entry, q)
 		if !alone {
 			got.Compute = 0 // beside others a token costs less

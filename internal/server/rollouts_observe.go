@@ -11,24 +11,21 @@ import (
 	"weir/router/rollout"
 )
 
-// rolled lets rollouts see what became of requests.
-func (r *rollouts) rolled(h edge.Hooks) edge.Hooks {
-	finish := h.OnRequestFinish
-	h.OnRequestFinish = func(f edge.RequestFinish) {
-		finish(f)
-		r.served.Store(time.Now().UnixNano())
-		if f.Arm.Rollout != "" && f.Code != displaced {
-			r.observe(&f)
-		}
+// hooks let rollouts see how requests ended.
+func (r *rollouts) hooks() edge.Hooks {
+	return edge.Hooks{
+		OnRequestFinish: func(f edge.RequestFinish) {
+			r.served.Store(time.Now().UnixNano())
+			if f.Arm.Rollout != "" && f.Code != displaced {
+				r.observe(&f)
+			}
+		},
+		OnRefused: func(f edge.Refusal) {
+			if f.Arm.Rollout != "" && !f.Started && f.Moderation == nil && f.Code != displaced {
+				r.refused(&f)
+			}
+		},
 	}
-	refused := h.OnRefused
-	h.OnRefused = func(f edge.Refusal) {
-		refused(f)
-		if f.Arm.Rollout != "" && !f.Started && f.Moderation == nil && f.Code != displaced {
-			r.refused(&f)
-		}
-	}
-	return h
 }
 
 // displaced is the code of a request that no replica in the regions of its tenant was there for, which says nothing of an arm.
@@ -88,7 +85,7 @@ func (r *rollouts) observe(f *edge.RequestFinish) {
 	for _, reason := range f.Reasons {
 		o.Length = o.Length || reason == inference.FinishLength
 	}
-	o.Missed = r.s.traces.slo.Load().Missed(o.TTFT, o.ITL)
+	o.Missed = r.s.watchers.traces.slo.Load().Missed(o.TTFT, o.ITL)
 	r.changed(r.control.Observe(f.Model, time.Now(), o))
 }
 

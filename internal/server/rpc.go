@@ -9,11 +9,11 @@ import (
 const rpcStreams = 1024
 
 // newRPC makes the gRPC server of the classical models, over TLS as the API is.
-func (s *Server) newRPC(f files) {
+func newRPC(s *Server, f files) *predict.GRPC {
 	c := predict.GRPCConfig{IdleTimeout: s.config.HTTP.IdleTimeout, HandshakeTime: s.config.HTTP.ReadTimeout, MaxStreams: rpcStreams}
-	if s.tls != nil {
-		c.TLS = s.tls.ConfigFor("h2")
+	if s.ports.tls != nil {
+		c.TLS = s.ports.tls.ConfigFor("h2")
 	}
-	s.rpcListener = admin.Limit(s.rpcListener, f.rpc)
-	s.rpc = predict.NewGRPC(s.predict, c)
+	s.ports.rpc = admin.Limit(s.ports.rpc, f.rpc)
+	return predict.NewGRPC(s.predict, c)
 }

@@ -180,7 +180,7 @@ func (r *rollouts) answered(c *copied, entry *openai.Model) (openai.Shadowed, er
 func (r *rollouts) giveWay(ctx context.Context, give context.CancelCauseFunc) {
 	tick := time.NewTicker(restPoll)
 	defer tick.Stop()
-	for r.s.engaged() <= 1 {
+	for r.s.engines.engaged() <= 1 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -198,7 +198,7 @@ func (r *rollouts) awaitRest() (alone bool) {
 	for {
 		now := time.Now()
 		switch {
-		case r.s.engaged() == 0 && now.UnixNano()-r.served.Load() > int64(shadowQuiet):
+		case r.s.engines.engaged() == 0 && now.UnixNano()-r.served.Load() > int64(shadowQuiet):
 			return true
 		case !now.Before(r.rested):
 			return false
@@ -215,15 +215,6 @@ func (r *rollouts) awaitRest() (alone bool) {
 func (r *rollouts) rest(began time.Time, share float64) {
 	now := time.Now()
 	r.rested = now.Add(time.Duration(float64(now.Sub(began)) * (1/share - 1)))
-}
-
-// engaged is how many sequences the engines of this process have.
-func (s *Server) engaged() (n int) {
-	for _, e := range s.languages.engines() {
-		l := e.Load()
-		n += l.Running + l.Waiting
-	}
-	return n
 }
 
 // textDistance is the mean over the choices.

@@ -13,8 +13,8 @@ import (
 	"weir/api/tenant"
 )
 
-// followTenants puts tenants into force that other processes make, until ctx ends.
-func (s *Server) followTenants(ctx context.Context) {
+// follow puts tenants into force that other processes make, until ctx ends.
+func (c *callers) follow(ctx context.Context) {
 	tick, trouble := time.NewTicker(tenant.FollowEvery), &quietly{every: troubleEvery}
 	defer tick.Stop()
 	for {
@@ -24,28 +24,27 @@ func (s *Server) followTenants(ctx context.Context) {
 		case <-tick.C:
 		}
 		asking, cancel := context.WithTimeout(ctx, state.Timeout)
-		if err := s.refreshTenants(asking); err != nil && ctx.Err() == nil {
+		if err := c.refresh(asking); err != nil && ctx.Err() == nil {
 			trouble.do(func(held int) {
-				s.log.Error("the store of tenants failed; those that are known stay in force", zap.Error(err), zap.Int("times_before", held))
+				c.log.Error("the store of tenants failed; those that are known stay in force", zap.Error(err), zap.Int("times_before", held))
 			})
 		}
 		cancel()
 	}
 }
 
-// refreshTenants puts the tenants of the store into force, if they changed.
-func (s *Server) refreshTenants(ctx context.Context) error {
-	c := s.callers
+// refresh puts the tenants of the store into force, if they changed.
+func (c *callers) refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
-	revision, err := s.store.TenantRevision(ctx)
+	revision, err := c.store.TenantRevision(ctx)
 	if err != nil {
 		return err
 	}
 	if revision == c.revision {
 		return nil
 	}
-	stored, unreadable, err := keychain.Tenants(ctx, s.store)
+	stored, unreadable, err := keychain.Tenants(ctx, c.store)
 	if err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (s *Server) refreshTenants(ctx context.Context) error {
 	c.revision = revision
 	_, faults := c.origins()
 	for name, err := range faults {
-		s.log.Error("a tenant that was made by the API is not in force", zap.String("tenant", name), zap.Error(err))
+		c.log.Error("a tenant that was made by the API is not in force", zap.String("tenant", name), zap.Error(err))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,13 +39,15 @@ func startServer(t *testing.T, edit func(c *configs.Config)) *Server {
 		t.Fatal(err)
 	}
 	s.listen()
-	if err := s.load(s.plan); err != nil {
+	if err := s.load(); err != nil {
 		t.Fatal(err)
 	}
 	engine := s.languages.engines()[0]
 	t.Cleanup(func() {
-		if err := s.shutdown(c.Server.ShutdownTimeout); err != nil {
-			t.Errorf("shutdown: %v", err)
+		ctx, cancel := context.WithTimeout(context.Background(), c.Server.ShutdownTimeout)
+		defer cancel()
+		if err := s.closing.close(ctx); err != nil {
+			t.Errorf("close: %v", err)
 		}
 		if used := engine.Stats().Cache.Referenced; used != 0 {
 			t.Errorf("%d blocks left in use", used)
@@ -142,7 +145,7 @@ func TestStoriesEqualTheReferenceThroughHTTP(t *testing.T) {
 					conf.Engine.KVMemoryBytes = 384 * 1280
 				}
 			})
-			base := s.apiURL()
+			base := s.ports.apiURL()
 			for _, stream := range []bool{false, true} {
 				for i := range list {
 					check(t, list[i], base, stream)

@@ -27,8 +27,8 @@ type tenantControl struct {
 	meter meter.Meter
 }
 
-// tenantControl is nil without a store, which keeps what it makes.
-func (s *Server) tenantControl(m meter.Meter) admin.Tenants {
+// newTenantControl is nil without a store, which keeps what it makes.
+func newTenantControl(s *Server, m meter.Meter) admin.Tenants {
 	if s.store == nil {
 		return nil
 	}
@@ -204,12 +204,12 @@ func (c *tenantControl) write(ctx context.Context, by, action string, t *tenant.
 	if err != nil {
 		return view, err
 	}
-	if err := c.s.audit(ctx, by, action, t.Name, state.Details{"keys": slices.Sorted(maps.Keys(spec)), "limits": t.Limits}); err != nil {
+	if err := c.s.audit.add(ctx, by, action, t.Name, state.Details{"keys": slices.Sorted(maps.Keys(spec)), "limits": t.Limits}); err != nil {
 		return view, err
 	}
 	record, err := do(text)
 	if err != nil {
-		c.s.auditFailure(ctx, by, action, t.Name, nil, err)
+		c.s.audit.failed(ctx, by, action, t.Name, nil, err)
 	}
 	switch {
 	case errors.Is(err, tenant.ErrTenantExists):
@@ -223,7 +223,7 @@ func (c *tenantControl) write(ctx context.Context, by, action string, t *tenant.
 	case err != nil:
 		return view, err
 	}
-	return recordView(&record, nil), c.s.refreshTenants(ctx)
+	return recordView(&record, nil), c.s.callers.refresh(ctx)
 }
 
 // Delete implements admin.Tenants.
@@ -234,12 +234,12 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 	if _, err := c.Get(ctx, name); err != nil {
 		return 0, err
 	}
-	if err := c.s.audit(ctx, by, state.ActionTenantDelete, name, nil); err != nil {
+	if err := c.s.audit.add(ctx, by, state.ActionTenantDelete, name, nil); err != nil {
 		return 0, err
 	}
 	defer func() {
 		if err != nil {
-			c.s.auditFailure(ctx, by, state.ActionTenantDelete, name, nil, err)
+			c.s.audit.failed(ctx, by, state.ActionTenantDelete, name, nil, err)
 		}
 	}()
 	keys, err := c.s.store.List(ctx, name)
@@ -258,5 +258,5 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 	if err := c.s.store.DeleteTenant(ctx, name, time.Now()); err != nil && !errors.Is(err, tenant.ErrNoTenant) {
 		return revokedKeys, err
 	}
-	return revokedKeys, c.s.refreshTenants(ctx)
+	return revokedKeys, c.s.callers.refresh(ctx)
 }

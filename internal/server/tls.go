@@ -3,8 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,24 +14,31 @@ import (
 // tlsFilesEvery is how often the files of TLS are looked at.
 const tlsFilesEvery = 10 * time.Second
 
-// newTLS reads the files of TLS, where it is on.
-func (s *Server) newTLS() (err error) {
-	if s.config.Server.TLS.On() {
-		s.tls, err = api.NewTLS(s.config.Server.TLS)
-	}
-	return err
+// certificates are those of the listeners, and follow their files. nil: the listeners speak without TLS.
+type certificates struct {
+	*api.TLS
+	log *zap.Logger
 }
 
-// tlsFiles is the live part of TLS: other files, or what the same ones hold now.
-func (s *Server) tlsFiles(c configs.Config) (commit func(), err error) {
-	if s.tls == nil || !c.Server.TLS.On() {
+// newCertificates reads the files of TLS, where it is on.
+func newCertificates(c configs.Server, log *zap.Logger) (*certificates, error) {
+	if !c.TLS.On() {
+		return nil, nil
+	}
+	t, err := api.NewTLS(c.TLS)
+	return &certificates{t, log}, err
+}
+
+// files is the live part of TLS: other files, or what the same ones hold now.
+func (t *certificates) files(c configs.Config) (commit func(), err error) {
+	if t == nil || !c.Server.TLS.On() {
 		return func() {}, nil // switching it needs a restart
 	}
-	return s.tls.Prepare(c.Server.TLS)
+	return t.Prepare(c.Server.TLS)
 }
 
-// refreshTLS takes what the files of TLS hold whenever that changes, until ctx ends.
-func (s *Server) refreshTLS(ctx context.Context, every time.Duration) {
+// follow takes what the files hold whenever that changes, until ctx ends.
+func (t *certificates) follow(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -41,39 +46,25 @@ func (s *Server) refreshTLS(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.lookAtTLS()
+			t.look()
 		}
 	}
 }
 
-func (s *Server) lookAtTLS() {
-	switch changed, err := s.tls.Refresh(); {
+func (t *certificates) look() {
+	switch changed, err := t.Refresh(); {
 	case err != nil:
-		s.log.Error("the files of TLS changed and are not good; the last good ones stay in force", zap.Error(err))
+		t.log.Error("the files of TLS changed and are not good; the last good ones stay in force", zap.Error(err))
 	case changed:
-		s.log.Info("the files of TLS changed; new connections get the new certificate")
+		t.log.Info("the files of TLS changed; new connections get the new certificate")
 	}
 }
 
-// overTLS is the second listener, over TLS where that is set.
-func (s *Server) overTLS(second net.Listener) net.Listener {
-	if !s.secondTLS() {
-		return second
-	}
-	return tls.NewListener(second, s.tls.Config())
-}
-
-func (s *Server) secondTLS() bool { return s.tls != nil && s.config.Server.TLSAdmin }
-
-func (s *Server) apiURL() string { return baseURL(s.listener, s.tls != nil) }
-
-func (s *Server) secondURL() string { return baseURL(s.second, s.secondTLS()) }
-
-// secondTrouble takes what net/http reports of the second listener. Failed handshakes
+// adminTrouble takes what net/http reports of the admin listener. Failed handshakes
 // are no more news than on the API's.
-type secondTrouble struct{ log *zap.Logger }
+type adminTrouble struct{ log *zap.Logger }
 
-func (s secondTrouble) Write(line []byte) (int, error) {
+func (s adminTrouble) Write(line []byte) (int, error) {
 	level := zap.ErrorLevel
 	if bytes.Contains(line, []byte("TLS handshake error")) {
 		level = zap.DebugLevel

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/configs"
 	"weir/internal/server/servertest"
 
 	"weir/telemetry"
@@ -17,18 +18,17 @@ import (
 func TestChangedCertificatesAreTaken(t *testing.T) {
 	p := servertest.NewPKI(t)
 	var errs servertest.Buffer
-	log, level, err := telemetry.NewLogger(&errs, false, telemetry.LogConfig{Level: "info", Format: "json"})
+	log, _, err := telemetry.NewLogger(&errs, false, telemetry.LogConfig{Level: "info", Format: "json"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{log: log, level: level}
-	s.config.Server.TLS = p.Files()
-	if err := s.newTLS(); err != nil {
+	own, err := newCertificates(configs.Server{TLS: p.Files()}, log)
+	if err != nil {
 		t.Fatal(err)
 	}
 	begin, end := background()
 	defer end()
-	begin(func(ctx context.Context) { s.refreshTLS(ctx, time.Millisecond) })
+	begin(func(ctx context.Context) { own.follow(ctx, time.Millisecond) })
 	wait := func(text string, times int) {
 		t.Helper()
 		for deadline := time.Now().Add(servertest.Patience); strings.Count(errs.String(), text) < times; time.Sleep(time.Millisecond) {

@@ -45,8 +45,8 @@ func newTraces(c configs.Config, b telemetry.Build, instance string, log *zap.Lo
 }
 
 // objectives is the live part of the objectives: whose misses are traced.
-func (s *Server) objectives(c configs.Config) (commit func(), err error) {
-	return func() { s.traces.slo.Store(&c.SLO) }, nil
+func (t *traces) objectives(c configs.Config) (commit func(), err error) {
+	return func() { t.slo.Store(&c.SLO) }, nil
 }
 
 // start is the edge's hook. Without an exporter, a caller's trace is still
@@ -104,20 +104,21 @@ func (t *traces) missed(f *edge.RequestFinish) bool {
 // lastTraces is what the traces of the last requests get to be sent at the end.
 const lastTraces = 2 * time.Second
 
-func (s *Server) closeTraces() {
-	if s.traces.exporter == nil {
+// close sends the last ones.
+func (t *traces) close() {
+	if t.exporter == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastTraces)
 	defer cancel()
-	s.traces.exporter.Close(ctx)
+	t.exporter.Close(ctx)
 }
 
-// traceStats is what the registry publishes.
-func (s *Server) traceStats() telemetry.Traces {
-	if s.traces.exporter == nil {
+// stats is what the registry publishes.
+func (t *traces) stats() telemetry.Traces {
+	if t.exporter == nil {
 		return telemetry.Traces{}
 	}
-	st := s.traces.exporter.Stats()
+	st := t.exporter.Stats()
 	return telemetry.Traces{Sent: st.Sent, Overflow: st.Overflow, Lost: st.Lost}
 }

@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
-	"errors"
 	"strings"
+	"time"
 
 	"weir/internal/server/state"
 
@@ -13,15 +13,15 @@ import (
 	"weir/telemetry/audit"
 )
 
-// openStore opens the server's store, if there is one.
-func (s *Server) openStore() error {
+// openStore opens the server's store, if there is one. lease is Config.StoreLease.
+func (s *Server) openStore(lease time.Duration) error {
 	exists, err := state.Exists(s.config.Store)
 	if err != nil || !exists {
 		return err
 	}
 	trouble := &quietly{every: troubleEvery}
 	s.store, err = state.Open(context.Background(), s.config.Store, store.Options{
-		Lease: s.storeLease, AnswerBytes: s.config.API.Idempotency.TenantBytes, HistoryBytes: s.config.API.Responses.TenantBytes,
+		Lease: lease, AnswerBytes: s.config.API.Idempotency.TenantBytes, HistoryBytes: s.config.API.Responses.TenantBytes,
 		Failed: func(err error) {
 			trouble.do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
 		},
@@ -29,14 +29,15 @@ func (s *Server) openStore() error {
 	if err != nil {
 		return err
 	}
-	s.ledger = s.store
+	s.closing.push("store", func(context.Context) error { return state.Close(s.store) })
+	s.quotas.ledger, s.quotas.keys = s.store, s.store.List
 	if address, err := state.URL(s.config.Store); err == nil && s.config.Store.DataKeys == "" && !strings.HasPrefix(address, state.SqliteScheme) {
 		s.log.Warn("the data keys of tenants lie in the store's own database: a copy of it from before a tenant is forgotten stays readable; " +
 			"--data-keys names another database")
 	}
 	if s.config.Store.Verify {
 		if err := state.Verify(context.Background(), s.store); err != nil {
-			return errors.Join(err, s.closeStore())
+			return err
 		}
 	}
 	return s.checkAudit()
@@ -64,7 +65,7 @@ func (s *Server) checkAudit() error {
 	defer cancel()
 	noted, err := s.store.CheckAudit(ctx)
 	if err != nil {
-		return errors.Join(state.AuditBroken(err), s.closeStore())
+		return state.AuditBroken(err)
 	}
 	head, err := s.store.Head(ctx)
 	if err == nil && noted == (audit.Head{}) && head.Sequence > 0 {
@@ -72,11 +73,4 @@ func (s *Server) checkAudit() error {
 			zap.String("head", head.String()))
 	}
 	return err
-}
-
-func (s *Server) closeStore() error {
-	if s.store == nil {
-		return nil
-	}
-	return state.Close(s.store)
 }

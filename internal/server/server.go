@@ -1,0 +1,160 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"weir/api"
+	"weir/api/batch"
+	"weir/api/openai"
+	"weir/api/predict"
+	"weir/configs"
+	"weir/engine/kernel/pool"
+	"weir/internal/memory"
+	"weir/internal/server/local"
+	"weir/internal/store"
+	"weir/scheduler/admission"
+	"weir/telemetry"
+)
+
+// Server is a serving process: its listeners, the protocols on them, the models behind these, and what watches them.
+type Server struct {
+	config  configs.Config
+	build   telemetry.Build
+	plan    []*planned // models that Run loads
+	out     io.Writer  // for people
+	errs    io.Writer  // logs and progress
+	log     *zap.Logger
+	level   zap.AtomicLevel // of the log
+	metrics *telemetry.Metrics
+	bodies  *memory.Budget // of requests, and of answers of other servers
+	closing closers
+
+	ports  listeners
+	http   *api.Server   // on ports.api
+	admin  *http.Server  // on ports.admin; nil: off
+	rpc    *predict.GRPC // on ports.rpc; nil: off
+	failed chan error    // why a listener ended without a shutdown
+	loaded chan struct{} // closed once the models that Run loads answer
+
+	batches *batch.Server   // files and batches, in front of predict
+	predict *predict.Server // protocols of classical models, in front of edge
+	edge    *openai.Server
+
+	store    *store.Store // nil: none
+	audit    *auditor
+	callers  *callers
+	quotas   quotas
+	prices   prices
+	brownout *brownoutControl
+	reloader *reloader
+
+	compute     *pool.Pool        // of the process, shared by its engines
+	service     admission.Service // likewise: what tenants use over all of them
+	languages   *languages        // language models and text encoders
+	engines     *engines          // of those in memory
+	fleets      *fleets           // models that other servers compute
+	predictors  *predictors       // classical models
+	rollouts    *rollouts         // of versions of models
+	deployments *deployments      // of all servers on the store; nil: no store
+
+	watchers watchers // of requests
+}
+
+// New builds everything but the models, and binds the ports. What cannot run fails before a port is bound.
+func New(c Config) (*Server, error) {
+	c.complete()
+	budget := memoryBudget(c.Settings)
+	plan, err := planModels(c.Settings, budget)
+	if err != nil {
+		return nil, err
+	}
+	if len(plan) == 1 && c.Settings.Model.MemoryBytes == 0 {
+		budget = max(budget, plan[0].bytes()) // the only model may have what the machine has
+	}
+	s := &Server{
+		config: c.Settings, build: c.Build, plan: plan, out: c.Out, errs: c.Errs, failed: make(chan error, 3), loaded: make(chan struct{}),
+	}
+	if err := s.assemble(&c, budget); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.reloader.applied()
+	if w := local.PrepareThreads(c.Settings); w != "" {
+		c.Warnings = append(c.Warnings, w)
+	}
+	for _, w := range c.Warnings {
+		s.log.Warn(w)
+	}
+	return s, nil
+}
+
+// URL is where clients on this machine reach the API.
+func (s *Server) URL() string { return s.ports.apiURL() }
+
+// AdminURL is where clients on this machine reach the admin listener; empty: it is off.
+func (s *Server) AdminURL() string { return s.ports.adminURL() }
+
+// Loaded is closed once the models that Run loads answer.
+func (s *Server) Loaded() <-chan struct{} { return s.loaded }
+
+// Run answers requests and loads the models until ctx ends, and then lets running requests end; or until loading or a
+// listener fails. It closes the server.
+func (s *Server) Run(ctx context.Context) error {
+	go s.audit.logHeads(ctx)
+	s.listen()
+	loaded := make(chan error, 1)
+	go func() { loaded <- s.load() }()
+	for {
+		select {
+		case err := <-loaded:
+			if err != nil {
+				return errors.Join(err, s.Close())
+			}
+			loaded = nil
+			s.batches.Start()
+			close(s.loaded)
+		case err := <-s.failed:
+			return errors.Join(err, s.Close())
+		case <-ctx.Done():
+			return s.drain()
+		}
+	}
+}
+
+// Reload reads the settings again and puts those into force that can change at run time. by says who asked. What is not valid
+// changes nothing.
+func (s *Server) Reload(ctx context.Context, by string) error {
+	_, err := s.reloader.reload(ctx, by, false)
+	return err
+}
+
+// Close gives back what a server has taken that was not run. Requests that run are cut off.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 0)
+	defer cancel()
+	return s.closing.close(ctx)
+}
+
+// drain lets running requests finish, for as long as the configuration allows.
+func (s *Server) drain() error {
+	s.log.Info("stopping; a second signal ends the process at once",
+		zap.Duration("timeout", s.config.Server.ShutdownTimeout))
+	s.deployments.drain()
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Server.ShutdownTimeout)
+	defer cancel()
+	if err := s.closing.close(ctx); err != nil {
+		s.log.Warn("some requests were cut off", zap.Error(err))
+		return nil
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// engineTimeout is what the engine gets to end its step after the edge has
+// let go of every request.
+const engineTimeout = 5 * time.Second
