@@ -65,7 +65,7 @@ func (l *Lines) Add(piece []byte) []byte {
 
 // plain passes a piece that is in the form already.
 func (l *Lines) plain(piece []byte) (pass []byte, ok bool) {
-	if !l.begun || l.cr || l.open || len(l.start) > 0 || bytes.IndexByte(piece, '\r') >= 0 {
+	if !l.begun || l.cr || l.open || len(l.start)+len(l.tail) > 0 || bytes.IndexByte(piece, '\r') >= 0 {
 		return nil, false
 	}
 	kind, mid := l.kind, l.mid
@@ -115,7 +115,9 @@ func (l *Lines) line(text []byte, ends bool) {
 			return
 		}
 		if !l.begun {
-			text = bytes.TrimPrefix(text, []byte(byteOrder))
+			if text = bytes.TrimPrefix(text, []byte(byteOrder)); bytes.HasPrefix(text, []byte(byteOrder)) {
+				l.out = append(l.out, '\n') // the second one is of a field's name: at the beginning clients would leave it out
+			}
 		}
 		l.begun, l.start = true, l.start[:0]
 		text = l.begin(text, ends)
