@@ -96,7 +96,7 @@ func fakeHub(g *gate, repository, file string, content []byte) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, "["+entry+"]")
 	})
-	mux.HandleFunc("/"+repository+"/resolve/{revision}/"+file, func(w http.ResponseWriter, r *http.Request) {
+	serve := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Repo-Commit", revision)
 		w.Header().Set("X-Linked-Etag", `"`+digest+`"`)
 		w.Header().Set("X-Linked-Size", fmt.Sprint(len(content)))
@@ -105,21 +105,17 @@ func fakeHub(g *gate, repository, file string, content []byte) http.Handler {
 			w = g.half(w, r, len(content))
 		}
 		http.ServeContent(w, r, file, time.Unix(1, 0), bytes.NewReader(content))
-	})
+	}
+	mux.HandleFunc("/"+repository+"/resolve/{revision}/"+file, serve)
+	mux.HandleFunc("/files/"+file, serve) // of no repository
 	return mux
 }
 
-// The hub of these tests is one that Hugging Face's own client reads: where Python has huggingface_hub, it finds and downloads the file.
+// The hub of these tests is one that Hugging Face's own client reads, which finds and downloads the file.
 func TestTheFakeHubSpeaksHuggingFacesAPI(t *testing.T) {
-	python, err := exec.LookPath(os.Getenv("WEIR_TEST_HUB_PYTHON"))
-	if err != nil {
-		t.Skip("WEIR_TEST_HUB_PYTHON names no Python with huggingface_hub")
-	}
-	g := newGate(t)
-	g.open()
+	python := reference.HubPython(t)
 	content := defaultmodel.GGUF()
-	s := httptest.NewServer(fakeHub(g, "Org/Repo", "tiny-Q8_0.gguf", content))
-	defer s.Close()
+	s := hubOf(t, "tiny-Q8_0.gguf", content)
 	cmd := exec.CommandContext(t.Context(), python, "-c", `
 import hashlib, huggingface_hub as h
 api = h.HfApi()

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -171,22 +169,12 @@ func TestWrongModelImports(t *testing.T) {
 	}
 }
 
-// hubOf is a stand-in of Hugging Face's hub with one file.
+// hubOf is the hub's stand-in, which holds nothing back.
 func hubOf(t *testing.T, name string, data []byte) *httptest.Server {
 	t.Helper()
-	sum := sha256.Sum256(data)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/api/models/Org/Repo/revision/main":
-			fmt.Fprint(w, `{"sha":"abc"}`)
-		case "/api/models/Org/Repo/tree/abc":
-			fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":"%x","size":%d}}]`, name, len(data), sum, len(data))
-		case "/Org/Repo/resolve/abc/" + name, "/" + name:
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
-		default:
-			http.NotFound(w, r)
-		}
-	}))
+	g := newGate(t)
+	g.open()
+	s := httptest.NewServer(fakeHub(g, "Org/Repo", name, data))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -222,9 +210,9 @@ func TestPullAndRun(t *testing.T) {
 func TestPullOfURL(t *testing.T) {
 	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
 	s := hubOf(t, "tiny.gguf", defaultmodel.GGUF())
-	onFolder(t, exitOK, "pull", s.URL+"/tiny.gguf", "--as", "mine:v1")
+	onFolder(t, exitOK, "pull", s.URL+"/files/tiny.gguf", "--as", "mine:v1")
 	onFolder(t, exitOK, "inspect", "mine:v1")
-	onFolder(t, exitOK, "inspect", s.URL+"/tiny.gguf", "--pull")
+	onFolder(t, exitOK, "inspect", s.URL+"/files/tiny.gguf", "--pull")
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>sign in</html>") }))
 	defer page.Close()
 	if _, errs := onFolder(t, exitFailure, "pull", page.URL+"/m.gguf"); !strings.Contains(errs, "is no GGUF file") {

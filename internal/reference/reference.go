@@ -80,6 +80,20 @@ func ONNXTests(t testing.TB) string {
 	return path
 }
 
+// HubClient is the name of Hugging Face's client of its hub in WEIR_CI_WITHOUT.
+const HubClient = "hub-client"
+
+// HubPython gives the path of a Python that has Hugging Face's client of its hub. The
+// test ends where .ci/hub-client has not installed it.
+func HubPython(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(fetched("WEIR_TEST_HUB_CLIENT", "test-hub-client"), "bin", "python")
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, HubClient, path+" is not there; '.ci/hub-client' installs it")
+	}
+	return path
+}
+
 // fetched is where the scripts put what they fetch: a variable says it, or it
 // is a folder of the user's cache.
 func fetched(variable, folder string) string {
