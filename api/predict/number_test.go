@@ -38,7 +38,7 @@ func checkFloat(t *testing.T, text string) {
 // shortest and long forms of random floats, and decimals next to the middle of two
 // floats.
 func TestNumbersAreExact(t *testing.T) {
-	n := 3_000_000
+	n := 1_000_000
 	if testing.Short() {
 		n = 300_000
 	}

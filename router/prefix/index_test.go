@@ -181,7 +181,7 @@ func (w *world) compare() {
 }
 
 func TestIndexAgainstNaive(t *testing.T) {
-	steps := 20_000
+	steps := 8_000
 	if testing.Short() {
 		steps = 1000
 	}

@@ -130,19 +130,22 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 	if testing.Short() {
 		lengths = []int{1, 17, 513}
 	}
+	var devices []*device
 	for _, level := range isa.Levels() {
 		c := newDevice(3, level)
 		defer c.Close()
-		for _, typ := range kvTypes {
-			for _, s := range shapes {
-				if typ.rounds() && s.dim%32 != 0 {
-					continue
-				}
-				r := rand.New(rand.NewPCG(3, uint64(s.dim)))
-				for _, length := range lengths {
-					e := attentionError(t, c, r, typ, s, length)
+		devices = append(devices, c)
+	}
+	for _, typ := range kvTypes {
+		for _, s := range shapes {
+			if typ.rounds() && s.dim%32 != 0 {
+				continue
+			}
+			r := rand.New(rand.NewPCG(3, uint64(s.dim)))
+			for _, length := range lengths {
+				for i, e := range attentionErrors(t, devices, r, typ, s, length) {
 					if !(e <= limits[typ]) {
-						t.Errorf("%v %v, %+v, %d tokens: relative error %g, limit %g", level, typ, s, length, e, limits[typ])
+						t.Errorf("%v %v, %+v, %d tokens: relative error %g, limit %g", isa.Levels()[i], typ, s, length, e, limits[typ])
 					}
 				}
 			}
@@ -153,23 +156,17 @@ func TestAttentionEqualsTheDefinition(t *testing.T) {
 // headShape is heads of dim values: kvHeads of keys, each with group of queries.
 type headShape struct{ dim, kvHeads, group int }
 
-// attentionError is the distance from the reference of the last rows of two
+// attentionErrors are the distances from the reference, by device, of the last rows of two
 // sequences, one of length tokens and a shorter one.
-func attentionError(t *testing.T, c *device, r *rand.Rand, typ KVType, shape headShape, length int) float64 {
+func attentionErrors(t *testing.T, devices []*device, r *rand.Rand, typ KVType, shape headShape, length int) (errs []float64) {
+	t.Helper()
 	dim, kvHeads, group, rows := shape.dim, shape.kvHeads, shape.group, min(length, 9)
 	heads, scale := kvHeads*group, float32(1.3/math.Sqrt(float64(dim)))
 	n := (length + 15) / 16
 	kv := newKV(t, typ, 16, 2*n+1, kvHeads, dim)
 	long, short := newSequence(r, kv, length, n), newSequence(r, kv, length-rows/2, 2*n)
-	long.store(c, kv)
-	short.store(c, kv)
 	q := randoms(r, (rows+1)*heads*dim)
-	got, want := make([]float32, len(q)), make([]float32, len(q))
-	at := length - rows/2 - 1
-	c.Attend(Query{Out: got, Q: q, KV: kv, Heads: heads, Scale: scale, Spans: []Span{
-		{Row: 0, Count: rows, Start: length - rows, Blocks: long.blocks},
-		{Row: rows, Count: 1, Start: at, Blocks: short.blocks},
-	}})
+	want, at := make([]float32, len(q)), length-rows/2-1
 	for row := range rows + 1 {
 		s, visible := long, length-rows+row+1
 		if row == rows {
@@ -180,7 +177,17 @@ func attentionError(t *testing.T, c *device, r *rand.Rand, typ KVType, shape hea
 			s.reference(want[o:o+dim], q[o:o+dim], h/group, kvHeads, visible, float64(scale))
 		}
 	}
-	return near(got, want)
+	for _, c := range devices {
+		got := make([]float32, len(q))
+		long.store(c, kv)
+		short.store(c, kv)
+		c.Attend(Query{Out: got, Q: q, KV: kv, Heads: heads, Scale: scale, Spans: []Span{
+			{Row: 0, Count: rows, Start: length - rows, Blocks: long.blocks},
+			{Row: rows, Count: 1, Start: at, Blocks: short.blocks},
+		}})
+		errs = append(errs, near(got, want))
+	}
+	return errs
 }
 
 // The same answer whatever the batch depends on this: blocks of any size, any split into
