@@ -176,7 +176,7 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 		held.Arm, held.Spare = armOf(d), f.s.rollouts.spare(a, d)
 	}
 	if d.Shadow {
-		held.Copy = f.s.rollouts.copy
+		held.Copy = f.s.rollouts.shadows.take
 	}
 	return held, nil
 }

@@ -532,7 +532,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 		held.Arm, held.Spare = armOf(d), l.s.rollouts.spare(a, d)
 	}
 	if d.Shadow {
-		held.Copy = l.s.rollouts.copy
+		held.Copy = l.s.rollouts.shadows.take
 	}
 	if r, ok := lease.Content.(*resident); ok {
 		held.Model = r.entry

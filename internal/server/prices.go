@@ -3,6 +3,8 @@ package server
 import (
 	"sync/atomic"
 
+	"weir/api/openai"
+	"weir/configs"
 	"weir/scheduler/quota"
 )
 
@@ -23,4 +25,14 @@ func (p *prices) ofVersion(model, version string) quota.Price {
 		}
 	}
 	return prices[model]
+}
+
+// live is the live part of the prices, which the edge has, too.
+func (p *prices) live(edge *openai.Server) livePart {
+	return func(c configs.Config) (commit func(), err error) {
+		return func() {
+			p.Store(&c.Prices)
+			edge.SetPrices(c.Prices)
+		}, nil
+	}
 }

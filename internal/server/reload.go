@@ -41,7 +41,7 @@ type livePart func(c configs.Config) (commit func(), err error)
 // newReloader makes the reloader of a server whose parts are there.
 func newReloader(s *Server, about *Config) *reloader {
 	return &reloader{s: s, read: about.Read, applied: about.Applied, running: s.config, parts: []livePart{
-		s.logLevel, s.watchers.tenants.access.rate, s.callers.tenants, s.ports.tls.files, s.newPrices, s.predictors.live, s.brownout.live,
+		logLevel(s.level), s.watchers.tenants.access.rate, s.callers.tenants, s.ports.tls.files, s.prices.live(s.edge), s.predictors.live, s.brownout.live,
 		s.watchers.traces.objectives, s.quotas.terms, s.fleets.prepare,
 	}}
 }
@@ -113,16 +113,10 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 	return report, nil
 }
 
-// newPrices is the live part of the prices.
-func (s *Server) newPrices(c configs.Config) (commit func(), err error) {
-	return func() {
-		s.prices.Store(&c.Prices)
-		s.edge.SetPrices(c.Prices)
-	}, nil
-}
-
 // logLevel is the live part of the log.
-func (s *Server) logLevel(c configs.Config) (commit func(), err error) {
-	level, err := telemetry.ParseLogLevel(c.Log.Level)
-	return func() { s.level.SetLevel(level) }, err
+func logLevel(of zap.AtomicLevel) livePart {
+	return func(c configs.Config) (commit func(), err error) {
+		level, err := telemetry.ParseLogLevel(c.Log.Level)
+		return func() { of.SetLevel(level) }, err
+	}
 }

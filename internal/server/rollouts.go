@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/internal/server/state"
@@ -29,7 +28,8 @@ type rollouts struct {
 	s       *Server
 	control *rollout.Controller
 	series  *telemetry.Rollouts
-	copies  chan copied
+	shadows *shadows
+	holds   holds
 	over    context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
@@ -37,12 +37,7 @@ type rollouts struct {
 	trouble quietly
 	journal *rollout.Journal // nil: there is no store
 
-	shadowed int          // copies that were begun; of the goroutine that computes them
-	rested   time.Time    // until then no copy is computed here beside users' requests
-	served   atomic.Int64 // when the last request of a user ended, in nanoseconds of the epoch
-
 	mu      sync.Mutex
-	keeps   map[string]func() // by rollout: lets the candidate leave memory
 	classic map[string]string // by classical model: the version that a rollout has left it with
 	changes chan []rollout.Transition
 }
@@ -55,13 +50,20 @@ const (
 
 func newRollouts(s *Server) (*rollouts, error) {
 	r := &rollouts{
-		s: s, control: rollout.NewController(), copies: make(chan copied, shadowQueue), keeps: make(map[string]func()),
+		s: s, control: rollout.NewController(), holds: holds{releases: make(map[string]func())},
 		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
 		trouble: quietly{every: troubleEvery},
 	}
 	r.ctx, r.over = context.WithCancel(context.Background())
 	var err error
 	r.series, err = s.metrics.AddRollouts(r.figures)
+	r.shadows = &shadows{
+		control: r.control, series: r.series, versions: r.versionsOf, engaged: s.engines.engaged, changed: r.changed,
+		ask: func(ctx context.Context, version *openai.Model, c *openai.Copy) (openai.Shadowed, error) {
+			return s.edge.Shadow(ctx, version, c)
+		},
+		copies: make(chan copied, shadowQueue), ctx: r.ctx,
+	}
 	return r, err
 }
 
@@ -87,16 +89,7 @@ func (r *rollouts) start() {
 	if r.journal != nil {
 		r.ended.Go(func() { r.journal.Run(r.ctx, r.changed, r.journalFailed) })
 	}
-	r.ended.Go(func() {
-		for {
-			select {
-			case c := <-r.copies:
-				r.shadow(&c)
-			case <-r.ctx.Done():
-				return
-			}
-		}
-	})
+	r.ended.Go(r.shadows.run)
 }
 
 func (r *rollouts) stop() {
@@ -221,22 +214,28 @@ func (r *rollouts) finish(t *rollout.Transition) {
 	if t.To == rollout.Promoted {
 		r.promote(plan)
 	}
-	r.release(t.ID)
+	r.holds.release(t.ID)
 }
 
-// keepUntilOver remembers what lets a rollout's versions leave memory.
-func (r *rollouts) keepUntilOver(id string, release func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.keeps[id] = release
+// holds keep versions in memory, by what they are held for.
+type holds struct {
+	mu       sync.Mutex
+	releases map[string]func()
 }
 
-// release lets a rollout's versions leave memory, once.
-func (r *rollouts) release(id string) {
-	r.mu.Lock()
-	release := r.keeps[id]
-	delete(r.keeps, id)
-	r.mu.Unlock()
+// keep remembers what lets the versions of a rollout leave memory.
+func (h *holds) keep(id string, release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.releases[id] = release
+}
+
+// release lets the versions of a rollout leave memory, once.
+func (h *holds) release(id string) {
+	h.mu.Lock()
+	release := h.releases[id]
+	delete(h.releases, id)
+	h.mu.Unlock()
 	if release != nil {
 		release()
 	}
@@ -311,13 +310,13 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 		release()
 		return rollout.Status{}, err
 	}
-	r.keepUntilOver(p.ID, release)
+	r.holds.keep(p.ID, release)
 	err = r.check(ctx, run.Plan())
 	if err == nil {
 		err = r.control.Add(run)
 	}
 	if err != nil {
-		r.release(p.ID)
+		r.holds.release(p.ID)
 		r.s.audit.failed(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "candidate": p.Candidate}, err)
 		return rollout.Status{}, err
 	}
@@ -459,11 +458,11 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 		}
 		release, err := r.hold(r.ctx, p)
 		if err == nil {
-			r.keepUntilOver(p.ID, release)
+			r.holds.keep(p.ID, release)
 			err = r.control.Add(run)
 		}
 		if err != nil {
-			r.release(p.ID)
+			r.holds.release(p.ID)
 			log.Error("a rollout does not go on", zap.Error(err))
 			return
 		}

@@ -15,7 +15,7 @@ import (
 func (r *rollouts) hooks() edge.Hooks {
 	return edge.Hooks{
 		OnRequestFinish: func(f edge.RequestFinish) {
-			r.served.Store(time.Now().UnixNano())
+			r.shadows.served.Store(time.Now().UnixNano())
 			if f.Arm.Rollout != "" && f.Code != displaced {
 				r.observe(&f)
 			}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"weir/api/openai"
 	"weir/internal/inference"
 	"weir/router/rollout"
+	"weir/telemetry"
 )
 
 const (
@@ -31,24 +33,52 @@ type copied struct {
 	*openai.Copy
 }
 
-// copy is what takes a request's copy to the candidate of the rollout that wanted it.
-func (r *rollouts) copy(c *openai.Copy) {
-	for _, st := range r.control.List(time.Now()) {
+// shadows have copies of requests answered by candidates, one at a time, and compare.
+type shadows struct {
+	control  *rollout.Controller
+	series   *telemetry.Rollouts
+	versions func(model string) rolled
+	engaged  func() int // requests of users that are computed here
+	ask      func(ctx context.Context, version *openai.Model, c *openai.Copy) (openai.Shadowed, error)
+	changed  func(list []rollout.Transition) // takes in what a comparison decides
+
+	copies chan copied
+	ctx    context.Context //nolint:containedctx // of run; ends with the rollouts
+	begun  int             // copies that were begun; of run
+	rested time.Time       // until then no copy is computed here beside users' requests; of run
+	served atomic.Int64    // when the last request of a user ended, in nanoseconds of the epoch
+}
+
+// run computes copies until the rollouts end.
+func (s *shadows) run() {
+	for {
+		select {
+		case c := <-s.copies:
+			s.shadow(&c)
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// take brings a request's copy to the candidate of the rollout that wanted it.
+func (s *shadows) take(c *openai.Copy) {
+	for _, st := range s.control.List(time.Now()) {
 		if st.Plan.ID != c.Finish.Arm.Rollout || st.State.Over() {
 			continue
 		}
 		select {
-		case r.copies <- copied{c.Ask.Model, st.Plan.Stable, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
+		case s.copies <- copied{c.Ask.Model, st.Plan.Stable, st.Plan.Candidate, st.Plan.ID, st.Plan.CopyShare, c}:
 			return
 		default:
 		}
 	}
-	r.series.CountShadow("dropped") // the queue is full, or the rollout is over
+	s.series.CountShadow("dropped") // the queue is full, or the rollout is over
 }
 
 // runs reports whether the rollout that a copy was made for is not over.
-func (r *rollouts) runs(c *copied) bool {
-	for _, st := range r.control.List(time.Now()) {
+func (s *shadows) runs(c *copied) bool {
+	for _, st := range s.control.List(time.Now()) {
 		if st.Plan.ID == c.rollout {
 			return !st.State.Over()
 		}
@@ -57,25 +87,25 @@ func (r *rollouts) runs(c *copied) bool {
 }
 
 // shadow has a copy answered by both versions, one at a time, and compares.
-func (r *rollouts) shadow(c *copied) {
-	if !r.runs(c) {
-		r.series.CountShadow("dropped") // the rollout is over
+func (s *shadows) shadow(c *copied) {
+	if !s.runs(c) {
+		s.series.CountShadow("dropped") // the rollout is over
 		return
 	}
-	r.shadowed++
-	got, err := r.compare(c, r.shadowed%againEvery == 1)
+	s.begun++
+	got, err := s.compare(c, s.begun%againEvery == 1)
 	switch {
-	case r.ctx.Err() != nil:
+	case s.ctx.Err() != nil:
 		return
 	case err != nil:
-		r.series.CountShadow("dropped") // a version is not there any more, or busy, which says nothing of the candidate
+		s.series.CountShadow("dropped") // a version is not there any more, or busy, which says nothing of the candidate
 		return
 	case got.Failed:
-		r.series.CountShadow("failed")
+		s.series.CountShadow("failed")
 	default:
-		r.series.CountShadow("compared")
+		s.series.CountShadow("compared")
 	}
-	r.changed(r.control.Compare(c.model, time.Now(), got))
+	s.changed(s.control.Compare(c.model, time.Now(), got))
 }
 
 // againEvery is how often the stable version answers a copy twice, so that it is known how far its answers are from each other.
@@ -83,9 +113,9 @@ const againEvery = 4
 
 // compare has both versions answer with the likeliest tokens. Where the client asked for these, it has one of the stable version's
 // answers; again says whether that is asked once more. The error says that nothing can be told.
-func (r *rollouts) compare(c *copied, again bool) (*rollout.Copied, error) {
+func (s *shadows) compare(c *copied, again bool) (*rollout.Copied, error) {
 	c.Greedy = true
-	usual, err := r.answeredBy(c, c.stable)
+	usual, err := s.answeredBy(c, c.stable)
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +125,13 @@ func (r *rollouts) compare(c *copied, again bool) (*rollout.Copied, error) {
 		before = c.Texts
 		o.Again = rollout.Distances{Measured: true, Distance: textDistance(before, usual.Texts)}
 	} else if again {
-		second, err := r.answeredBy(c, c.stable)
+		second, err := s.answeredBy(c, c.stable)
 		if err != nil {
 			return nil, err
 		}
 		o.Again = rollout.Distances{Measured: true, Distance: textDistance(before, second.Texts)}
 	}
-	got, err := r.answeredBy(c, c.candidate)
+	got, err := s.answeredBy(c, c.candidate)
 	switch {
 	case errors.Is(err, inference.ErrQueueFull), errors.Is(err, inference.ErrShed), errors.Is(err, inference.ErrQueueTimeout), errors.Is(err, errNotThere):
 		return nil, err
@@ -130,8 +160,8 @@ func askedGreedily(body []byte) bool {
 var errNotThere = errors.New("a reload has taken the version away")
 
 // answeredBy has a copy answered by a version.
-func (r *rollouts) answeredBy(c *copied, version string) (openai.Shadowed, error) {
-	v := r.versionsOf(c.model)
+func (s *shadows) answeredBy(c *copied, version string) (openai.Shadowed, error) {
+	v := s.versions(c.model)
 	if v == nil {
 		return openai.Shadowed{}, errNotThere
 	}
@@ -140,7 +170,7 @@ func (r *rollouts) answeredBy(c *copied, version string) (openai.Shadowed, error
 		return openai.Shadowed{}, errNotThere
 	}
 	defer release()
-	return r.answered(c, entry)
+	return s.answered(c, entry)
 }
 
 // errUsersCame ends a copy that is computed here because nobody was served, and somebody is now.
@@ -148,24 +178,24 @@ var errUsersCame = errors.New("requests of users have come")
 
 // answered has a copy computed. Here it waits for a moment without users, and gives way to those that come meanwhile, or for
 // the end of the copies' rest: what it takes then counts against their share of the time.
-func (r *rollouts) answered(c *copied, entry *openai.Model) (openai.Shadowed, error) {
+func (s *shadows) answered(c *copied, entry *openai.Model) (openai.Shadowed, error) {
 	for {
 		alone := false
 		if entry.Upstream == nil {
-			alone = r.awaitRest()
+			alone = s.awaitRest()
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, shadowTime)
+		ctx, cancel := context.WithTimeout(s.ctx, shadowTime)
 		ctx, give := context.WithCancelCause(ctx)
 		if alone {
-			go r.giveWay(ctx, give)
+			go s.giveWay(ctx, give)
 		}
 		began := time.Now()
-		got, err := r.s.edge.Shadow(ctx, entry, c.Copy)
+		got, err := s.ask(ctx, entry, c.Copy)
 		again := err != nil && errors.Is(context.Cause(ctx), errUsersCame)
 		give(nil)
 		cancel()
 		if entry.Upstream == nil {
-			r.rest(began, c.share)
+			s.rest(began, c.share)
 		}
 		if !alone {
 			got.Compute = 0 // beside others a token costs less, the more the more there are
@@ -177,10 +207,10 @@ func (r *rollouts) answered(c *copied, entry *openai.Model) (openai.Shadowed, er
 }
 
 // giveWay ends a copy when there is more to be computed here than the copy.
-func (r *rollouts) giveWay(ctx context.Context, give context.CancelCauseFunc) {
+func (s *shadows) giveWay(ctx context.Context, give context.CancelCauseFunc) {
 	tick := time.NewTicker(restPoll)
 	defer tick.Stop()
-	for r.s.engines.engaged() <= 1 {
+	for s.engaged() <= 1 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -192,29 +222,29 @@ func (r *rollouts) giveWay(ctx context.Context, give context.CancelCauseFunc) {
 
 // awaitRest waits until a copy may be computed here: until nobody is served (alone), until copies have rested, or until the
 // server stops.
-func (r *rollouts) awaitRest() (alone bool) {
+func (s *shadows) awaitRest() (alone bool) {
 	tick := time.NewTicker(restPoll)
 	defer tick.Stop()
 	for {
 		now := time.Now()
 		switch {
-		case r.s.engines.engaged() == 0 && now.UnixNano()-r.served.Load() > int64(shadowQuiet):
+		case s.engaged() == 0 && now.UnixNano()-s.served.Load() > int64(shadowQuiet):
 			return true
-		case !now.Before(r.rested):
+		case !now.Before(s.rested):
 			return false
 		}
 		select {
 		case <-tick.C:
-		case <-r.ctx.Done():
+		case <-s.ctx.Done():
 			return false
 		}
 	}
 }
 
 // rest says how long copies rest after one that was computed here, so that they get their share of the time. Only the goroutine that computes copies calls it.
-func (r *rollouts) rest(began time.Time, share float64) {
+func (s *shadows) rest(began time.Time, share float64) {
 	now := time.Now()
-	r.rested = now.Add(time.Duration(float64(now.Sub(began)) * (1/share - 1)))
+	s.rested = now.Add(time.Duration(float64(now.Sub(began)) * (1/share - 1)))
 }
 
 // textDistance is the mean over the choices.
