@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/local"
-
 	"weir/configs"
 	"weir/engine/kernel/isa"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
+	"weir/internal/server/local"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )

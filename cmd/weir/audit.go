@@ -8,12 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/state"
 	"weir/internal/store"
 	"weir/telemetry/audit"
 )

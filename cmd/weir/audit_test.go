@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/server/servertest"
-
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // weir runs a command line and returns its exit status and what it printed.

@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // batchLines is how many lines the batch of a process that is killed has: go test ./cmd/weir -run KilledAmidABatch -batch-lines 500

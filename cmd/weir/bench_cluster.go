@@ -10,14 +10,13 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/llm"
+	"weir/internal/console"
+	"weir/internal/server/local"
 )
 
 func newBenchCluster() *cobra.Command {

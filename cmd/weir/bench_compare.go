@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
+	"weir/internal/console"
 	"weir/internal/outfile"
 )
 

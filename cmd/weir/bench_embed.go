@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/llm"
+	"weir/internal/console"
+	"weir/internal/server/local"
 )
 
 func newBenchEmbed() *cobra.Command {

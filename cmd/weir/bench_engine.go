@@ -10,13 +10,12 @@ import (
 	"strings"
 	"syscall"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/local"
 )
 
 // subject is what the verbs that measure the engine in this process share: a

@@ -7,13 +7,12 @@ import (
 	"os"
 	"slices"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
 	"weir/engine/gbdt"
 	"weir/engine/kernel/isa"
+	"weir/internal/console"
 	"weir/internal/roofline"
 )
 

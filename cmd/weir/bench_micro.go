@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
 	"weir/engine/gguf"
 	"weir/engine/kernel/isa"
+	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/roofline"
 )

@@ -9,11 +9,10 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
+	"weir/internal/console"
 )
 
 // predictBench are the flags of `weir bench predict`.

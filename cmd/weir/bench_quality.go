@@ -8,15 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/kernel/attend"
 	"weir/engine/llm"
+	"weir/internal/console"
+	"weir/internal/server/local"
 	"weir/tokenizer"
 )
 

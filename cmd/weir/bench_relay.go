@@ -6,11 +6,10 @@ import (
 	"os/exec"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
+	"weir/internal/console"
 )
 
 func newBenchRelay() *cobra.Command {

@@ -15,13 +15,12 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"weir/bench"
+	"weir/internal/console"
 )
 
 // serveBench are the flags of `weir bench serve`, named as those of

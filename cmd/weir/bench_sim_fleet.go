@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
+	"weir/internal/console"
 	"weir/router/balance"
 )
 

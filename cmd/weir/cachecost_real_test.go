@@ -3,10 +3,9 @@ package main
 import (
 	"testing"
 
-	"weir/internal/server/local"
-
 	"weir/configs"
 	"weir/engine/llm"
+	"weir/internal/server/local"
 )
 
 // The default cache of each real model costs less than auto allows, as is measured at the first load.

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // makeKey runs weir keys create on a store and returns the key.

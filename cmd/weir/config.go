@@ -6,12 +6,11 @@ import (
 	"text/tabwriter"
 	"unicode"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/state"
 )
 
 func newConfig() *cobra.Command {

@@ -8,10 +8,10 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"weir/internal/console"
 )
 
 // confirm has a person type a name again before what cannot be undone. Where nobody can be asked it is an error that

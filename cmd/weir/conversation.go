@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"weir/internal/inference"
+	"weir/internal/server/local"
 	"weir/tokenizer"
 )
 

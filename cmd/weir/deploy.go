@@ -15,13 +15,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/folder"
-
 	"github.com/spf13/cobra"
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/folder"
 	"weir/router/deployment"
 )
 

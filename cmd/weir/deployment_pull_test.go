@@ -21,11 +21,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/internal/defaultmodel"
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
 

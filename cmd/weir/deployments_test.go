@@ -16,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
 

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
@@ -19,8 +16,10 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
+	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/roofline"
+	"weir/internal/server/local"
 )
 
 func newDoctor() *cobra.Command {

@@ -3,15 +3,14 @@ package main
 import (
 	"fmt"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
+	"weir/internal/console"
 	"weir/internal/cpu"
+	"weir/internal/server/local"
 	"weir/tokenizer"
 )
 

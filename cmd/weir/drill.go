@@ -10,11 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench"
+	"weir/internal/console"
 )
 
 func newDrill() *cobra.Command {

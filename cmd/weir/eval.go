@@ -10,10 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
+	"weir/internal/console"
 	"weir/internal/outfile"
 	"weir/telemetry/drift"
 	"weir/telemetry/predictions"

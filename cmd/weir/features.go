@@ -13,11 +13,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
+	"weir/internal/console"
+	"weir/internal/server/state"
 	"weir/internal/store"
 	"weir/router/feature"
 	"weir/telemetry/predictions"

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"weir/configs"
+	"weir/internal/console"
 )
 
 // sections of the configuration, as sets of flags.

@@ -16,10 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 	"weir/router/fleet"
 	"weir/router/rollout"
 )

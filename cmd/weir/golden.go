@@ -7,11 +7,10 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/engine/classic"
+	"weir/internal/console"
 	"weir/internal/table"
 	"weir/internal/tensor"
 )

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"weir/internal/console"
 )
 
 // flagGroups are the headings of flags in help texts, in their order, and the sections of the configuration under each.

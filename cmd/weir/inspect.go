@@ -14,15 +14,14 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/llm"
+	"weir/internal/console"
+	"weir/internal/server/local"
 	"weir/tokenizer"
 )
 

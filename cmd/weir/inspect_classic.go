@@ -10,10 +10,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-
 	"weir/configs"
 	"weir/engine/classic"
+	"weir/internal/console"
 	"weir/internal/tensor"
 )
 

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 )
 
 // withKey is a request with a key: its status, and the error's code and message.

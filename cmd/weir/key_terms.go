@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/keychain"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
 )
 
 // termsFlags are those that say what a key may.

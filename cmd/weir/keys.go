@@ -9,14 +9,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/keychain"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
 	"weir/internal/store"
 )
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"weir/internal/server/servertest"
-
 	"weir/telemetry/predictions"
 )
 

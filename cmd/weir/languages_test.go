@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 )
 
 // modelFile writes the built-in model with some bytes of its last tensors changed: few give

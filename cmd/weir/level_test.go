@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/server/local"
-
 	"weir/configs"
 	"weir/engine/kernel/isa"
+	"weir/internal/server/local"
 )
 
 // The configuration accepts what kernels exist for, and a level beyond the

@@ -12,13 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-	"weir/internal/server/folder"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/folder"
 	"weir/router/registry"
 	"weir/router/registry/hub"
 )

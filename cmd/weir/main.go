@@ -12,9 +12,9 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
+
+	"weir/internal/console"
 )
 
 // Exit statuses.

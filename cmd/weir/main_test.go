@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/local"
-
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/configs"
+	"weir/internal/server/local"
 )
 
 // leaseVariable shortens the lease of a process's store. Most tests keep the store's own: on a busy machine a process may

@@ -6,9 +6,8 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/console"
-
 	"weir/configs"
+	"weir/internal/console"
 )
 
 // choosePath lets the verb's argument name the model, instead of the

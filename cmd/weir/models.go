@@ -11,12 +11,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/folder"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/folder"
 	"weir/router/registry"
 )
 

@@ -15,12 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"weir/internal/console"
 	"weir/internal/server/folder"
 	"weir/internal/server/local"
-
-	"github.com/spf13/cobra"
-
 	"weir/router/registry"
 )
 

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"weir/internal/console"
-	"weir/internal/server/folder"
-
 	"github.com/spf13/cobra"
 
+	"weir/internal/console"
+	"weir/internal/server/folder"
 	"weir/router/registry"
 )
 

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
+	"weir/internal/console"
 	"weir/router/registry"
 )
 

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // A reload that drops all tenants has to be told so: a file that was cut off looks the same.

@@ -14,10 +14,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
+	"weir/internal/console"
 	"weir/router/rollout"
 )
 

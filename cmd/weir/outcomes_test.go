@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"weir/internal/server/servertest"
-
 	"weir/router/rollout"
 )
 

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
+	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
 

@@ -7,12 +7,11 @@ import (
 	"io"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/bench/capacity"
 	"weir/configs"
+	"weir/internal/console"
 )
 
 // planFlags are a plan's flags.

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/inference"
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 	"weir/router"
 	"weir/router/fleet"
 )

@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/console"
-
 	"golang.org/x/term"
+
+	"weir/internal/console"
 )
 
 // prompter reads questions from a terminal and shows the answers.

@@ -8,14 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"weir/internal/server/local"
-
 	"weir/bench"
 	"weir/configs"
 	"weir/engine/kernel/attend"
 	"weir/engine/llm"
 	"weir/internal/defaultmodel"
 	"weir/internal/reference"
+	"weir/internal/server/local"
 )
 
 var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answers anew; takes minutes")

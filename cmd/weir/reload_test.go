@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/inference"
+	"weir/internal/server/servertest"
 	"weir/scheduler/brownout"
 	"weir/scheduler/quota"
 )

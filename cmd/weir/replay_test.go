@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 )
 
 // keyedRequest is what a client asks for under a key, and the answer that it was given.

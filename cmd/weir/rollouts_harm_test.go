@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/configs"
+	"weir/internal/server/servertest"
 	"weir/router/rollout"
 	"weir/scheduler/quota"
 )

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"runtime"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/state"
 )
 
 func newRoute() *cobra.Command {

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 	"weir/router/fleet"
 )
 

@@ -6,8 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"weir/internal/server/servertest"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -18,6 +16,7 @@ import (
 	"weir/api/predict/oip"
 	"weir/configs"
 	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 )
 
 // infer asks the built-in trees over gRPC.

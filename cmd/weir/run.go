@@ -9,14 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"weir/configs"
+	"weir/internal/console"
 	"weir/internal/inference"
+	"weir/internal/server/local"
 )
 
 // runOptions are the flags that only run has.

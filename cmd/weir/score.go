@@ -13,12 +13,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"weir/internal/console"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
 	"weir/engine/classic"
+	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/outfile"
 	"weir/internal/table"

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"weir/internal/console"
-
 	"weir/engine/classic"
+	"weir/internal/console"
 	"weir/internal/table"
 	"weir/internal/tensor"
 )

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-
 	"weir/engine/classic"
+	"weir/internal/console"
 	"weir/internal/tensor"
 	"weir/telemetry/predictions"
 )

@@ -8,13 +8,12 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server"
+	"weir/internal/server/state"
 )
 
 func newServe() *cobra.Command {

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"go.uber.org/goleak"
 
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // started is a serving process inside the test.

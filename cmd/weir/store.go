@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/api/batch"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/internal/store"
 )
 

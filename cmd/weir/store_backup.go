@@ -7,14 +7,13 @@ import (
 	"io"
 	"os"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
 	"weir/internal/outfile"
+	"weir/internal/server/state"
 	"weir/internal/store"
 )
 

@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/server/state"
-
 	"weir/configs"
+	"weir/internal/server/state"
 )
 
 // A store is backed up while its server answers, and restored in another place with the pepper: keys, usage and audit log agree.

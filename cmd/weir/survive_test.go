@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 )
 
 // process is weir in a process of its own, with a limit on its open files.

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/admin"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // control is a request of an operator and its answer.

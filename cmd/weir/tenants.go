@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/state"
 	"weir/internal/store"
 )
 

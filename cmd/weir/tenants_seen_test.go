@@ -10,12 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/server/servertest"
-
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/servertest"
 	"weir/scheduler/quota"
 )
 

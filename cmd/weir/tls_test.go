@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/server/servertest"
-
 	"weir/api"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 func call(t *testing.T, client *http.Client, url, key, body string) (status int, text string) {

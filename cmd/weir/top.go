@@ -14,14 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/console"
-
 	"github.com/prometheus/common/expfmt"
 	promtext "github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"weir/api/batch"
+	"weir/internal/console"
 )
 
 func newTop() *cobra.Command {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/console"
-
 	dto "github.com/prometheus/client_model/go"
+
+	"weir/internal/console"
 )
 
 // scrape holds metric families by name.

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // ask sends a request, with a traceparent unless that is empty, and reads all

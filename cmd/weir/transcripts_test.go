@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // call sends a body to the API with a key.

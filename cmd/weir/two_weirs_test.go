@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 )
 
 // streamed asks for an answer of most tokens as a stream, and returns how many tokens it had, the prompt's included, by its

@@ -22,6 +22,9 @@ var table = []folder{
 		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{zap, grpc}},
 	{path: "internal/server/folder", own: []string{"configs", "engine/gguf", "internal/console", "internal/server/state", "internal/store", "router/registry", "telemetry/audit"}},
+	{path: "internal/server/hooks", own: []string{
+		"api", "configs", "internal/inference", "internal/server/state", "internal/store", "router", "scheduler/admission", "telemetry",
+	}, third: []string{zap}},
 	{path: "internal/server/keychain", own: []string{"api/tenant", "configs", "internal/console", "internal/server/state", "internal/store"}},
 	{path: "internal/server/local", own: []string{"bench", "configs", "engine", "internal", "router", "tokenizer"}},
 	{path: "internal/server/servertest", own: []string{"api", "configs"}, third: []string{otlpProto, protobuf}},

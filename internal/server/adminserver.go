@@ -17,7 +17,7 @@ import (
 func (s *Server) openAdmin(files files, edge openai.Config) {
 	c := s.config
 	data := &tenantData{
-		callers: s.callers.authenticator, store: s.store, transcripts: s.watchers.transcripts, batches: s.batches, edge: s.edge,
+		callers: s.callers.authenticator, store: s.store, transcripts: s.watchers.Transcripts, batches: s.batches, edge: s.edge,
 		engines: s.engines, audit: s.audit, log: s.log,
 	}
 	access := c.HTTP.Access
@@ -25,11 +25,11 @@ func (s *Server) openAdmin(files files, edge openai.Config) {
 	s.ports.admin = s.ports.overTLS(admin.Limit(s.ports.admin, files.admin))
 	s.admin = newAdmin(c.HTTP, admin.Config{
 		Metrics: s.metrics.Handler(), Ready: s.ready, Readiness: s.edge.Readiness, Version: s.build.Version, Access: access, Callers: s.callers.authenticator, Exposed: c.ExposesAdmin(),
-		Denied: func(reason, remote string) { s.watchers.tenants.denied("admin", reason, remote) },
+		Denied: func(reason, remote string) { s.watchers.Tenants.Denied("admin", reason, remote) },
 		Debug:  map[string]func() any{"engine": s.engines.debug}, Reset: s.engines.reset,
-		Journal: s.watchers.journal, States: s.states, Reload: s.reloader.reload, Usage: s.quotas.ledger, Tenants: newTenantControl(s, edge.Meter), Forget: data.forget, Models: s.languages, Deployments: s.rollouts, Outcomes: s.rollouts.tell,
+		Journal: s.watchers.Journal, States: s.states, Reload: s.reloader.reload, Usage: s.quotas.ledger, Tenants: newTenantControl(s, edge.Meter), Forget: data.forget, Models: s.languages, Deployments: s.rollouts, Outcomes: s.rollouts.tell,
 		Deployer: s.deployments.deployer(), Claims: claimsOf(s.store), KeyTTL: c.API.Idempotency.TTL,
-		Fleets: s.fleets.views, BlockEvents: s.engines.blockEvents, Blocks: s.engines.transfers.handler(s.languages, s.callers.authenticator.Peers(), s.watchers.tenants.denied), Batches: func(ctx context.Context) (any, error) { return s.batches.Unfinished(ctx) },
+		Fleets: s.fleets.views, BlockEvents: s.engines.blockEvents, Blocks: s.engines.transfers.handler(s.languages, s.callers.authenticator.Peers(), s.watchers.Tenants.Denied), Batches: func(ctx context.Context) (any, error) { return s.batches.Unfinished(ctx) },
 		Drift: drift.Handler(func() []drift.Report { return s.predictors.enriched.reports() }),
 	})
 	s.admin.ErrorLog = log.New(adminTrouble{s.log}, "", 0)

@@ -14,6 +14,7 @@ import (
 	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/memory"
+	"weir/internal/server/hooks"
 	"weir/router"
 	"weir/telemetry"
 	"weir/tokenizer"
@@ -72,15 +73,15 @@ func (s *Server) identify(about *Config) (edge openai.Config, err error) {
 	if err != nil {
 		return edge, err
 	}
-	s.closing.pushed("traces", s.watchers.traces.close)
+	s.closing.pushed("traces", s.watchers.Traces.Close)
 	edge = c.API
 	edge.Version, edge.Callers, edge.Usage = s.build.Version, s.callers.authenticator, s.quotas.ledger
 	if s.store != nil {
 		edge.Idempotency.Claims, edge.Responses.Store = s.store, s.store
 	}
-	responses := &quietly{every: troubleEvery}
+	responses := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	edge.Responses.Failed = func(err error) {
-		responses.do(func(held int) { s.log.Error("responses are not kept", zap.Error(err), zap.Int("times_before", held)) })
+		responses.Do(func(held int) { s.log.Error("responses are not kept", zap.Error(err), zap.Int("times_before", held)) })
 	}
 	if edge.Meter, err = s.quotas.open(c.Quota, s.metrics); err != nil {
 		return edge, err
@@ -118,7 +119,7 @@ func (s *Server) manageModels(budget int64, leastFetch time.Duration) (err error
 		return err
 	}
 	s.closing.pushed("rollouts", s.rollouts.stop)
-	s.watchers.rollouts = s.rollouts
+	s.watchers.Rollouts = s.rollouts.hooks()
 	s.rollouts.openJournal()
 	if s.deployments = newDeployments(s); s.deployments != nil {
 		if err := s.metrics.AddDeployments(s.deployments.follower.States); err != nil {
@@ -132,7 +133,7 @@ func (s *Server) manageModels(budget int64, leastFetch time.Duration) (err error
 // speak makes the protocols on the listeners. edge is the edge's configuration.
 func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	c := s.config
-	edge.Hooks = s.watchers.generations()
+	edge.Hooks = s.watchers.Generations()
 	if s.brownout, err = newBrownout(c, s.metrics, s.log, s.audit.rule); err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (s *Server) addResponseCache() error {
 // connections is the edge's configuration on the listener that was bound.
 func (s *Server) connections(f files) api.Config {
 	c := s.config.HTTP
-	c.MaxConnections, c.SurplusConnections, c.Hooks = f.connections, f.surplus, edgeHooks(s.metrics, s.log)
+	c.MaxConnections, c.SurplusConnections, c.Hooks = f.connections, f.surplus, hooks.OfConnections(s.metrics, s.log)
 	c.Bodies = s.bodies
 	if s.ports.tls != nil {
 		c.TLS, c.ClientCertificates = s.ports.tls.Config(), true // a reload may ask clients for certificates

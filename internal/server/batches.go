@@ -4,27 +4,26 @@ import (
 	"context"
 	"fmt"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/batch"
 	"weir/api/openai"
+	"weir/internal/console"
+	"weir/internal/server/state"
 	"weir/telemetry"
 )
 
 // newBatches makes the handler of files and batches, in front of the others. about is the edge's configuration.
 func newBatches(s *Server, about openai.Config) (*batch.Server, error) {
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	c := batch.Config{
-		Callers: s.callers.authenticator, Hooks: s.watchers.batches(),
-		Keys: s.edge.Keys(), Edge: batch.Edges{s.predict, s.edge}, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.watchers.foreground.running,
+		Callers: s.callers.authenticator, Hooks: s.watchers.Batches(),
+		Keys: s.edge.Keys(), Edge: batch.Edges{s.predict, s.edge}, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.watchers.Foreground.Running,
 		Audit: func(ctx context.Context, by, action, object string, more map[string]any) error {
 			return s.audit.add(ctx, by, action, object, more)
 		},
 		Failed: func(err error) {
-			trouble.do(func(held int) {
+			trouble.Do(func(held int) {
 				s.log.Error("files or batches failed; they are tried again", zap.Error(err), zap.Int("times_before", held))
 			})
 		},

@@ -5,14 +5,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/server/state"
-	"weir/telemetry"
-
 	"go.uber.org/zap"
 
 	"weir/configs"
 	"weir/engine/llm"
+	"weir/internal/server/state"
 	"weir/scheduler/brownout"
+	"weir/telemetry"
 )
 
 // lookEvery is the time between two looks at the load.

@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/configs"
 	"weir/engine/llm"
 	"weir/internal/inference"
+	"weir/internal/server/state"
 	"weir/kvcache"
 	"weir/scheduler/brownout"
 	"weir/telemetry"

@@ -5,14 +5,14 @@ import (
 	"reflect"
 	"sync"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/internal/store"
 	"weir/router/transfer"
+	"weir/telemetry"
 )
 
 // callers says who calls, and keeps what that needs up to date.
@@ -135,9 +135,9 @@ func (c *callers) replace(directory *tenant.Directory, config configs.Config) {
 
 // keysFailed logs that keys cannot be looked up, now and then.
 func (c *callers) keysFailed() func(error) {
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	return func(err error) {
-		trouble.do(func(held int) {
+		trouble.Do(func(held int) {
 			c.log.Error("the store of keys failed; keys that were good before stay good for minutes",
 				zap.Error(err), zap.Int("times_before", held))
 		})

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/server/local"
-
 	"weir/configs"
 	"weir/internal/inference"
+	"weir/internal/server/local"
 	"weir/tokenizer"
 )
 

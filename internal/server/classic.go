@@ -9,9 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"weir/internal/console"
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/admin"
@@ -20,9 +17,11 @@ import (
 	"weir/configs"
 	"weir/engine/classic"
 	"weir/engine/onnx"
+	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
+	"weir/internal/server/state"
 	"weir/router"
 	"weir/telemetry"
 )
@@ -70,7 +69,7 @@ func openPredictors(s *Server, about openai.Config) error {
 	}
 	s.predict, err = predict.New(predict.Config{
 		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version, Language: s.edge.ModelReady,
-		Keys: s.edge.Keys(), Price: s.prices.ofVersion, Hooks: s.watchers.predictions(), Insecure: s.config.Server.Insecure,
+		Keys: s.edge.Keys(), Price: s.prices.ofVersion, Hooks: s.watchers.Predictions(), Insecure: s.config.Server.Insecure,
 		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
 		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
 	}, s.edge)

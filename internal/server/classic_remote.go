@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/console"
-
 	"go.uber.org/zap"
 
 	"weir/configs"
+	"weir/internal/console"
 	"weir/router"
 	"weir/router/balance"
 	"weir/router/fleet"

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/server/folder"
-
 	"weir/configs"
+	"weir/internal/server/folder"
 	"weir/router/deployment"
 	"weir/router/registry"
 	"weir/router/registry/hub"

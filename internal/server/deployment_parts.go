@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/server/folder"
-
 	"weir/configs"
 	"weir/engine/kernel/isa"
+	"weir/internal/server/folder"
 	"weir/router/deployment"
 )
 

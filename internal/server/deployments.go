@@ -10,15 +10,15 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/router/deployment"
 	"weir/router/registry"
 	"weir/router/rollout"
+	"weir/telemetry"
 )
 
 // deployments take a server to what the deployments in its store want. They implement deployment.Host.
@@ -61,11 +61,11 @@ func newDeployments(s *Server) *deployments {
 		stocked: make(map[string][]deployment.Revision),
 	}
 	d.ctx, d.over = context.WithCancel(context.Background())
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	d.follower = deployment.New(s.store, d, deployment.Options{
 		Instance: s.ports.instance(), Self: d.self, Changed: d.changed,
 		Failed: func(err error) {
-			trouble.do(func(held int) {
+			trouble.Do(func(held int) {
 				s.log.Error("the store of deployments failed; what answers now goes on", zap.Error(err), zap.Int("times_before", held))
 			})
 		},

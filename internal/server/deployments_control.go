@@ -10,13 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/server/state"
-	"weir/internal/store"
-
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/replay"
 	"weir/configs"
+	"weir/internal/server/state"
+	"weir/internal/store"
 	"weir/router/deployment"
 	"weir/telemetry/audit"
 )

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/api/openai"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/router"
 )
 

@@ -9,15 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-	"weir/internal/store"
-
 	"go.uber.org/zap"
 
 	"weir/api/moderation"
 	"weir/api/openai"
 	"weir/configs"
+	"weir/internal/console"
+	"weir/internal/server/local"
+	"weir/internal/store"
 	"weir/router/balance"
 	"weir/router/fleet"
 	"weir/telemetry"

@@ -7,14 +7,13 @@ import (
 	"net/http"
 	"time"
 
-	"weir/internal/server/keychain"
-
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/meter"
 	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/configs"
+	"weir/internal/server/keychain"
 )
 
 // Keys implements admin.Tenants.

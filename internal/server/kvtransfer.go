@@ -47,9 +47,9 @@ func (t *transfers) configure(name string, o *llm.Options) {
 		return
 	}
 	o.LeastFetch, o.KVSource, o.Build = t.least, t.client, t.build.Version+" "+t.build.Commit+" "+runtime.GOARCH
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	o.OnFetchFailed = func(r *inference.Request, err error) {
-		trouble.do(func(held int) {
+		trouble.Do(func(held int) {
 			t.log.Warn("KV blocks did not come from another replica and are computed", zap.String("model", name), zap.String("request_id", r.ID),
 				zap.Error(err), zap.Int("times_before", held))
 		})

@@ -12,17 +12,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/console"
-	"weir/internal/server/local"
-
 	"go.uber.org/zap"
 
 	"weir/api/moderation"
 	"weir/api/openai"
 	"weir/configs"
 	"weir/engine/llm"
+	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/inference"
+	"weir/internal/server/local"
 	"weir/router/shelf"
 	"weir/telemetry"
 )

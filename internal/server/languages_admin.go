@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/api/openai"
+	"weir/internal/server/state"
 	"weir/router/shelf"
 )
 

@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
+	"weir/internal/server/state"
 	"weir/internal/tensor"
 	"weir/router"
 	"weir/router/feature"

@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
+	"weir/internal/server/state"
 	"weir/router/rollout"
 )
 
@@ -30,7 +29,7 @@ func (r *rollouts) tell(s *rollout.Signal) error {
 }
 
 func (r *rollouts) journalFailed(err error) {
-	r.trouble.do(func(held int) {
+	r.trouble.Do(func(held int) {
 		r.s.log.Error("which arm gave an answer is not in the store; it is tried again, and outcomes of these answers are not known yet on other servers",
 			zap.Error(err), zap.Int("times_before", held))
 	})

@@ -7,14 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/meter"
 	"weir/api/tenant"
 	"weir/api/usage"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/internal/store"
 	"weir/scheduler/quota"
 	"weir/telemetry"

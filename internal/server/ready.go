@@ -6,10 +6,9 @@ import (
 	"io"
 	"strings"
 
+	"weir/engine/llm"
 	"weir/internal/console"
 	"weir/internal/server/local"
-
-	"weir/engine/llm"
 )
 
 // readiness is what the block at the end of loading tells.

@@ -8,12 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/telemetry"
 )
 
@@ -41,8 +40,8 @@ type livePart func(c configs.Config) (commit func(), err error)
 // newReloader makes the reloader of a server whose parts are there.
 func newReloader(s *Server, about *Config) *reloader {
 	return &reloader{s: s, read: about.Read, applied: about.Applied, running: s.config, parts: []livePart{
-		logLevel(s.level), s.watchers.tenants.access.rate, s.callers.tenants, s.ports.tls.files, s.prices.live(s.edge), s.predictors.live, s.brownout.live,
-		s.watchers.traces.objectives, s.quotas.terms, s.fleets.prepare,
+		logLevel(s.level), s.watchers.Tenants.Access.Rate, s.callers.tenants, s.ports.tls.files, s.prices.live(s.edge), s.predictors.live, s.brownout.live,
+		s.watchers.Traces.Objectives, s.quotas.terms, s.fleets.prepare,
 	}}
 }
 

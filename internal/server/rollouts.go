@@ -10,12 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/api/openai"
+	"weir/internal/server/state"
 	"weir/router"
 	"weir/router/deployment"
 	"weir/router/rollout"
@@ -34,7 +33,7 @@ type rollouts struct {
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
 	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
-	trouble quietly
+	trouble telemetry.LogLimiter
 	journal *rollout.Journal // nil: there is no store
 
 	mu      sync.Mutex
@@ -52,7 +51,7 @@ func newRollouts(s *Server) (*rollouts, error) {
 	r := &rollouts{
 		s: s, control: rollout.NewController(), holds: holds{releases: make(map[string]func())},
 		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
-		trouble: quietly{every: troubleEvery},
+		trouble: telemetry.LogLimiter{Every: telemetry.TroubleEvery},
 	}
 	r.ctx, r.over = context.WithCancel(context.Background())
 	var err error
@@ -187,7 +186,7 @@ func (r *rollouts) saveRunning(now time.Time) {
 			continue
 		}
 		if err := r.save(id, now); err != nil {
-			r.trouble.do(func(held int) {
+			r.trouble.Do(func(held int) {
 				r.s.log.Error("what was seen of a rollout is not in the store; it is tried again", zap.String("id", id), zap.Error(err), zap.Int("times_before", held))
 			})
 			continue
@@ -294,7 +293,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 	if err := r.complete(&p); err != nil {
 		return rollout.Status{}, err
 	}
-	o := r.s.watchers.traces.slo.Load()
+	o := r.s.watchers.Traces.Slo.Load()
 	run, err := rollout.Start(p, 1-min(o.Availability, o.FirstToken.Share), time.Now())
 	if err != nil {
 		return rollout.Status{}, err

@@ -85,7 +85,7 @@ func (r *rollouts) observe(f *edge.RequestFinish) {
 	for _, reason := range f.Reasons {
 		o.Length = o.Length || reason == inference.FinishLength
 	}
-	o.Missed = r.s.watchers.traces.slo.Load().Missed(o.TTFT, o.ITL)
+	o.Missed = r.s.watchers.Traces.Slo.Load().Missed(o.TTFT, o.ITL)
 	r.changed(r.control.Observe(f.Model, time.Now(), o))
 }
 

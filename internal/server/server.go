@@ -16,6 +16,7 @@ import (
 	"weir/configs"
 	"weir/engine/kernel/pool"
 	"weir/internal/memory"
+	"weir/internal/server/hooks"
 	"weir/internal/server/local"
 	"weir/internal/store"
 	"weir/scheduler/admission"
@@ -63,7 +64,7 @@ type Server struct {
 	rollouts    *rollouts         // of versions of models
 	deployments *deployments      // of all servers on the store; nil: no store
 
-	watchers watchers // of requests
+	watchers *hooks.Watchers // of requests
 }
 
 // New builds everything but the models, and binds the ports. What cannot run fails before a port is bound.

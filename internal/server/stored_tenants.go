@@ -5,17 +5,17 @@ import (
 	"maps"
 	"time"
 
-	"weir/internal/server/keychain"
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
 	"weir/api/tenant"
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
+	"weir/telemetry"
 )
 
 // follow puts tenants into force that other processes make, until ctx ends.
 func (c *callers) follow(ctx context.Context) {
-	tick, trouble := time.NewTicker(tenant.FollowEvery), &quietly{every: troubleEvery}
+	tick, trouble := time.NewTicker(tenant.FollowEvery), &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	defer tick.Stop()
 	for {
 		select {
@@ -25,7 +25,7 @@ func (c *callers) follow(ctx context.Context) {
 		}
 		asking, cancel := context.WithTimeout(ctx, state.Timeout)
 		if err := c.refresh(asking); err != nil && ctx.Err() == nil {
-			trouble.do(func(held int) {
+			trouble.Do(func(held int) {
 				c.log.Error("the store of tenants failed; those that are known stay in force", zap.Error(err), zap.Int("times_before", held))
 			})
 		}

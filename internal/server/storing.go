@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/server/state"
-
 	"go.uber.org/zap"
 
+	"weir/internal/server/state"
 	"weir/internal/store"
+	"weir/telemetry"
 	"weir/telemetry/audit"
 )
 
@@ -19,11 +19,11 @@ func (s *Server) openStore(lease time.Duration) error {
 	if err != nil || !exists {
 		return err
 	}
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	s.store, err = state.Open(context.Background(), s.config.Store, store.Options{
 		Lease: lease, AnswerBytes: s.config.API.Idempotency.TenantBytes, HistoryBytes: s.config.API.Responses.TenantBytes,
 		Failed: func(err error) {
-			trouble.do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
+			trouble.Do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
 		},
 	})
 	if err != nil {

@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/server/keychain"
-	"weir/internal/server/state"
-
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/meter"
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/keychain"
+	"weir/internal/server/state"
 )
 
 // tenantControl makes tenants and keys by the second listener. It implements admin.Tenants.

@@ -11,12 +11,12 @@ import (
 
 // addTenantLimits publishes the limits of the configured tenants.
 func addTenantLimits(metrics *telemetry.Metrics, callers *tenant.Authenticator, m meter.Meter, log *zap.Logger) error {
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	return metrics.AddTenants(func(name string) bool { return callers.Directory().Lists(name) }, func() (list []telemetry.TenantLimit) {
 		for _, t := range callers.Directory().List() {
 			standings, err := meter.Standings(m, t, nil)
 			if err != nil {
-				trouble.do(func(held int) {
+				trouble.Do(func(held int) {
 					log.Warn("the metrics lack what tenants have used of their limits", zap.Error(err), zap.Int("times_before", held))
 				})
 				return list

@@ -9,7 +9,6 @@ import (
 
 	"weir/configs"
 	"weir/internal/server/servertest"
-
 	"weir/telemetry"
 )
 

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"weir/internal/server/state"
-
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/internal/store"
 	"weir/router/registry"
 	"weir/telemetry/audit"

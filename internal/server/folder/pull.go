@@ -8,10 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/console"
-
 	"weir/configs"
 	"weir/engine/gguf"
+	"weir/internal/console"
 	"weir/router/registry"
 	"weir/router/registry/hub"
 )

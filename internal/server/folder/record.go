@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/internal/console"
-
 	"weir/configs"
+	"weir/internal/console"
 	"weir/router/registry"
 )
 

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/server/state"
-
 	"weir/api/tenant"
 	"weir/configs"
+	"weir/internal/server/state"
 	"weir/internal/store"
 )
 

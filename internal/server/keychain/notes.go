@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"weir/internal/console"
-
 	"weir/api/tenant"
+	"weir/internal/console"
 )
 
 // ModelNotes warn an operator of names in a key's list of models: those that no model has, and those that its tenant may not use.

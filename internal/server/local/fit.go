@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"weir/internal/console"
-
 	"weir/engine/llm"
+	"weir/internal/console"
 )
 
 // FullSequences is the number of sequences of full length that the cache holds

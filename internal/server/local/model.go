@@ -11,14 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/console"
-
 	"weir/configs"
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/llamacpp"
 	"weir/engine/llm"
+	"weir/internal/console"
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"

@@ -1,13 +1,12 @@
-package server
+package hooks
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"weir/internal/server/servertest"
-
 	"weir/api/edge"
+	"weir/internal/server/servertest"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
 )
@@ -15,7 +14,7 @@ import (
 func TestTracesCostNothingWhenOff(t *testing.T) {
 	objectives := slo.Default()
 	off := &traces{}
-	off.slo.Store(&objectives)
+	off.Slo.Store(&objectives)
 	f := edge.RequestFinish{Status: 503, Code: "server_is_overloaded"}
 	if n := testing.AllocsPerRun(100, func() {
 		f.Trace = off.start("", "")
@@ -35,7 +34,7 @@ func TestRefusalsAreTraced(t *testing.T) {
 	}
 	own := &traces{exporter: exporter}
 	targets := slo.Default()
-	own.slo.Store(&targets)
+	own.Slo.Store(&targets)
 	for status, code := range map[int]string{503: "model_loading", 400: "invalid_json", 401: "invalid_api_key"} {
 		own.refused(&edge.Refusal{
 			Status: status, Code: code, Route: "/v1/chat/completions", Arrived: time.Now(), Trace: own.start("", ""),

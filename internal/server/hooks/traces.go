@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 type traces struct {
 	exporter *trace.Exporter // nil: off
 	ratio    float64
-	slo      atomic.Pointer[slo.Objectives]
+	Slo      atomic.Pointer[slo.Objectives]
 }
 
 // tracesEvery is how often the log tells of a collector that takes no traces.
@@ -29,24 +29,24 @@ const tracesEvery = time.Minute
 
 func newTraces(c configs.Config, b telemetry.Build, instance string, log *zap.Logger) (*traces, error) {
 	t := &traces{ratio: c.Trace.SampleRatio}
-	t.slo.Store(&c.SLO)
+	t.Slo.Store(&c.SLO)
 	if c.Trace.Endpoint == "" {
 		t.ratio = 0
 		return t, nil
 	}
-	trouble := &quietly{every: tracesEvery}
+	trouble := &telemetry.LogLimiter{Every: tracesEvery}
 	var err error
 	t.exporter, err = trace.NewExporter(c.Trace, trace.Resource{Name: "weir", Version: b.Version, Instance: instance}, func(err error) {
-		trouble.do(func(held int) {
+		trouble.Do(func(held int) {
 			log.Warn("traces were dropped: the collector did not take them", zap.Error(err), zap.Int("times_before", held))
 		})
 	})
 	return t, err
 }
 
-// objectives is the live part of the objectives: whose misses are traced.
-func (t *traces) objectives(c configs.Config) (commit func(), err error) {
-	return func() { t.slo.Store(&c.SLO) }, nil
+// Objectives is the live part of the objectives: whose misses are traced.
+func (t *traces) Objectives(c configs.Config) (commit func(), err error) {
+	return func() { t.Slo.Store(&c.SLO) }, nil
 }
 
 // start is the edge's hook. Without an exporter, a caller's trace is still
@@ -98,14 +98,14 @@ func (t *traces) missed(f *edge.RequestFinish) bool {
 	if perChoice := f.OutputTokens / max(f.Prompts*f.N, 1); perChoice > 1 {
 		gap = f.LastToken.Sub(f.FirstToken) / time.Duration(perChoice-1)
 	}
-	return t.slo.Load().Missed(first.Sub(f.Arrived), gap)
+	return t.Slo.Load().Missed(first.Sub(f.Arrived), gap)
 }
 
 // lastTraces is what the traces of the last requests get to be sent at the end.
 const lastTraces = 2 * time.Second
 
-// close sends the last ones.
-func (t *traces) close() {
+// Close sends the last ones.
+func (t *traces) Close() {
 	if t.exporter == nil {
 		return
 	}

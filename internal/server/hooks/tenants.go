@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 // tenantHooks count by the caller's tenant, write the access log, and note who was denied.
 type tenantHooks struct {
 	metrics *telemetry.Metrics
-	access  *accessLog
+	Access  *accessLog
 	service *admission.Service // which fair queues divide by
 	signIns *signIns           // nil: no store, and so no audit log
 }
@@ -29,7 +29,7 @@ func (t *tenantHooks) hooks() edge.Hooks {
 		OnRequestFinish: func(f edge.RequestFinish) {
 			e := tenantEnd(&f)
 			m.CountTenantEnd(&e)
-			t.access.finished(&f)
+			t.Access.finished(&f)
 		},
 		OnWork: func(w edge.Work) {
 			t.service.Charge(w.Tenant.Name, w.Tenant.Class, w.Tenant.Weight, uint64(w.Took.Nanoseconds()))
@@ -49,15 +49,15 @@ func (t *tenantHooks) refused(r edge.Refusal) {
 		})
 	}
 	if !r.Started {
-		t.access.refused(&r, time.Now())
+		t.Access.refused(&r, time.Now())
 	}
 	if r.Status == http.StatusUnauthorized && r.Reason != "" {
-		t.denied("api", r.Reason, r.Remote)
+		t.Denied("api", r.Reason, r.Remote)
 	}
 }
 
-// denied notes a caller who is nobody. Who shows nothing does not try to sign in, and is in the metrics only.
-func (t *tenantHooks) denied(listener, reason, remote string) {
+// Denied notes a caller who is nobody. Who shows nothing does not try to sign in, and is in the metrics only.
+func (t *tenantHooks) Denied(listener, reason, remote string) {
 	kind := tenant.DenialKind(reason)
 	t.metrics.CountDenied(listener, kind)
 	if t.signIns != nil && kind != tenant.DeniedNothing {

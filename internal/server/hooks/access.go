@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"net/http"
@@ -35,8 +35,8 @@ func (a *accessLog) setRate(perSecond int) {
 	a.perSecond = perSecond
 }
 
-// rate is the live part of the access log.
-func (a *accessLog) rate(c configs.Config) (commit func(), err error) {
+// Rate is the live part of the access log.
+func (a *accessLog) Rate(c configs.Config) (commit func(), err error) {
 	return func() { a.setRate(c.Log.AccessPerSecond) }, nil
 }
 

@@ -1,32 +1,22 @@
-package server
+package hooks
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"weir/internal/server/state"
-	"weir/internal/store"
 
 	"go.uber.org/zap"
 
 	"weir/api/admin"
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/internal/server/state"
+	"weir/internal/store"
 	"weir/telemetry"
 	"weir/telemetry/audit"
 )
-
-// digestKey keys the digests that reports have of what rules found: within a process
-// equal texts have equal digests, and nobody can try texts against them.
-var digestKey = sync.OnceValue(func() []byte {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	return key
-})
 
 // moderated counts what policies find, and has it noted in the audit log, without any text:
 // by a goroutine of its own, so that no request waits for the store.
@@ -97,7 +87,7 @@ func (m *moderated) note(id, model, tenant string, r *moderation.Report) {
 }
 
 func (m *moderated) write() {
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	for {
 		select {
 		case change := <-m.queue:
@@ -114,12 +104,12 @@ func (m *moderated) write() {
 	}
 }
 
-func (m *moderated) append(change audit.Change, trouble *quietly) {
+func (m *moderated) append(change audit.Change, trouble *telemetry.LogLimiter) {
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
 	if _, err := m.store.Append(ctx, change); err != nil {
 		m.dropped.Add(1)
-		trouble.do(func(held int) {
+		trouble.Do(func(held int) {
 			m.log.Error("what policies found is not in the audit log", zap.Error(err), zap.Int("times_before", held))
 		})
 		return

@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"net/http"
@@ -25,7 +25,7 @@ func TestReloadedObjectives(t *testing.T) {
 	for _, target := range []time.Duration{2 * time.Second, time.Second / 2, 2 * time.Second} {
 		c := configs.Default()
 		c.SLO.FirstToken.Target = target
-		commit, err := tr.objectives(c)
+		commit, err := tr.Objectives(c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"context"
@@ -23,11 +23,11 @@ func openTranscripts(c configs.Config, kept *store.Store, m *telemetry.Metrics, 
 		}
 		return nil, nil
 	}
-	trouble := &quietly{every: troubleEvery}
+	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	r := transcript.NewRecorder(transcript.Config{
 		Log: kept, Retention: c.Store.PromptRetention,
 		Failed: func(err error) {
-			trouble.do(func(held int) {
+			trouble.Do(func(held int) {
 				log.Error("prompts and answers of tenants with log_prompts are not kept", zap.Error(err), zap.Int("times_before", held))
 			})
 		},

@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"testing"
@@ -17,14 +17,14 @@ func TestBatchesSeeBriefRequests(t *testing.T) {
 		h.OnRequestFinish(edge.RequestFinish{RequestStart: edge.RequestStart{Class: class}})
 	}
 	one(inference.Batch)
-	if n := o.running(); n != 0 {
+	if n := o.Running(); n != 0 {
 		t.Errorf("%d others beside a line", n)
 	}
 	one(inference.Interactive)
-	if n := o.running(); n != 1 {
+	if n := o.Running(); n != 1 {
 		t.Errorf("%d others after a prediction", n)
 	}
-	if n := o.running(); n != 0 {
+	if n := o.Running(); n != 0 {
 		t.Errorf("%d others after that was seen", n)
 	}
 }

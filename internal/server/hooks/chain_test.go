@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"slices"
@@ -16,8 +16,8 @@ import (
 
 // The order of those that are told of requests is stated in observers, and each place has its reason there.
 func TestTheOrderOfObservers(t *testing.T) {
-	w := watchers{
-		ledger: &recordedUsage{}, transcripts: &transcript.Recorder{}, moderated: &moderated{}, rollouts: &rollouts{}, tenants: &tenantHooks{},
+	w := Watchers{
+		ledger: &recordedUsage{}, Transcripts: &transcript.Recorder{}, moderated: &moderated{}, Tenants: &tenantHooks{},
 	}
 	var names []string
 	for _, o := range w.observers(edge.Hooks{}) {
@@ -35,14 +35,14 @@ func TestTheOrderOfObservers(t *testing.T) {
 // longer by then.
 func TestTheLedgerHasWhatWasUsedBeforeAnythingFails(t *testing.T) {
 	var ledger recordedUsage
-	w := watchers{
-		ledger: &ledger, journal: admin.NewJournal(), moderated: &moderated{}, rollouts: &rollouts{},
-		tenants: &tenantHooks{}, // without metrics it panics
+	w := Watchers{
+		ledger: &ledger, Journal: admin.NewJournal(), moderated: &moderated{},
+		Tenants: &tenantHooks{}, // without metrics it panics
 	}
 	h := joined(w.observers(edge.Hooks{OnRequestFinish: func(edge.RequestFinish) { panic("a bug") }}))
 	start := edge.RequestStart{PromptTokens: 3, Model: "m"}
 	h.OnRequestStart(start)
-	if w.foreground.running() != 1 {
+	if w.Foreground.Running() != 1 {
 		t.Error("the request is not in the foreground")
 	}
 	func() {
@@ -52,8 +52,8 @@ func TestTheLedgerHasWhatWasUsedBeforeAnythingFails(t *testing.T) {
 	if ledger.record.Input != 3 || ledger.record.Output != 5 {
 		t.Errorf("the ledger has %+v", ledger.record)
 	}
-	w.foreground.came.Store(false)
-	if n := w.foreground.running(); n != 0 {
+	w.Foreground.came.Store(false)
+	if n := w.Foreground.Running(); n != 0 {
 		t.Errorf("%d requests are in the foreground after the end of one", n)
 	}
 }
@@ -97,11 +97,11 @@ func TestHooksByProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := watchers{
-		metrics: metrics, log: zap.NewNop(), journal: admin.NewJournal(), refusals: newRefusals(zap.NewNop()), traces: tr,
-		moderated: &moderated{}, rollouts: &rollouts{}, tenants: &tenantHooks{},
+	w := Watchers{
+		metrics: metrics, log: zap.NewNop(), Journal: admin.NewJournal(), refusals: newRefusals(zap.NewNop()), Traces: tr,
+		moderated: &moderated{}, Tenants: &tenantHooks{},
 	}
-	g, p, b := w.generations(), w.predictions(), w.batches()
+	g, p, b := w.Generations(), w.Predictions(), w.Batches()
 	if g.OnTokenGap == nil || p.OnTokenGap != nil || b.OnRequestFinish != nil || b.OnRefused == nil || p.OnRequestFinish == nil || p.StartTrace == nil {
 		t.Error("hooks of one protocol are another's")
 	}

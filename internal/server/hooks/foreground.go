@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"sync/atomic"
@@ -13,8 +13,8 @@ type foreground struct {
 	came atomic.Bool // since running was asked the last time: predictions are over before a batch asks
 }
 
-// running is how many there are, or were since the call before.
-func (o *foreground) running() int {
+// Running is how many there are, or were since the call before.
+func (o *foreground) Running() int {
 	n := int(o.n.Load())
 	if o.came.Swap(false) {
 		return max(n, 1)

@@ -1,4 +1,4 @@
-package server
+package hooks
 
 import (
 	"sync"
@@ -51,44 +51,20 @@ func (r *refusals) flush() {
 	r.timer, r.codes = nil, make(map[string]int)
 }
 
-// quietly limits how often something is logged: one call per interval passes.
-type quietly struct {
-	mu    sync.Mutex
-	every time.Duration
-	last  time.Time
-	held  int // calls since last that were not passed
-}
-
-// do calls f with the number of calls that were held back, or counts this one.
-func (q *quietly) do(f func(held int)) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if now := time.Now(); now.Sub(q.last) >= q.every {
-		f(q.held)
-		q.last, q.held = now, 0
-		return
-	}
-	q.held++
-}
-
-// troubleEvery is the least time between two log lines about connections, so that
-// a flood of connections does not flood the log.
-const troubleEvery = 10 * time.Second
-
-// edgeHooks counts failed accepts and handshakes, refused and evicted connections, and logs them.
-func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
-	failed, turned, evicted := &quietly{every: troubleEvery}, &quietly{every: troubleEvery}, &quietly{every: troubleEvery}
+// OfConnections counts failed accepts and handshakes, refused and evicted connections, and logs them.
+func OfConnections(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
+	failed, turned, evicted := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}, &telemetry.LogLimiter{Every: telemetry.TroubleEvery}, &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	return api.Hooks{
 		OnAcceptError: func(err error, pause time.Duration) {
 			m.CountAcceptError()
-			failed.do(func(held int) {
+			failed.Do(func(held int) {
 				log.Error("no connection can be accepted; trying again",
 					zap.Error(err), zap.Duration("pause", pause), zap.Int("times_before", held))
 			})
 		},
 		OnEvicted: func() {
 			m.CountEvicted()
-			evicted.do(func(held int) {
+			evicted.Do(func(held int) {
 				log.Warn("--http-max-connections is reached: a connection without a request was closed to make room for a new one",
 					zap.Int("times_before", held))
 			})
@@ -99,7 +75,7 @@ func edgeHooks(m *telemetry.Metrics, log *zap.Logger) api.Hooks {
 		},
 		OnTurnedAway: func() {
 			m.CountTurnedAway()
-			turned.do(func(held int) {
+			turned.Do(func(held int) {
 				log.Warn("a connection was refused: there are as many as there may be", zap.Int("times_before", held))
 			})
 		},

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"weir/engine/llm"
+	"weir/internal/inference"
+	"weir/telemetry"
+)
+
+// snapshot reads the engine's counters for one scrape. Preempted sequences
+// wait, as in vLLM.
+func snapshot(e *llm.Engine) telemetry.Snapshot {
+	stats, load := e.Stats(), e.Load()
+	sched, cache := stats.Scheduler, stats.Cache
+	snap := telemetry.Snapshot{
+		Running: load.Running, Waiting: load.Waiting + sched.Resuming, WaitingTokens: load.WaitingTokens,
+		KVBlocks: cache.Blocks, KVReferenced: cache.Referenced, KVCached: cache.Cached, KVEvictions: cache.Evictions,
+		PrefixQueries: cache.QueryTokens, PrefixHits: cache.HitTokens,
+		Paused: sched.Paused, Pauses: sched.Pauses, Late: sched.Late,
+		Preemptions: sched.Preemptions, Recomputed: sched.RecomputedTokens,
+		PromptTokens: sched.PromptTokens, PromptCached: sched.CachedTokens, OutputTokens: sched.OutputTokens,
+		Drafts: sched.Drafts, DraftTokens: sched.DraftTokens, AcceptedTokens: sched.AcceptedTokens,
+		Steps: stats.Steps, StepPanics: stats.Panics, Faults: stats.Faults,
+		Transfer: transferOf(&stats.Transfers), PrefillRate: e.PrefillRate(), FetchRate: load.FetchRate,
+	}
+	snap.Classes = classes(e, sched.Live)
+	if sched.Live == 0 {
+		snap.KVLeaked = cache.Referenced // no live sequence can hold a block
+	}
+	return snap
+}
+
+// classesTimeout is how long a scrape waits for the step that is computed.
+const classesTimeout = 500 * time.Millisecond
+
+// classes adds up the live requests by class; nil where no step ended in time.
+func classes(e *llm.Engine, live int) []telemetry.Class {
+	list := make([]telemetry.Class, inference.NumClasses)
+	for c := range list {
+		list[c].Name = inference.Class(c).String() //nolint:gosec // one of three
+	}
+	if live == 0 {
+		return list // an idle engine need not be woken
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), classesTimeout)
+	defer cancel()
+	requests, err := e.Requests(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range requests {
+		r := &requests[i]
+		class := &list[r.Class]
+		if r.Phase == inference.PhaseWaiting {
+			class.Waiting++
+		} else {
+			class.Running++
+		}
+		class.KVBlocks += r.KVBlocks
+		class.LagSeconds = max(class.LagSeconds, r.Debt.Seconds())
+	}
+	return list
+}
+
+// modelInfo describes a loaded model to the registry.
+func modelInfo(name string, i llm.Info) telemetry.ModelInfo {
+	return telemetry.ModelInfo{
+		Name: name, MaxModelLen: i.MaxModelLen, BlockTokens: i.BlockTokens, KVBlocks: i.KVBlocks,
+		KVType: i.KVType, Architecture: i.Architecture, Digest: i.Digest, WeightBytes: i.WeightBytes,
+	}
+}

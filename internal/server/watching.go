@@ -1,0 +1,15 @@
+package server
+
+import (
+	"weir/internal/server/hooks"
+)
+
+// watch makes what is told of requests.
+func (s *Server) watch() error {
+	w, err := hooks.New(hooks.Options{
+		Settings: s.config, Build: s.build, Place: s.audit.place, Metrics: s.metrics, Log: s.log, Store: s.store, Ledger: s.quotas.ledger,
+		Service: &s.service, Denied: s.audit.denied, Stopped: s.audit.stop, Push: s.closing.push,
+	})
+	s.watchers = w
+	return err
+}
