@@ -30,9 +30,9 @@ test-short: ## the tests without the slow ones
 UNRACED = -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
 # A raced process sleeps a second at its end by default, for what may still run then; tests start hundreds.
-test-race: ## the tests without the slow ones, of all packages that start goroutines, under the race detector (needs a C compiler)
+test-race: ## the tests without the slow ones and those of one goroutine, of all packages that start goroutines, under the race detector (needs a C compiler)
 	@case ",$$WEIR_CI_WITHOUT," in *,race,*) echo 'without the race detector, as WEIR_CI_WITHOUT says';; \
-	*) set -x; GORACE="$${GORACE:-atexit_sleep_ms=50}" CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race $(UNRACED) -short -timeout 12m $(LONGEST) $$(GO=$(GO) .ci/racing);; esac
+	*) set -x; skip=$$(.ci/unraced) && GORACE="$${GORACE:-atexit_sleep_ms=50}" CGO_ENABLED=1 .ci/services with $(GO) test $(TESTFLAGS) -race $(UNRACED) -short -timeout 12m -skip "$$skip" $(LONGEST) $$(GO=$(GO) .ci/racing);; esac
 
 test-purego: ## the engine without assembly
 	$(GO) test $(TESTFLAGS) -short -tags purego ./engine/llm ./engine/...

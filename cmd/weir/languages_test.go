@@ -97,6 +97,7 @@ func (s *started) said(model string) (status int, text, version string) {
 // Several models and encoders answer from one process: some from the start on, others are
 // loaded by their first request and leave memory by themselves; each under its names.
 func TestSeveralModels(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	encoder := tinyEncoder(t, 0)
 	s := start(t, func(c *configs.Config) {
 		c.Engine.KVMemoryBytes = 0

@@ -14,6 +14,7 @@ import (
 
 // A router whose replicas are gone is ready as a process, and not deeply so: its region can be taken out.
 func TestReadinessWithoutReplicas(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	a := start(t, nil)
 	r := start(t, func(c *configs.Config) {
 		routedTo("round_robin", a.api)(c)

@@ -87,8 +87,8 @@ func (s *started) talk(n int) (arm, version string) {
 	return r.Header.Get("X-Weir-Arm"), r.Header.Get("X-Weir-Version")
 }
 
-const quickSteps = `"copy_share": 0.2, "steps": [{"shadow": 100, "min_requests": 10, "min_time": "1s"}, {"percent": 30, "min_requests": 15, "min_time": "1s"},
-	{"percent": 100, "min_requests": 15, "min_time": "1s"}]`
+const quickSteps = `"copy_share": 0.2, "steps": [{"shadow": 100, "min_requests": 10, "min_time": "300ms"}, {"percent": 30, "min_requests": 15, "min_time": "300ms"},
+	{"percent": 100, "min_requests": 15, "min_time": "300ms"}]`
 
 // A good version is promoted through shadow and shares: copies are compared and shown to
 // nobody, conversations stick to their arm, and the name has moved at the end.

@@ -150,6 +150,7 @@ func checkControlAudit(t *testing.T, url string) {
 // Where the configuration lists nobody, a tenant that is made by the API does not lock out the others; the command line
 // makes keys for it.
 func TestTenantsByAPIDoNotCloseAServer(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	s := start(t, func(c *configs.Config) { c.Store.URL = url })
 	if status := s.control("", "POST", "/admin/tenants", `{"name":"beta","limits":{"max_streams":1}}`, nil); status != http.StatusCreated {

@@ -29,7 +29,7 @@ func TestCallsQueueAllOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the first request has all seats", func() bool { return e.Load().Waiting == 0 })
-	if _, err := e.SubmitAll(call(7, 1)); !errors.Is(err, inference.ErrQueueFull) {
+	if _, err := e.SubmitAll(call(7, 1)); !errors.Is(err, inference.ErrNeverFits) {
 		t.Errorf("7 prompts in a queue of 6: %v", err)
 	}
 	if n := e.Load().Waiting; n != 0 {
