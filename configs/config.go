@@ -512,6 +512,9 @@ func (c Config) Validate() error {
 	if err := c.validateModels(); err != nil {
 		return err
 	}
+	if err := c.validateFleets(); err != nil {
+		return err
+	}
 	if err := c.validatePolicies(); err != nil {
 		return err
 	}

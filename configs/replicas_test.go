@@ -103,3 +103,31 @@ func TestRolesOfReplicas(t *testing.T) {
 		t.Errorf("without a peer key: %v", err)
 	}
 }
+
+// What a router would refuse at its start is refused where the file is read, so that weir config print, which says whether a file is good, and weir route agree.
+func TestPoolsAreCheckedWithTheFile(t *testing.T) {
+	const admin = `admin_url: "http://10.0.0.7:9090"`
+	both := func(model string) string {
+		return `{server: {peer_key: "0123456789abcdef0123456789abcdef"}, engine: {prefix_cache_key: "0123456789abcdef"}, models: [{name: m, ` + model +
+			`, replicas: [{url: "http://10.0.0.7/v1", role: prefill, ` + admin + `}, {url: "http://10.0.0.8/v1", role: decode, ` + admin + `}]}]}`
+	}
+	for text, want := range map[string]string{
+		both("policy: prefix, tokenizer: builtin"):     "",
+		both("policy: least_load, tokenizer: builtin"): "only the policy prefix",
+		both("policy: prefix"):                         "give the model a tokenizer",
+		`models: [{name: m, replicas: [{url: "http://10.0.0.7/v1", role: decode, ` + admin + `}]}]`: "none with prefill",
+		`models: [{name: m, replicas: [{discover: store}]}]`:                                        "set store.url",
+		`{store: {url: "sqlite:weir.db"}, models: [{name: m, replicas: [{discover: store}]}]}`:      "",
+		`classic: [{name: m, replicas: [{url: "http://10.0.0.7", role: decode, ` + admin + `}]}]`:   "none with prefill",
+		`classic: [{name: m, replicas: [{url: "http://10.0.0.7", kind: oip}]}]`:                     "",
+	} {
+		s := New()
+		err := s.Decode("a.yml", []byte(text))
+		if err == nil {
+			_, err = s.Config()
+		}
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/replay"
 	"weir/router/deployment"
 	"weir/router/rollout"
@@ -189,9 +190,8 @@ type deploymentsView struct {
 }
 
 const (
-	keyHeader  = "Idempotency-Key"
-	keyTenant  = "/admin" // that keys of this listener belong to: no tenant has a name of this form
-	keyTimeout = 5 * time.Second
+	keyHeader = "Idempotency-Key"
+	keyTenant = "/admin" // that keys of this listener belong to: no tenant has a name of this form
 )
 
 // once executes a request with an idempotency key once, over all servers on the store.
@@ -209,7 +209,7 @@ func (c Config) once(w http.ResponseWriter, r *http.Request, body []byte, do fun
 		refuse(w, api.Refuse("invalid_idempotency_key", err.Error()))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), keyTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), edge.AskTimeout)
 	defer cancel()
 	fingerprint := replay.Fingerprint(r.Method+" "+r.URL.Path+" "+r.Header.Get("If-Match"), body)
 	found, err := c.Claims.Begin(ctx, replay.Request{Tenant: keyTenant, Key: key, Fingerprint: fingerprint, TTL: c.KeyTTL})

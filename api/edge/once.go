@@ -28,8 +28,12 @@ const (
 // KeyHeader is the header field of idempotency keys.
 const KeyHeader = "Idempotency-Key"
 
-// keyTimeout bounds each call of the store of keys.
-const keyTimeout = 5 * time.Second
+const (
+	// AskTimeout bounds a question that a request waits for before it is executed: a store that hangs refuses it soon.
+	AskTimeout = 2 * time.Second
+	// keyTimeout bounds what follows the execution: the answer is not lost as soon.
+	keyTimeout = 5 * time.Second
+)
 
 // Keys executes requests with an idempotency key once. A repetition gets 409 while the execution runs, and its
 // bytes afterwards, on this server or on any that shares its store.
@@ -96,7 +100,7 @@ func (x *Execution) Look() (*replay.Answer, *api.Error) { return x.ask(x.keys.Cl
 func (x *Execution) Begin() (*replay.Answer, *api.Error) { return x.ask(x.keys.Claims.Begin) }
 
 func (x *Execution) ask(how func(context.Context, replay.Request) (replay.Outcome, error)) (*replay.Answer, *api.Error) {
-	ctx, cancel := context.WithTimeout(context.Background(), keyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), AskTimeout)
 	defer cancel()
 	outcome, err := how(ctx, x.request)
 	if err == nil && outcome.State == replay.Free {

@@ -192,3 +192,30 @@ func TestReservationsOfOneKeyElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// hangingClaims is a store that never answers.
+type hangingClaims struct{ replay.Claims }
+
+func (hangingClaims) Look(ctx context.Context, _ replay.Request) (replay.Outcome, error) {
+	<-ctx.Done()
+	return replay.Outcome{}, ctx.Err()
+}
+
+func (h hangingClaims) Begin(ctx context.Context, r replay.Request) (replay.Outcome, error) {
+	return h.Look(ctx, r)
+}
+
+// A store of keys that hangs costs a request two seconds.
+func TestAStoreThatHangsRefusesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := limited(quota.Limits{})
+		c.Idempotency.Claims = hangingClaims{replay.NewMemory(1 << 20)}
+		k := newKeyRig(t, c, &fakeBackend{})
+		defer k.closeInBubble()
+		begun := time.Now()
+		k.expect("first", routeChat, chatWith(`"n":1`), 503, "idempotency_unavailable", false)
+		if d := time.Since(begun); d > edge.AskTimeout || d > 2*time.Second {
+			t.Errorf("it was refused after %v", d)
+		}
+	})
+}

@@ -454,3 +454,26 @@ func FuzzRewordedStream(f *testing.F) {
 		}
 	})
 }
+
+// Names of models have slashes, which clients send as they are (vLLM's users) or escaped (OpenAI's clients).
+func TestModelsWithSlashesAreFound(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	defer upstream.Close()
+	front, err := fleet.New(fleet.Config{Model: "Qwen/Qwen2.5:0.5B", Sources: []fleet.Source{{URL: upstream.URL + "/v1", Kind: fleet.VLLM}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.openai.SetModels(&Model{ID: "Qwen/Qwen2.5:0.5B", Created: 1, Upstream: front}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"Qwen/Qwen2.5:0.5B", "Qwen%2FQwen2.5:0.5B", "Qwen%2fQwen2.5%3A0.5B", "Qwen/Qwen2.5:0.5B/"} {
+		if status, text := r.get("/v1/models/" + path); status != http.StatusOK || !strings.Contains(text, `"id":"Qwen/Qwen2.5:0.5B"`) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if status, text := r.get("/v1/models/Qwen"); status != http.StatusNotFound {
+		t.Errorf("a part of the name: %d %s", status, text)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"weir/api"
 	"weir/api/conversation"
+	"weir/api/edge"
 )
 
 // Responses are kept unless their request says store: false, so that clients can read them
@@ -44,11 +45,16 @@ func (r *Responses) failed(err error) {
 	}
 }
 
-// historyTimeout bounds each call of the store of responses.
+// historyTimeout bounds each other call of the store of responses.
 const historyTimeout = 10 * time.Second
 
 func historyContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), historyTimeout)
+}
+
+// askContext bounds what a request waits for before it runs.
+func askContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), edge.AskTimeout)
 }
 
 // recallConversation finds the items that a request goes on from.
@@ -62,7 +68,7 @@ func (c *call) recallConversation(o *object) *api.Error {
 	if !o.keepsResponses {
 		return unsupported("previous_response_id", "send the whole conversation as input: "+c.keepsNothing())
 	}
-	ctx, cancel := historyContext()
+	ctx, cancel := askContext()
 	defer cancel()
 	chain, err := c.server.config.Responses.Store.Conversation(ctx, c.caller.Tenant.Name, id)
 	if err != nil {
@@ -205,7 +211,7 @@ func (c *call) findResponse() (*conversation.Response, *api.Error) {
 	if !c.server.keepsResponses() {
 		return nil, c.noResponse()
 	}
-	ctx, cancel := historyContext()
+	ctx, cancel := askContext()
 	defer cancel()
 	r, err := c.server.config.Responses.Store.FindResponse(ctx, c.caller.Tenant.Name, c.rest)
 	switch {

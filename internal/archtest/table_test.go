@@ -36,7 +36,7 @@ var table = []folder{
 	}, third: []string{sqlite, pgx, redis, protobuf}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
 	{path: "bench/capacity", own: []string{"bench", "scheduler"}, third: []string{yaml}},
-	{path: "configs", own: []string{"api", "engine/llm", "internal/envelope", "internal/inference", "kvcache", "router/deployment", "router/fleet", "router/rollout", "scheduler",
+	{path: "configs", own: []string{"api", "engine/llm", "internal/envelope", "internal/inference", "kvcache", "router/balance", "router/deployment", "router/fleet", "router/rollout", "scheduler",
 		"telemetry"}, third: []string{yaml}},
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit", own: []string{"internal/outfile"}},

@@ -15,7 +15,6 @@ import (
 	"weir/configs"
 	"weir/internal/console"
 	"weir/router"
-	"weir/router/balance"
 	"weir/router/fleet"
 )
 
@@ -112,17 +111,16 @@ func chosen(list []*remotePredictor, version string) *remotePredictor {
 }
 
 func (r *remotePredictors) open(m configs.Classic) (*remotePredictor, error) {
-	policy, err := balance.ParsePolicy(m.Policy)
+	of, err := m.Fleet()
 	if err != nil {
 		return nil, err
 	}
-	f, err := fleet.New(fleet.Config{
-		Model: m.Name, Version: m.Version, Sources: m.Replicas, Routing: m.Routing, Bodies: r.p.s.bodies, Discover: discovery(r.p.s.store),
-		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
-		Changed: func(c fleet.Change) {
-			r.p.s.log.Info("replica", zap.String("model", m.Name), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))
-		},
-	})
+	of.Bodies, of.Discover = r.p.s.bodies, discovery(r.p.s.store)
+	of.Balance.Seed = uint64(time.Now().UnixNano()) //nolint:gosec // a seed
+	of.Changed = func(c fleet.Change) {
+		r.p.s.log.Info("replica", zap.String("model", m.Name), zap.String("replica", c.Replica), zap.String("change", c.What), zap.String("why", c.Why))
+	}
+	f, err := fleet.New(of)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"weir/internal/console"
 	"weir/internal/server/local"
 	"weir/internal/store"
-	"weir/router/balance"
 	"weir/router/fleet"
 	"weir/telemetry"
 	"weir/tokenizer"
@@ -96,7 +95,7 @@ func (f *fleets) prepare(c configs.Config) (commit func(), err error) {
 }
 
 func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) {
-	policy, err := balance.ParsePolicy(m.Policy)
+	of, err := c.FleetOf(m)
 	if err != nil {
 		return nil, err
 	}
@@ -104,15 +103,10 @@ func (f *fleets) make(c configs.Config, m configs.ServedModel) (*routed, error) 
 	if err != nil {
 		return nil, err
 	}
-	var secret []byte // of block hashes, which only tokens have
-	if reads != nil {
-		secret = []byte(c.Engine.PrefixCacheKey)
-	}
-	made, err := fleet.New(fleet.Config{
-		Model: m.Name, Sources: m.Replicas, Routing: m.Routing, Secret: secret, Bodies: f.s.bodies,
-		Balance: balance.Config{Policy: policy, Seed: uint64(time.Now().UnixNano())}, //nolint:gosec // a seed
-		Changed: func(c fleet.Change) { f.changed(m, c) }, Discover: discovery(f.s.store),
-	})
+	of.Bodies, of.Discover = f.s.bodies, discovery(f.s.store)
+	of.Balance.Seed = uint64(time.Now().UnixNano()) //nolint:gosec // a seed
+	of.Changed = func(c fleet.Change) { f.changed(m, c) }
+	made, err := fleet.New(of)
 	return &routed{record: m, fleet: made, created: time.Now().Unix(), reads: reads}, err
 }
 

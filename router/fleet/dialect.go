@@ -133,15 +133,23 @@ func (e *ending) look(line []byte) {
 	if !ok {
 		return
 	}
+	end := e.named
+	if end == "" {
+		end = endingOf(typeOf(data))
+	}
+	e.whole, e.fails, e.named = end != "", end == "error" || end == "response.failed", ""
+}
+
+// typeOf is the type that an event's data begin with; empty: it stands elsewhere.
+func typeOf(data []byte) []byte {
 	kind, found := bytes.CutPrefix(data, []byte(`{"type":"`))
 	if !found {
 		kind, found = bytes.CutPrefix(data, []byte(`{"type": "`))
 	}
-	end := e.named
-	if i := bytes.IndexByte(kind, '"'); end == "" && found && i > 0 {
-		end = endingOf(kind[:i])
+	if i := bytes.IndexByte(kind, '"'); found && i > 0 {
+		return kind[:i]
 	}
-	e.whole, e.fails, e.named = end != "", end == "error" || end == "response.failed", ""
+	return nil
 }
 
 // endingOf is the end that a type names, "" where it names none.

@@ -225,7 +225,7 @@ func (s Source) parseFile(text []byte) ([]Target, error) {
 func (f *Fleet) Reconfigure(sources []Source) error {
 	c := f.config
 	c.Sources = sources
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	found := make([][]Target, len(sources))

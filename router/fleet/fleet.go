@@ -94,8 +94,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check reports all that is wrong with the configuration.
-func (c *Config) check() error {
+// Check reports all that is wrong with the configuration.
+func (c *Config) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.Model == "" {
@@ -195,7 +195,7 @@ func newMembers(list []*replica) *members {
 
 // New checks c and knows the replicas that have URLs. Run finds the others and watches all.
 func New(c Config) (*Fleet, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	c = c.withDefaults()

@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 
+	"weir/router"
 	"weir/router/chunk"
 )
 
@@ -21,7 +23,9 @@ type guard struct {
 	done           bool      // [DONE] has passed
 	blank          bool      // the last line that passed was empty
 	drops          bool      // the last line does not pass
-	overran        int       // bytes of lines behind the end of their choice, which did not pass
+	overran        int       // bytes of lines behind the end of their choice, or of a message's stop reason, which did not pass
+	stopped        bool      // the stop reason of a message has passed
+	late           bool      // the field event names words behind that
 	unread         bool      // a line was too long to be read
 
 	line []byte // of the stream, not complete yet
@@ -198,6 +202,13 @@ const maxOverrunBytes = 64 << 10
 // typed judges a line of a stream of typed events. An event that tells of a fault is the end that its API has for one.
 func (g *guard) typed(line, data []byte, ok bool) error {
 	g.ending.look(line[:min(len(line), maxTypeBytes)])
+	if g.dialect == dialect(router.Messages) && g.isLate(line, data, ok) {
+		g.drops, g.blank = true, true // what ends its event passes
+		if g.overran += len(line); g.overran > maxOverrunBytes {
+			return g.overrun("says more than %d bytes behind its stop reason", maxOverrunBytes)
+		}
+		return nil
+	}
 	if !ok || len(data) == 0 {
 		return nil
 	}
@@ -208,6 +219,35 @@ func (g *guard) typed(line, data []byte, ok bool) error {
 		_, g.said = g.dialect.judge(line)
 	}
 	return nil
+}
+
+// isLate reports whether a line is of an event that adds words to a message whose stop reason has passed.
+func (g *guard) isLate(line, data []byte, isData bool) bool {
+	if name, ok := bytes.CutPrefix(line, []byte("event:")); ok {
+		g.late = g.stopped && addsWords(bytes.TrimSpace(name))
+		return g.late
+	}
+	if !isData {
+		return false
+	}
+	late, kind := g.late, typeOf(data)
+	if g.late = false; late || g.stopped && addsWords(kind) {
+		_ = g.overrun("says more behind its stop reason: %.100q", data)
+		return true
+	}
+	if !g.stopped && bytes.Contains(data, []byte(`"stop_reason"`)) && string(kind) != "message_start" {
+		var e struct {
+			Delta struct {
+				Reason string `json:"stop_reason"`
+			}
+		}
+		g.stopped = json.Unmarshal(data, &e) == nil && e.Delta.Reason != ""
+	}
+	return false
+}
+
+func addsWords(kind []byte) bool {
+	return string(kind) == "content_block_start" || string(kind) == "content_block_delta"
 }
 
 // safe is a line as it may pass: nothing of one behind the end, and what an event of a typed stream tells of a fault goes without this server's credential.

@@ -63,3 +63,45 @@ func TestLongLines(t *testing.T) {
 		}
 	}
 }
+
+// Words of a message behind its stop reason do not pass, and are told of; its end and what is no word do.
+func TestWordsBehindAStopReasonDoNotPass(t *testing.T) {
+	const (
+		stop  = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":3}}\n\n"
+		usage = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":null},\"usage\":{\"output_tokens\":2}}\n\n"
+		over  = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+		more  = "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"MORE\"}}\n\n"
+		block = "event: content_block_start\ndata: {\"index\":1,\"content_block\":{\"type\":\"text\",\"text\":\"MORE\"},\"type\":\"content_block_start\"}\n\n"
+		shut  = "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"
+		ping  = "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+	)
+	for name, tc := range map[string]struct {
+		stream  string
+		overrun bool
+	}{
+		"a delta":            {messageBegins + messageSays + stop + "event: content_block_delta\n" + more + over, true},
+		"a delta, no field":  {messageBegins + messageSays + stop + more + over, true},
+		"a block":            {messageBegins + messageSays + stop + block + over, true},
+		"its end and a ping": {messageBegins + messageSays + messageSays + usage + messageSays + stop + shut + ping + over, false},
+	} {
+		for size := 1; size <= len(tc.stream); size += 7 {
+			g := guard{dialect: dialect(router.Messages)}
+			var got strings.Builder
+			for rest := []byte(tc.stream); len(rest) > 0; {
+				n := min(size, len(rest))
+				pass, err := g.add(rest[:n])
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				got.Write(pass)
+				rest = rest[n:]
+			}
+			rest, whole := g.end(io.EOF)
+			text := got.String() + string(rest)
+			if !whole || strings.Contains(text, "MORE") || !strings.Contains(text, over[:len(over)-1]) || isOverrun(g.said) != tc.overrun ||
+				strings.Count(text, `"text":"x"`) != strings.Count(tc.stream, `"text":"x"`) {
+				t.Fatalf("%s in pieces of %d: whole %v, %v\n%s", name, size, whole, g.said, text)
+			}
+		}
+	}
+}
