@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/internal/memory"
 	"weir/internal/tensor"
 	"weir/router"
 	"weir/router/balance"
@@ -109,5 +110,18 @@ func TestOneBrokenPredictorHarmsNobody(t *testing.T) {
 		if refused := kind == "413" || kind == "429"; errors.Is(err, inference.ErrUnavailable) == refused {
 			t.Errorf("%s alone: %v", kind, err)
 		}
+	}
+}
+
+// Outputs for which this server never has memory are a refusal that nobody tries again, and the server that gave them is not blamed.
+func TestOutputsThatNeverFit(t *testing.T) {
+	p := predictorOf(t, balance.Prefix, predictServer(t, ""))
+	p.fleet.config.Bodies = memory.New(1)
+	_, err := predict(t, p)
+	if !errors.Is(err, inference.ErrNeverFits) || errors.Is(err, inference.ErrUnavailable) || !strings.Contains(err.Error(), "--http-body-memory-bytes") {
+		t.Errorf("%v, want %v", err, inference.ErrNeverFits)
+	}
+	if s := p.fleet.Status()[0]; s.Breaker != "closed" || s.Faults["oversized"] != 1 {
+		t.Errorf("%s is %s, with faults %v", s.ID, s.Breaker, s.Faults)
 	}
 }
