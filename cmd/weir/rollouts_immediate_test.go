@@ -82,7 +82,7 @@ const vectorWidth = 64
 func bagOfWords(seed byte) func(text string) []float64 {
 	return func(text string) []float64 {
 		v := make([]float64, vectorWidth)
-		for _, word := range strings.Fields(strings.ToLower(text)) {
+		for word := range strings.FieldsSeq(strings.ToLower(text)) {
 			h := fnv.New64a()
 			_, _ = h.Write(append([]byte(word), seed))
 			r := rand.New(rand.NewPCG(h.Sum64(), 0))

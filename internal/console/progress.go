@@ -8,9 +8,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// loadProgress shows how many bytes of a model are read, copied or transferred: as a bar with rate and time left on a
+// Progress shows how many bytes of a model are read, copied or transferred: as a bar with rate and time left on a
 // terminal, as a few lines elsewhere. What is done at once shows nothing.
-type loadProgress struct {
+type Progress struct {
 	w        io.Writer
 	terminal bool
 	verb     string // "loading"
@@ -24,16 +24,18 @@ type loadProgress struct {
 // quietTime is how long loading may take before anything is shown.
 const quietTime = 300 * time.Millisecond
 
-func NewProgress(w io.Writer, terminal bool, name string) *loadProgress {
+// NewProgress shows how a model called name is read into memory.
+func NewProgress(w io.Writer, terminal bool, name string) *Progress {
 	return NewProgressOf(w, terminal, "loading", name)
 }
 
-func NewProgressOf(w io.Writer, terminal bool, verb, name string) *loadProgress {
-	return &loadProgress{w: w, terminal: terminal, verb: verb, name: name, began: time.Now()}
+// NewProgressOf shows how what a verb does to name goes on: "pulling".
+func NewProgressOf(w io.Writer, terminal bool, verb, name string) *Progress {
+	return &Progress{w: w, terminal: terminal, verb: verb, name: name, began: time.Now()}
 }
 
 // Update is called with the bytes read so far, often.
-func (p *loadProgress) Update(done, total int64) {
+func (p *Progress) Update(done, total int64) {
 	if total <= 0 || time.Since(p.began) < quietTime {
 		return
 	}
@@ -47,7 +49,7 @@ func (p *loadProgress) Update(done, total int64) {
 	}
 }
 
-func (p *loadProgress) draw(done, total int64) {
+func (p *Progress) draw(done, total int64) {
 	if p.bar == nil {
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(p.w), progressbar.OptionSetDescription(p.verb+" "+p.name),
@@ -58,25 +60,27 @@ func (p *loadProgress) draw(done, total int64) {
 }
 
 // End removes the bar.
-func (p *loadProgress) End() {
+func (p *Progress) End() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
 }
 
-// measuring tells that a model is measured at its first load, which takes seconds: as a line, and on a terminal as a bar.
-type measuring struct {
+// Measuring tells that a model is measured at its first load, which takes seconds: as a line, and on a terminal as a bar.
+type Measuring struct {
 	w     io.Writer
 	name  string
 	began bool
-	bar   *steps
+	bar   *Steps
 }
 
-func NewMeasuring(w io.Writer, name string) *measuring {
-	return &measuring{w: w, name: name, bar: NewSteps(w)}
+// NewMeasuring shows nothing before the first update.
+func NewMeasuring(w io.Writer, name string) *Measuring {
+	return &Measuring{w: w, name: name, bar: NewSteps(w)}
 }
 
-func (m *measuring) Update(done, total int) {
+// Update is called with the steps done so far.
+func (m *Measuring) Update(done, total int) {
 	if !m.began {
 		m.began = true
 		fmt.Fprintf(m.w, "measuring what a q8_0 KV cache costs %s: at its first load only\n", m.name)
@@ -84,4 +88,5 @@ func (m *measuring) Update(done, total int) {
 	m.bar.Update("measuring", done, total)
 }
 
-func (m *measuring) End() { m.bar.End() }
+// End removes the bar.
+func (m *Measuring) End() { m.bar.End() }

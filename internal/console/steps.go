@@ -7,20 +7,22 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// steps shows how far a measurement is, on a terminal.
-type steps struct {
+// Steps shows how far a measurement is, on a terminal.
+type Steps struct {
 	w   io.Writer
 	bar *progressbar.ProgressBar
 }
 
-func NewSteps(w io.Writer) *steps {
+// NewSteps shows something where w is a terminal, and nothing elsewhere.
+func NewSteps(w io.Writer) *Steps {
 	if !IsTerminal(w) {
 		w = nil
 	}
-	return &steps{w: w}
+	return &Steps{w: w}
 }
 
-func (p *steps) Update(what string, done, total int) {
+// Update says what is done, and how much of it.
+func (p *Steps) Update(what string, done, total int) {
 	if p.w == nil {
 		return
 	}
@@ -32,7 +34,8 @@ func (p *steps) Update(what string, done, total int) {
 	_ = p.bar.Set(done) // a terminal that is gone is no reason to stop
 }
 
-func (p *steps) End() {
+// End removes the bar.
+func (p *Steps) End() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}

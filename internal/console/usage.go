@@ -15,6 +15,7 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// ConfigError is an error of the configuration: the way out is to look where each value came from.
 func ConfigError(err error) error {
 	return &UsageError{err, "run weir config print to see every value and where it came from"}
 }

@@ -15,6 +15,7 @@ import (
 	"weir/router/registry/hub"
 )
 
+// RemoteOf is how registries are spoken to; plain is without TLS.
 func RemoteOf(c configs.Config, plain bool) registry.Remote {
 	return registry.Remote{PlainHTTP: plain, Username: c.Registry.Username, Password: c.Registry.Password}
 }

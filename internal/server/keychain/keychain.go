@@ -106,6 +106,7 @@ func (k kindOf) Is(target error) bool { return target == k.kind }
 
 func (k kindOf) Unwrap() error { return k.error }
 
+// WrongKey is an error of what was asked for: it wraps ErrRequest.
 func WrongKey(format string, args ...any) error {
 	return kindOf{fmt.Errorf(format, args...), ErrRequest}
 }
@@ -255,6 +256,7 @@ func (k *Keychain) Revoke(ctx context.Context, by, id string) (tenant.Key, error
 	return key, err
 }
 
+// Find is a key by its id.
 func (k *Keychain) Find(ctx context.Context, id string) (tenant.Key, error) {
 	if !tenant.IsKeyID(id) {
 		return tenant.Key{}, WrongKey("that is no id of a key, which has 10 characters; weir keys list shows them")

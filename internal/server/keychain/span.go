@@ -38,6 +38,7 @@ func parseSpan(text string) (time.Duration, error) {
 	return time.Duration(days) * day, nil
 }
 
+// State is the word for whether a key is good at a time.
 func State(k *tenant.Key, now time.Time) string {
 	switch {
 	case !k.Revoked.IsZero():
@@ -48,6 +49,7 @@ func State(k *tenant.Key, now time.Time) string {
 	return "live"
 }
 
+// When is a time as lists show it.
 func When(t time.Time) string {
 	if t.IsZero() {
 		return "never"

@@ -12,6 +12,7 @@ import (
 // at once.
 func FullSequences(i llm.Info) int { return i.KVTokens / max(i.MaxModelLen, 1) }
 
+// Sequences says how many sequences of a length there is room for.
 func Sequences(n, tokens int) string {
 	if n == 1 {
 		return fmt.Sprintf("1 sequence of %d tokens", tokens)

@@ -10,6 +10,7 @@ import (
 	"weir/tokenizer/chat"
 )
 
+// Message is one of a chat.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`

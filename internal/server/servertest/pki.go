@@ -21,17 +21,18 @@ import (
 	"weir/configs"
 )
 
-// pki is a test's authority, and the files of a server that it signed.
-type pki struct {
+// PKI is a test's authority, and the files of a server that it signed.
+type PKI struct {
 	t    *testing.T
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-func NewPKI(t *testing.T) *pki {
+// NewPKI makes an authority and the certificates of a server and of its clients.
+func NewPKI(t *testing.T) *PKI {
 	t.Helper()
-	p := &pki{t: t, dir: t.TempDir()}
+	p := &PKI{t: t, dir: t.TempDir()}
 	p.key = p.newKey()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour),
@@ -49,7 +50,7 @@ func NewPKI(t *testing.T) *pki {
 	return p
 }
 
-func (p *pki) newKey() *ecdsa.PrivateKey {
+func (p *PKI) newKey() *ecdsa.PrivateKey {
 	p.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,9 +59,10 @@ func (p *pki) newKey() *ecdsa.PrivateKey {
 	return key
 }
 
-func (p *pki) Path(file string) string { return filepath.Join(p.dir, file) }
+// Path is where a file of the authority is.
+func (p *PKI) Path(file string) string { return filepath.Join(p.dir, file) }
 
-func (p *pki) write(file, kind string, der []byte) {
+func (p *PKI) write(file, kind string, der []byte) {
 	p.t.Helper()
 	if err := os.WriteFile(p.Path(file), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		p.t.Fatal(err)
@@ -68,7 +70,7 @@ func (p *pki) write(file, kind string, der []byte) {
 }
 
 // Issue writes FILE.crt and FILE.key with a certificate for a common name.
-func (p *pki) Issue(file, name string) {
+func (p *PKI) Issue(file, name string) {
 	p.t.Helper()
 	own := p.newKey()
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
@@ -87,12 +89,13 @@ func (p *pki) Issue(file, name string) {
 	p.write(file+".key", "PRIVATE KEY", text)
 }
 
-func (p *pki) Files() api.TLSFiles {
+// Files are those of a server that asks clients for certificates.
+func (p *PKI) Files() api.TLSFiles {
 	return api.TLSFiles{Certificate: p.Path("server.crt"), Key: p.Path("server.key"), ClientCA: p.Path("ca.crt")}
 }
 
 // Client trusts the authority and shows the certificate of a file, "" for none.
-func (p *pki) Client(file string) *http.Client {
+func (p *PKI) Client(file string) *http.Client {
 	p.t.Helper()
 	transport := &http.Transport{TLSClientConfig: p.ClientTLS(file)}
 	p.t.Cleanup(transport.CloseIdleConnections)
@@ -100,7 +103,7 @@ func (p *pki) Client(file string) *http.Client {
 }
 
 // ClientTLS shows the certificate of a name; "" shows none.
-func (p *pki) ClientTLS(file string) *tls.Config {
+func (p *PKI) ClientTLS(file string) *tls.Config {
 	p.t.Helper()
 	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	c.RootCAs.AddCert(p.cert)
@@ -115,7 +118,7 @@ func (p *pki) ClientTLS(file string) *tls.Config {
 }
 
 // AcmeOverTLS has one tenant, whose certificate is cn:acme, and a key of another.
-func (p *pki) AcmeOverTLS(c *configs.Config) {
+func (p *PKI) AcmeOverTLS(c *configs.Config) {
 	acme := tenant.New("acme")
 	acme.Certificates = []string{"cn:acme"}
 	c.Server.TLS = p.Files()

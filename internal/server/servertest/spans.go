@@ -45,11 +45,13 @@ func Collect(t *testing.T) (endpoint string, spans func() []*otlp.Span) {
 	}
 }
 
+// The trace that a caller of a test is in.
 const (
 	CallersTrace = "0af7651916cd43dd8448eb211c80319c"
 	CallersSpan  = "b7ad6b7169203331"
 )
 
+// Attribute is the text of a span's attribute; "" where it has none.
 func Attribute(s *otlp.Span, key string) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {

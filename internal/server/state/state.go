@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	// SqliteScheme begins the URL of a store in a file.
 	SqliteScheme = "sqlite:"
 	storeFile    = "weir.db" // in the state directory
 )
@@ -121,6 +122,7 @@ func At(c configs.Store, options store.Options) (string, store.Options, error) {
 	return address, options, err
 }
 
+// Close closes a store, within Timeout.
 func Close(s *store.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
