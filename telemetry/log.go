@@ -1,7 +1,7 @@
 // Package telemetry is how weir reports on itself: structured logs through
 // zap and metrics through a Prometheus registry of its own. It imports no
-// other package of weir; the parts expose counters and hooks, and cmd/weir
-// joins them to the methods and snapshot functions here.
+// other package of weir; the parts expose counters and hooks, and
+// internal/server joins them to the methods and snapshot functions here.
 //
 // Metric names, labels and buckets are those of vLLM wherever vLLM has the
 // signal, so that its dashboards, alerts and cluster routers work unchanged;

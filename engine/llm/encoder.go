@@ -18,7 +18,7 @@ import (
 // Encoder is a loaded text encoder that serves calls: texts as token ids go in, pooled
 // vectors or a classifier's scores come out. Its methods may be called from any
 // goroutine; what is computed belongs to its loop, which takes turns with other
-// engines at the compute pool. (Encoder is a router.Embedder; cmd joins the two.)
+// engines at the compute pool. (Encoder is a router.Embedder; internal/server joins the two.)
 type Encoder struct {
 	opts  Options
 	info  Info

@@ -248,7 +248,7 @@ func (e *Engine) Submit(r *inference.Request) (*inference.Stream, error) {
 }
 
 // SubmitAll is Submit of all requests of one call, or of none. (Engine is a
-// router.Backend; cmd joins the two.)
+// router.Backend; internal/server joins the two.)
 func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error) {
 	for _, r := range rs {
 		if err := e.check(r); err != nil {

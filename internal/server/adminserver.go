@@ -56,11 +56,11 @@ func newAdmin(c api.Config, what admin.Config) *http.Server {
 	}
 }
 
-// adminHeaderTimeout is what a client of the second listener gets to send a header:
+// adminHeaderTimeout is what a client of the admin listener gets to send a header:
 // short, because the listener has few connections and keeps no places for others.
 const adminHeaderTimeout = 3 * time.Second
 
-// ready is what the second listener reports: what the API's own /ready says,
+// ready is what the admin listener reports: what the API's own /ready says,
 // and in the engine's words where the engine is why.
 func (s *Server) ready() (ready bool, why string) {
 	ready, why = s.edge.Ready()

@@ -4,13 +4,13 @@ import "go.uber.org/zap"
 
 // files says how the process's file descriptors are shared out. Without a
 // bound below the limit, a flood of connections takes the descriptors that
-// log files, the second listener and model files need.
+// log files, the admin listener and model files need.
 type files struct {
 	limit       int // of the process; 0 is unknown
 	asked       int // connections that the configuration allows
 	connections int // of the API
 	surplus     int // of the API beyond these, which are answered for a moment
-	admin       int // of the second listener
+	admin       int // of the admin listener
 	rpc         int // of gRPC; 0: it is off
 }
 
@@ -33,7 +33,7 @@ func descriptors(maxConnections int) files {
 }
 
 // within keeps a quarter of the descriptors, within bounds, for everything
-// but the API's connections; of that an eighth is for the second listener's, and a quarter for surplus connections.
+// but the API's connections; of that an eighth is for the admin listener's, and a quarter for surplus connections.
 func (f files) within(limit int) files {
 	spare := spareFiles(limit)
 	f.limit = limit

@@ -11,7 +11,7 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 	} {
 		f := files{asked: tc.asked}.within(tc.limit)
 		if f.connections != tc.connections || f.admin != tc.admin {
-			t.Errorf("%d files, %d asked: %d connections, %d for the second listener", tc.limit, tc.asked, f.connections, f.admin)
+			t.Errorf("%d files, %d asked: %d connections, %d for the admin listener", tc.limit, tc.asked, f.connections, f.admin)
 		}
 	}
 }

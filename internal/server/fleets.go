@@ -248,7 +248,7 @@ var breakerStates = map[string]float64{
 	"closed": telemetry.BreakerClosed, "half-open": telemetry.BreakerHalfOpen, "open": telemetry.BreakerOpen,
 }
 
-// replicasView is a model and its replicas, as the second listener shows them.
+// replicasView is a model and its replicas, as the admin listener shows them.
 type replicasView struct {
 	Model    string        `json:"model"`
 	Version  string        `json:"version,omitempty"`

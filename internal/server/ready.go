@@ -16,7 +16,7 @@ type readiness struct {
 	model   string
 	info    llm.Info
 	url     string // of the API
-	metrics string // of the second listener; empty: off
+	metrics string // of the admin listener; empty: off
 	chats   bool
 	keyed   bool // clients must send a key
 

@@ -20,7 +20,7 @@ import (
 	"weir/internal/server/state"
 )
 
-// tenantControl makes tenants and keys by the second listener. It implements admin.Tenants.
+// tenantControl makes tenants and keys by the admin listener. It implements admin.Tenants.
 type tenantControl struct {
 	s     *Server
 	meter meter.Meter

@@ -18,7 +18,7 @@ import (
 // FirstKey tells what the first key of a store does.
 const FirstKey = "This is the store's first key: servers that use the store ask for keys from now on."
 
-// Keychain makes, rotates and revokes keys of a store, for the command line and for the second listener. Each change is
+// Keychain makes, rotates and revokes keys of a store, for the command line and for the admin listener. Each change is
 // in the audit log before it is made. by says who asked.
 type Keychain struct {
 	Config  configs.Store
