@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/internal/memory"
+	"weir/internal/socket"
 )
 
 const (
@@ -40,7 +41,8 @@ var longAgo = time.Unix(1, 0)
 // that its request's body holds; and a close after which a refused client can
 // still read the refusal (linger).
 //
-// The connection's goroutine owns Read, Watch and the deadlines; the watching
+// Where the transport tells of its end (socket.Ender), that is the watch, and nothing is read. Otherwise
+// the connection's goroutine owns Read, Watch and the deadlines; the watching
 // goroutine owns Conn.Read from Watch until the next Read has stopped it.
 // What it took in is handed to that Read, so keep-alive and pipelining work
 // as without it. A peer that closes its sending half counts as gone, as in
@@ -81,6 +83,7 @@ type conn struct {
 	ahead        []byte    // bytes read ahead, not yet handed to Read
 	aheadErr     error     // what ended the read-ahead, other than our own stop
 	first        [1]byte   // spares the buffer for peers that send nothing
+	asked, tells bool      // the transport was asked to tell of a hang-up; it does
 }
 
 func newConn(c net.Conn, forget func(*conn)) *conn {
@@ -135,7 +138,7 @@ func (c *conn) tellHungUp() {
 func (c *conn) watch() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped != nil || c.aheadErr != nil || len(c.ahead) >= readAheadBytes {
+	if c.transportTells() || c.stopped != nil || c.aheadErr != nil || len(c.ahead) >= readAheadBytes {
 		return c.gone
 	}
 	// A deadline left from reading this request must not end the watch.
@@ -146,6 +149,18 @@ func (c *conn) watch() <-chan struct{} {
 	c.stopped, c.stopping = make(chan struct{}), false
 	go c.readAhead(c.stopped)
 	return c.gone
+}
+
+// transportTells has the transport tell of a hang-up, from the first watch to the end of the connection, which takes no goroutine. Over TLS
+// a peer hangs up in its own way. The caller holds mu.
+func (c *conn) transportTells() bool {
+	if !c.asked && c.secure == nil {
+		c.asked = true
+		if e, ok := c.Conn.(socket.Ender); ok {
+			c.tells = e.OnEnd(c.markGone)
+		}
+	}
+	return c.tells
 }
 
 // readAhead runs until the peer hangs up, the buffer is full or stopWatch.

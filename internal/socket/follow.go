@@ -22,3 +22,11 @@ type Quieter interface {
 	// IsQuiet reports whether there is nothing to read: no byte, and no end.
 	IsQuiet() bool
 }
+
+// Ender is a connection that tells of its end, without anybody reading it.
+type Ender interface {
+	// OnEnd has f called once the peer has closed the connection or its sending half, or the connection has failed, whatever there is to be
+	// read before that. f is called at most once, in another goroutine, and must not block, since other connections wait for it; no call begins
+	// once the connection is closed. OnEnd is false where it cannot tell; a connection is asked once.
+	OnEnd(f func()) bool
+}

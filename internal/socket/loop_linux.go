@@ -9,27 +9,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
-	"unsafe"
 )
 
 const (
-	loopEvents = 64       // sockets that are served between two looks at what else is ready
-	loopBytes  = 16 << 10 // read at once
-	loopReads  = 16       // of one socket, before the others have their turn
+	loopBytes = 16 << 10 // read at once
+	loopReads = 16       // of one socket, before the others have their turn
 
 	// loopShare is how many sockets a loop follows before there is another loop. Few loops are cheap: what comes together is served by
 	// one thread that is woken once. 64 streams of 200 tokens a second take about a quarter of a processor.
 	loopShare = 64
 )
 
-// loop reads sockets in one goroutine. It has an epoll of its own, which Go's network poller watches as if it were a socket, so that the
-// goroutine is woken once for all that have become ready. It lasts as long as the process.
+// loop reads sockets in one goroutine. It lasts as long as the process.
 type loop struct {
-	epoll  int
-	events [loopEvents]syscall.EpollEvent // of the last look
-	buf    [loopBytes]byte
-	count  atomic.Int64 // sockets
+	poll
+	buf   [loopBytes]byte
+	count atomic.Int64 // sockets
 
 	mu    sync.Mutex
 	slots []*following // places, which events name; nil: a free one
@@ -78,43 +73,16 @@ func pickLoop() *loop {
 }
 
 func newLoop() *loop {
-	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	if err != nil {
+	l := &loop{}
+	l.ready = func(e *syscall.EpollEvent) {
+		if f := l.at(e.Fd); f != nil {
+			l.read(f, e)
+		}
+	}
+	if !l.start() {
 		return nil
 	}
-	_ = syscall.SetNonblock(fd, true) // for the network poller; one that does not take the file gives it no deadlines, either
-	file := os.NewFile(uintptr(fd), "epoll")
-	raw, err := file.SyscallConn()
-	if err != nil || file.SetReadDeadline(time.Time{}) != nil {
-		_ = file.Close()
-		return nil
-	}
-	l := &loop{epoll: fd}
-	go func() {
-		_ = raw.Read(l.serve) // one call for all time: what becomes ready while serve runs ends the next wait at once
-	}()
 	return l
-}
-
-// serve serves all that is ready. It returns false: to be called again once something is.
-func (l *loop) serve(uintptr) bool {
-	for {
-		n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events)), loopEvents, 0, 0, 0)
-		if errno == syscall.EINTR {
-			continue
-		}
-		if errno != 0 {
-			n = 0
-		}
-		for i := range l.events[:n] {
-			if f := l.at(l.events[i].Fd); f != nil {
-				l.read(f, &l.events[i])
-			}
-		}
-		if n < loopEvents {
-			return false
-		}
-	}
 }
 
 // at is the socket at a place; nil where it is followed no more. A late event may be of the one before it: one read too many then.
@@ -201,8 +169,10 @@ func (f *following) stop() {
 	f.end()
 }
 
+// edge is EPOLLET, which package syscall has as a negative number.
+const edge = 1 << 31
+
 func edges(place int32) syscall.EpollEvent {
-	const edge = 1 << 31 // EPOLLET, which package syscall has as a negative number
 	return syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLRDHUP | edge, Fd: place}
 }
 
@@ -280,5 +250,5 @@ func (c *conn) Close() error {
 	if f := c.following.Swap(&closed); f != nil && f != &closed {
 		f.stop()
 	}
-	return c.TCPConn.Close()
+	return c.writer.Close()
 }

@@ -54,8 +54,9 @@ type writer struct {
 	out      transfer
 	once     func(fd uintptr) // writes what there is room for
 	patience time.Duration
-	waits    bool        // the deadline is the writer's own; owned by the write in progress
-	dated    atomic.Bool // somebody else has set one
+	waits    bool          // the deadline is the writer's own; owned by the write in progress
+	dated    atomic.Bool   // somebody else has set one
+	end      atomic.Uint64 // of OnEnd; 0: not asked
 }
 
 // conn reads so, too.

@@ -24,7 +24,7 @@ import (
 
 // Sockets are followed by few goroutines for all time.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("weir/internal/socket.newLoop.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("weir/internal/socket.(*poll).start.func1"))
 }
 
 // fake is a server with faults.
