@@ -177,6 +177,9 @@ func (r *relayed) mostOutput() int {
 	return int(min(int64(n)*r.prompts()*int64(p.maxTokens+slackTokens), maxToldTokens))
 }
 
+// onlyUsage is what the servers get where the client has sent no options. Nobody changes it.
+var onlyUsage = []byte(`{"include_usage":true}`)
+
 // askUsage has the servers tell the usage at the end of a stream, whether or not the client wants to know it.
 func (r *relayed) askUsage(sent *router.Call) {
 	if r.wantsUsage = true; !sent.Stream || r.job != nil || r.path != chatEndpoint.upstream && r.path != completionEndpoint.upstream {
@@ -191,6 +194,10 @@ func (r *relayed) askUsage(sent *router.Call) {
 	}
 	own.Sent = own.Asked
 	r.sent = r.sent.without(field)
+	if own.Asked == nil {
+		r.wantsUsage, own.Sent = false, onlyUsage
+		return
+	}
 	options := map[string]json.RawMessage{}
 	if raw := bytes.TrimSpace(own.Asked); len(raw) > 0 && !bytes.Equal(raw, []byte("null")) && json.Unmarshal(raw, &options) != nil {
 		return // what it is instead is the servers' to refuse
