@@ -12,7 +12,7 @@ import (
 // which its own rows are a small part. A short step computes the newcomer's rows and leaves out the other's: the first
 // token is there after one and a half steps at most. No output is left out of two steps in a row.
 const (
-	crowding   = 4 // a tenant's rows are left out if it has so many times the newcomer's requests or slots, by weight
+	crowding   = 4 // a tenant's rows are left out if it has so many times the newcomer's requests or slots, by weight, now and in the last recentTime
 	shortShare = 2 // a short step takes this part of the longest ordinary one, at most
 )
 
@@ -30,9 +30,10 @@ type shortStep struct {
 // size is how many requests a party has, or slots where those are more.
 func (p *party) size() int { return max(p.live, p.slots) }
 
-// crowds reports whether a party has many times what another one has with a slot more.
+// crowds reports whether a party has many times what another one has with a slot more, and had lately: of tenants of one size none
+// crowds the others while one of them is between two requests.
 func (p *party) crowds(few *party) bool {
-	return p.size()*few.weight >= crowding*max(few.live, few.slots+1)*p.weight
+	return p.size()*few.weight >= crowding*max(few.live, few.slots+1, few.most)*p.weight
 }
 
 // leftOut reports whether the step in the making is a short one that an output has no part in.

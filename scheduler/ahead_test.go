@@ -187,3 +187,38 @@ func TestSeveralTenantsGetAsMuchAsOne(t *testing.T) {
 		}
 	}
 }
+
+// A tenant that sends in waves is not crowded by those of its size while it is between two of them; one that has sent one request at a
+// time is.
+func TestWhoSendsInWavesIsNotCrowded(t *testing.T) {
+	m := newMachine(t, Config{MaxSeqs: 64, MaxBatchTokens: 512, MaxModelLen: 8192, ITLTarget: itlTarget})
+	m.took = func(*Plan) time.Duration { return 10 * time.Millisecond }
+	rng := rand.New(rand.NewPCG(5, 1))
+	send := func(tenant string, n, tokens int) {
+		for range n {
+			m.submit(t, Request{Tenant: tenant, Class: inference.Default, Prompt: text(rng, 8), MaxTokens: tokens})
+		}
+	}
+	wave := func() *party { return m.s.parties.byKey[partyKey{"wave", inference.Default}] }
+	end := func() {
+		for wave() != nil {
+			m.step()
+		}
+	}
+	send("other", 4, 4000)
+	send("wave", 4, 5)
+	end()
+	m.step()
+	send("wave", 1, 5)
+	if m.s.crowded(wave()) {
+		t.Error("a tenant whose four requests have just ended is crowded by one with four")
+	}
+	end()
+	for from := m.now; m.now-from <= recentTime; {
+		m.step()
+	}
+	send("wave", 1, 5)
+	if !m.s.crowded(wave()) {
+		t.Error("a tenant with one request for longer than recentTime is not crowded by one with four")
+	}
+}

@@ -1,6 +1,10 @@
 package scheduler
 
-import "weir/internal/inference"
+import (
+	"time"
+
+	"weir/internal/inference"
+)
 
 // party is one tenant's requests of one class, for the slots that they share
 // with other tenants of the class.
@@ -11,6 +15,8 @@ type party struct {
 	key    partyKey
 	weight int // as its last request said
 	live   int // requests that have not ended
+	most   int // live at once within recentTime, as of mostAt
+	mostAt int64
 	slots  int // of its running sequences
 	at     int // in parties.active
 	blocks int // scratch of countBlocks
@@ -27,12 +33,25 @@ type parties struct {
 	byKey  map[partyKey]*party
 	spare  []*party
 	active [inference.NumClasses][]*party
+	recent map[partyKey]peak         // of those that had several requests and have none now
 	weight [inference.NumClasses]int // of the active ones together
 	slots  [inference.NumClasses]int // of the active ones together
 }
 
+// recentTime is how long a tenant's size lasts after its requests have ended: who sends in waves is not small between two of them.
+const recentTime = 2 * time.Second
+
+// maxRecent bounds how many tenants without requests are remembered.
+const maxRecent = 1024
+
+// peak is how many requests of a tenant were live at once, and when last.
+type peak struct {
+	most int
+	at   int64
+}
+
 // join counts a request to its tenant's party.
-func (ps *parties) join(r *Request) *party {
+func (ps *parties) join(now int64, r *Request) *party {
 	key := partyKey{r.Tenant, r.Class}
 	p, ok := ps.byKey[key]
 	if !ok {
@@ -42,20 +61,37 @@ func (ps *parties) join(r *Request) *party {
 			p = &party{}
 		}
 		*p = party{key: key, at: len(ps.active[r.Class])}
+		p.most, p.mostAt = ps.recent[key].most, ps.recent[key].at
+		delete(ps.recent, key)
 		ps.active[r.Class] = append(ps.active[r.Class], p)
 		ps.byKey[key] = p
 	}
 	p.live++
+	p.grown(now)
 	weight := max(r.Weight, 1)
 	ps.weight[r.Class] += weight - p.weight
 	p.weight = weight
 	return p
 }
 
+// grown notes how many requests of a party are live now.
+func (p *party) grown(now int64) {
+	if p.live >= p.most || now-p.mostAt > int64(recentTime) {
+		p.most, p.mostAt = p.live, now
+	}
+}
+
 // leave takes a request out of the count, and its party when it was the last.
-func (ps *parties) leave(p *party) {
+func (ps *parties) leave(now int64, p *party) {
+	p.grown(now)
 	if p.live--; p.live > 0 {
 		return
+	}
+	if p.most > 1 {
+		if len(ps.recent) >= maxRecent {
+			clear(ps.recent)
+		}
+		ps.recent[p.key] = peak{p.most, p.mostAt}
 	}
 	list := ps.active[p.key.class]
 	last := len(list) - 1

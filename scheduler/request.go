@@ -226,7 +226,7 @@ func (s *Scheduler) forget(r *request) {
 	if i := slices.Index(s.partial, r); i >= 0 {
 		s.partial = slices.Delete(s.partial, i, i+1)
 	}
-	s.parties.leave(r.party)
+	s.parties.leave(s.step.began, r.party)
 	if r.started {
 		s.pool.Protect(r.Domain, s.step.began+int64(protectionTime))
 		s.undate(r)

@@ -270,7 +270,7 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 		watermark: cfg.WatermarkBlocks, waiting: queue, cost: cost.New(cfg.Cost),
 		lengths: answer.NewLengths(),
 		trial:   trial{slacks: make([]int, pool.BlockTokens())},
-		parties: parties{byKey: map[partyKey]*party{}},
+		parties: parties{byKey: map[partyKey]*party{}, recent: map[partyKey]peak{}},
 	}, nil
 }
 
@@ -405,7 +405,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	s.company.note(now, r.Tenant)
 	s.pool.Protect(r.Domain, now+int64(protectionTime))
 	q.open(r, s.usable*s.blockTokens)
-	q.answers, q.party = s.lengths.Of(r.Tenant), s.parties.join(&q.Request)
+	q.answers, q.party = s.lengths.Of(r.Tenant), s.parties.join(now, &q.Request)
 	s.stats.Submitted++
 	return q.id, nil
 }
