@@ -104,7 +104,7 @@ func (c *Config) Check() error {
 	if len(c.Sources) == 0 {
 		wrong("model %q has no replicas; give a url, a dns name or a file of each, or discover: store", c.Model)
 	}
-	if err := c.Routing.check(); err != nil {
+	if err := c.check(); err != nil {
 		wrong("model %q: %w", c.Model, err)
 	}
 	for i := range c.Sources {
