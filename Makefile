@@ -3,11 +3,13 @@
 GO        ?= go
 FUZZTIME  ?= 60s
 LINT       = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+PREFIX    ?= /usr/local
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS    = -s -w -X main.version=$(VERSION)
+COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
+.PHONY: help build install test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
         vectors golden size static-check cross cross-macos manifests smoke demo-cluster check clean ort-lib llamacpp real-models minilm
 
 help: ## list the targets
@@ -15,6 +17,17 @@ help: ## list the targets
 
 build: ## the static binary ./weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
+
+install: build ## the binary, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
+	@set -eu; to="$(DESTDIR)$(PREFIX)"; \
+	mkdir -p "$$to/bin" "$$to/lib/systemd/system" "$$to/share/bash-completion/completions" "$$to/share/zsh/site-functions" \
+		"$$to/share/fish/vendor_completions.d"; \
+	cp weir "$$to/bin/weir.new"; chmod 755 "$$to/bin/weir.new"; mv -f "$$to/bin/weir.new" "$$to/bin/weir"; \
+	sed 's#/usr/local/#$(PREFIX)/#' configs/systemd/weir.service >"$$to/lib/systemd/system/weir.service"; \
+	./weir completion bash >"$$to/share/bash-completion/completions/weir"; \
+	./weir completion zsh >"$$to/share/zsh/site-functions/_weir"; \
+	./weir completion fish >"$$to/share/fish/vendor_completions.d/weir.fish"; \
+	echo "installed $$to/bin/weir ($$(./weir version))"
 
 # The packages whose tests take longest stand first, so that nothing waits for them alone at the end.
 LONGEST = ./cmd/weir ./engine/llm

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -10,9 +11,9 @@ import (
 	"weir/telemetry"
 )
 
-// version is set at link time; a plain go build leaves it to the module's and
+// version and commit are set at link time (make build); a plain go build leaves them to the module's and
 // the repository's own data.
-var version string
+var version, commit string
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
@@ -30,13 +31,13 @@ func newVersion() *cobra.Command {
 
 // build identifies this binary.
 func build() telemetry.Build {
-	b := telemetry.Build{Version: version, Commit: "unknown", GoVersion: runtime.Version()}
+	b := telemetry.Build{Version: version, Commit: cmp.Or(commit, "unknown"), GoVersion: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
+		if s.Key == "vcs.revision" && commit == "" {
 			b.Commit = s.Value[:min(12, len(s.Value))]
 		}
 	}
