@@ -142,7 +142,7 @@ func TestWholeAnswersShareTheMemoryOfBodies(t *testing.T) {
 }
 
 // An answer that has no room however little else is in memory is refused with a status that clients do not try again: alone, whole and
-// written anew for another API. The way out is named.
+// translated for another API. The error names the option that makes room.
 func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path, body   string

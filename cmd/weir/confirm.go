@@ -20,7 +20,7 @@ func confirm(cmd *cobra.Command, what, name string) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	errs := cmd.ErrOrStderr()
 	if !ok || !term.IsTerminal(int(in.Fd())) || !console.IsTerminal(errs) {
-		return &console.UsageError{Err: errors.New(what + " Say --yes where nobody can be asked")}
+		return &console.UsageError{Err: errors.New(what + " Give --yes where there is no terminal")}
 	}
 	return typedAgain(in, errs, what, name)
 }

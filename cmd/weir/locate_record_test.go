@@ -38,7 +38,7 @@ func TestRecordsAreApplied(t *testing.T) {
 	named := func(path string) func(*configs.Config) {
 		return func(c *configs.Config) { c.Models = []configs.ServedModel{configs.NewServedModel("chat", path)} }
 	}
-	for path, want := range map[string]string{"chat:new": "approved by nobody", file: "is a file"} {
+	for path, want := range map[string]string{"chat:new": "has no approval", file: "is a file"} {
 		if _, err := locate(named(path)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}

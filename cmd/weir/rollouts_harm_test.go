@@ -151,7 +151,7 @@ func TestUsersOfABadCandidateAreSpared(t *testing.T) {
 	}
 }
 
-// Users of a model that gives vectors are spared likewise: they get a vector, and only that of the stable version is billed.
+// Users of a model that gives vectors get the stable version's vector where the candidate fails, and only that one is billed.
 func TestUsersOfBadVectorsAreSpared(t *testing.T) {
 	stable := embedding(t, bagOfWords(1))
 	for _, status := range []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusInternalServerError, cutOff, http.StatusOK} {

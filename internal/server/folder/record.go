@@ -17,8 +17,8 @@ import (
 // Servable refuses a version that may not be served.
 func Servable(c configs.Config, v *registry.Version, ref registry.Ref) error {
 	if c.Registry.RequireApproval && (v.Record.Approval == nil || v.Record.Approval.By == "") {
-		return &console.UsageError{Err: fmt.Errorf("%s (%s) is approved by nobody, and registry.require_approval is set", ref, ShortDigest(v.Digest.String())),
-			Hint: "import it anew with --approved-by NAME, or name a version that is approved: weir models show tells"}
+		return &console.UsageError{Err: fmt.Errorf("%s (%s) has no approval, and registry.require_approval is set", ref, ShortDigest(v.Digest.String())),
+			Hint: "import it again with --approved-by NAME, or name a version that is approved (weir models show)"}
 	}
 	return nil
 }
@@ -28,7 +28,7 @@ func Unapproved(c configs.Config, path string) error {
 	if !c.Registry.RequireApproval || path == "" || path == configs.BuiltinPath {
 		return nil
 	}
-	return &console.UsageError{Err: fmt.Errorf("%s is a file, which nobody can have approved, and registry.require_approval is set", path),
+	return &console.UsageError{Err: fmt.Errorf("%s is a file, which has no approval, and registry.require_approval is set", path),
 		Hint: "bring it into the models folder: weir models import " + path + " NAME:TAG --approved-by WHO"}
 }
 
