@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,6 +26,37 @@ func WaitOf(h http.Header, now time.Time) time.Duration {
 	}
 	return 0
 }
+
+// Advice is what a server's refusal says of trying again.
+type Advice struct {
+	After time.Duration // when that is worth while; 0: nobody knows
+	Never bool          // clients shall not send the same request again by themselves
+}
+
+// AdviceOf is the advice of a refusal: x-should-retry and the time to wait. Where it says nothing its status decides.
+func AdviceOf(status int, h http.Header, now time.Time) Advice {
+	a := Advice{After: WaitOf(h, now)}
+	transient := status == http.StatusTooManyRequests || status >= http.StatusInternalServerError && status != http.StatusNotImplemented
+	switch said := h.Get("X-Should-Retry"); {
+	case said == "false":
+		a.Never = true
+	case said == "true" || transient:
+		a.After = cmp.Or(a.After, time.Second)
+	default:
+		a.Never = a.After == 0
+	}
+	return a
+}
+
+// AdvisedError is a refusal by another server, with its advice.
+type AdvisedError struct {
+	Err    error
+	Advice Advice
+}
+
+func (e *AdvisedError) Error() string { return e.Err.Error() }
+
+func (e *AdvisedError) Unwrap() error { return e.Err }
 
 func positive(text string) (float64, bool) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)

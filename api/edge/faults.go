@@ -53,6 +53,9 @@ func Fault(err error) *api.Error {
 		if limit := (*inference.LimitError)(nil); errors.As(err, &limit) {
 			e.RetryAfter = limit.RetryAfter
 		}
+		if said := (*router.AdvisedError)(nil); errors.As(err, &said) {
+			e.RetryAfter, e.NoRetry = said.Advice.After, said.Advice.Never
+		}
 		return e
 	}
 	return api.Refuse("internal_error", "the engine hit an internal error on this request")

@@ -15,8 +15,10 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/internal/inference"
 	"weir/router"
 	"weir/router/fleet"
+	"weir/scheduler/quota"
 )
 
 // relayRigOf is an edge whose model "front" is served by another edge, which is a server of some kind.
@@ -475,5 +477,38 @@ func TestModelsWithSlashesAreFound(t *testing.T) {
 	}
 	if status, text := r.get("/v1/models/Qwen"); status != http.StatusNotFound {
 		t.Errorf("a part of the name: %d %s", status, text)
+	}
+}
+
+// What a server says of trying again reaches the client, on every path: that the same request is refused each time, too.
+func TestAdviceOfTheUpstreamReachesClients(t *testing.T) {
+	for kind, refusal := range map[string]error{
+		"never":   &quota.Refusal{Kind: quota.Tokens, Limit: 60, Left: 60, Need: 900},
+		"in 7 s":  &quota.Refusal{Kind: quota.Tokens, Limit: 60, Left: 3, Need: 10, RetryAfter: 7 * time.Second},
+		"in 1 h":  &quota.Refusal{Kind: quota.DailyTokens, Limit: 60, Left: 3, Need: 10, RetryAfter: time.Hour},
+		"unknown": fmt.Errorf("%w: alone", inference.ErrNeverFits),
+	} {
+		backend := &fakeBackend{refuse: func(*inference.Request) error { return refusal }}
+		base := wideUpstream(t, backend)
+		for _, server := range []fleet.Kind{fleet.Weir, fleet.VLLM} {
+			r := relayRigOf(t, DefaultConfig(), fleet.Source{URL: base, Kind: server})
+			for _, q := range []struct{ path, body string }{
+				{routeChat, `{"model":"MODEL","messages":[{"role":"user","content":"Hi"}]}`},
+				{routeChat, `{"model":"MODEL","stream":true,"messages":[{"role":"user","content":"Hi"}]}`},
+				{routeCompletions, `{"model":"MODEL","prompt":"Hi"}`},
+				{routeResponses, `{"model":"MODEL","store":false,"input":"Hi"}`},
+				{routeResponses, `{"model":"MODEL","stream":true,"input":"Hi"}`},
+				{routeMessages, `{"model":"MODEL","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`},
+			} {
+				direct, _ := askUpstream(t, base, q.path, strings.Replace(q.body, "MODEL", "test-model", 1))
+				res, text := r.do("POST", q.path, "", strings.Replace(q.body, "MODEL", "front", 1))
+				for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Should-Retry", "X-Weir-Reason"} {
+					if got, want := res.Header.Get(name), direct.Header.Get(name); got != want {
+						t.Errorf("%s, %s, %s: %s %q, want %q: %d %s", kind, server, q.body, name, got, want, res.StatusCode, text)
+					}
+				}
+			}
+			r.close()
+		}
 	}
 }

@@ -21,7 +21,7 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
 	}
 	status = p.route.statusOf(status)
-	p.result.Status, p.result.Code = status, upstreamCode(whole)
+	p.result.Status, p.result.Code = status, upstreamCode(p.answer)
 	fault := refusalOf(p.answer)
 	fault.Status = status
 	switch {
@@ -73,9 +73,10 @@ func refusalOf(a *router.Answer) *api.Error {
 			message = "the server behind this model " + a.Fault.Told()
 		}
 	}
+	advice := router.AdviceOf(a.Status, a.Header, time.Now())
 	fault := &api.Error{
-		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a.Whole), Param: param, Message: message,
-		RetryAfter: router.WaitOf(a.Header, time.Now()),
+		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a), Param: param, Message: message,
+		RetryAfter: advice.After, NoRetry: advice.Never,
 	}
 	switch {
 	case a.Status == http.StatusTooManyRequests:
@@ -83,11 +84,6 @@ func refusalOf(a *router.Answer) *api.Error {
 	case a.Status >= statusInternal:
 		fault.Type = api.TypeServer
 	}
-	transient := a.Status == http.StatusTooManyRequests || a.Status >= statusInternal && a.Status != http.StatusNotImplemented
-	if transient {
-		fault.RetryAfter = cmp.Or(fault.RetryAfter, time.Second)
-	}
-	fault.NoRetry = fault.RetryAfter == 0
 	return fault
 }
 
@@ -117,14 +113,17 @@ func refusalText(body []byte) (message, param string) {
 // maxRefusalBytes of an upstream's message are told.
 const maxRefusalBytes = 4 << 10
 
-// upstreamCode is the code of an upstream's error object.
-func upstreamCode(body []byte) string {
+// upstreamCode is the code of an upstream's error object, or the one that another weir names beside an error of Messages, which has none.
+func upstreamCode(a *router.Answer) string {
 	var said struct {
 		Error struct{ Code any }
 	}
-	_ = json.Unmarshal(body, &said) // a body of another kind has no code
-	if code, ok := said.Error.Code.(string); ok && edge.IsPlain([]byte(code)) {
-		return code
+	_ = json.Unmarshal(a.Whole, &said) // a body of another kind has no code
+	code, _ := said.Error.Code.(string)
+	for _, code := range [...]string{code, a.Header.Get("X-Weir-Reason")} {
+		if code != "" && edge.IsPlain([]byte(code)) {
+			return code
+		}
 	}
 	return "upstream_error"
 }
@@ -132,12 +131,8 @@ func upstreamCode(body []byte) string {
 // advise says whether and when to try again after an upstream's refusal: what the
 // upstream says, or else what its status means.
 func advise(set func(name, value string), status int, code string, said http.Header) {
-	e := api.Error{Status: status, Code: code, RetryAfter: router.WaitOf(said, time.Now())}
-	transient := status == http.StatusTooManyRequests || status >= statusInternal && status != http.StatusNotImplemented
-	if e.RetryAfter == 0 && transient {
-		e.RetryAfter = time.Second
-	}
-	e.NoRetry = !transient && e.RetryAfter == 0
+	advice := router.AdviceOf(status, said, time.Now())
+	e := api.Error{Status: status, Code: code, RetryAfter: advice.After, NoRetry: advice.Never}
 	e.Headers(set)
 	if v := said.Get("X-Should-Retry"); v == "true" || v == "false" {
 		set("X-Should-Retry", v)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
+	"time"
 
 	"weir/internal/inference"
 	"weir/internal/tensor"
@@ -81,6 +82,30 @@ func TestRefusalsOfReplicas(t *testing.T) {
 			if !errors.Is(err, want) || err.Error() != want.Error()+": r: why it is" {
 				t.Errorf("%d %s: %v", status, body, err)
 			}
+		}
+	}
+}
+
+// When it is worth while to try a refused prediction again is what the replica says, where it refuses what the client asked for.
+func TestRefusedPredictionsHaveTheReplicasAdvice(t *testing.T) {
+	for _, tc := range []struct {
+		status int
+		header http.Header
+		want   router.Advice
+		none   bool
+	}{
+		{429, http.Header{"Retry-After": {"7"}, "X-Should-Retry": {"true"}}, router.Advice{After: 7 * time.Second}, false},
+		{429, http.Header{"Retry-After": {"3600"}, "X-Should-Retry": {"false"}}, router.Advice{After: time.Hour, Never: true}, false},
+		{429, http.Header{"X-Should-Retry": {"false"}}, router.Advice{Never: true}, false},
+		{429, http.Header{}, router.Advice{After: time.Second}, false},
+		{503, http.Header{"Retry-After": {"2"}}, router.Advice{After: 2 * time.Second}, false},
+		{400, http.Header{"X-Should-Retry": {"false"}}, router.Advice{Never: true}, false},
+		{404, http.Header{"X-Should-Retry": {"false"}}, router.Advice{}, true}, // the model's name there is the router's matter
+	} {
+		err := refusalOf(&router.Answer{Status: tc.status, Header: tc.header, Replica: "r"})
+		said, ok := errors.AsType[*router.AdvisedError](err)
+		if ok == tc.none || ok && said.Advice != tc.want {
+			t.Errorf("%d %v: %+v, %v", tc.status, tc.header, said, err)
 		}
 	}
 }

@@ -175,15 +175,16 @@ var refusals = map[int]error{
 // refusalOf is a replica's refusal as an error of this server. What only the router could change (its key, the model's
 // name there) makes the replica unavailable.
 func refusalOf(a *router.Answer) error {
-	sentinel := refusals[a.Status]
-	if sentinel == nil {
-		sentinel = inference.ErrUnavailable
-	}
+	sentinel := cmp.Or(refusals[a.Status], inference.ErrUnavailable)
 	text := refusalText(a.Whole)
 	if a.Fault != nil && (text == "" || a.Fault.Lasting()) {
 		text = "it " + a.Fault.Told()
 	}
-	return fmt.Errorf("%w: %s: %s", sentinel, a.Replica, text)
+	err := fmt.Errorf("%w: %s: %s", sentinel, a.Replica, text)
+	if refusals[a.Status] == nil && a.Status < http.StatusInternalServerError {
+		return err // what the server says is not for who asks here
+	}
+	return &router.AdvisedError{Err: err, Advice: router.AdviceOf(a.Status, a.Header, time.Now())}
 }
 
 // refusalText is the message of {"error":"…"}, as the protocol has it, of {"error":{"message":"…"}}, or a line of plain
