@@ -6,6 +6,8 @@ LINT       = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PREFIX    ?= /usr/local
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT    ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+# The time of what is generated from this commit, as reproducible-builds.org has it.
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .DEFAULT_GOAL := help
@@ -18,15 +20,16 @@ help: ## list the targets
 build: ## the static binary ./weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
-install: build ## the binary, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
+install: build ## the binary, manual pages, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
 	@set -eu; to="$(DESTDIR)$(PREFIX)"; \
 	mkdir -p "$$to/bin" "$$to/lib/systemd/system" "$$to/share/bash-completion/completions" "$$to/share/zsh/site-functions" \
-		"$$to/share/fish/vendor_completions.d"; \
+		"$$to/share/fish/vendor_completions.d" "$$to/share/man/man1"; \
 	cp weir "$$to/bin/weir.new"; chmod 755 "$$to/bin/weir.new"; mv -f "$$to/bin/weir.new" "$$to/bin/weir"; \
 	sed 's#/usr/local/#$(PREFIX)/#' configs/systemd/weir.service >"$$to/lib/systemd/system/weir.service"; \
 	./weir completion bash >"$$to/share/bash-completion/completions/weir"; \
 	./weir completion zsh >"$$to/share/zsh/site-functions/_weir"; \
 	./weir completion fish >"$$to/share/fish/vendor_completions.d/weir.fish"; \
+	./weir man "$$to/share/man/man1"; \
 	echo "installed $$to/bin/weir ($$(./weir version))"
 
 # The packages whose tests take longest stand first, so that nothing waits for them alone at the end.

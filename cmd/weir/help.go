@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,7 +56,14 @@ func groupFlags(cmd *cobra.Command) {
 // mostUngrouped is how many flags stand under one title at most.
 const mostUngrouped = 30
 
-func flagsInGroups(all *pflag.FlagSet) string {
+// titled are flags under one title.
+type titled struct {
+	title string // empty: of no group
+	flags *pflag.FlagSet
+}
+
+// flagsByGroup are the flags that help shows, in the order of groups, those of none first. Up to mostUngrouped are of none.
+func flagsByGroup(all *pflag.FlagSet) []titled {
 	groups, n := map[string]*pflag.FlagSet{}, 0
 	all.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -72,17 +80,27 @@ func flagsInGroups(all *pflag.FlagSet) string {
 			groups[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
 			groups[title].SortFlags = false
 		}
-		groups[title].AddFlag(f)
+		if !f.Hidden {
+			groups[title].AddFlag(f)
+		}
 	})
-	var b strings.Builder
-	write := func(title, heading string) {
+	var found []titled
+	add := func(title string) {
 		if g := groups[title]; g != nil && g.HasAvailableFlags() {
-			fmt.Fprintf(&b, "%s:\n%s\n", heading, g.FlagUsages())
+			found = append(found, titled{title, g})
 		}
 	}
-	write("", "Flags")
+	add("")
 	for _, g := range flagGroups {
-		write(g.title, g.title)
+		add(g.title)
+	}
+	return found
+}
+
+func flagsInGroups(all *pflag.FlagSet) string {
+	var b strings.Builder
+	for _, g := range flagsByGroup(all) {
+		fmt.Fprintf(&b, "%s:\n%s\n", cmp.Or(g.title, "Flags"), g.flags.FlagUsages())
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

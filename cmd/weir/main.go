@@ -67,7 +67,7 @@ func newRoot() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newDrill(), newVersion())
+	root.AddCommand(newServe(), newRoute(), newRun(), newModels(), newModelsPull(), newRollout(), newDeploy(), newDeployments(), newInspect(), newDoctor(), newTop(), newBench(), newPlan(), newEval(), newGolden(), newScore(), newFeatures(), newConfig(), newKeys(), newTenants(), newUsage(), newAudit(), newStore(), newDrill(), newVersion(), newMan())
 	tellRepeats(root)
 	groupFlags(root)
 	return root
