@@ -44,7 +44,7 @@ func (a *Access) share(ctx *fasthttp.RequestCtx) {
 // to the request itself: its refusal can then be read, too.
 func (a *Access) preflight(ctx *fasthttp.RequestCtx) bool {
 	asked := &ctx.Request.Header
-	origin := string(asked.Peek(fasthttp.HeaderOrigin))
+	origin := string(originField.Of(asked))
 	if len(a.Origins) == 0 || !ctx.IsOptions() || origin == "" || len(asked.Peek(fasthttp.HeaderAccessControlRequestMethod)) == 0 {
 		return false
 	}

@@ -16,9 +16,11 @@ import (
 // that its head alone gets refused, headerReceived therefore pretends that the
 // client asked: then expect answers, and not one byte of the body is read.
 
+var expectField, originField = NewField(fasthttp.HeaderExpect), NewField(fasthttp.HeaderOrigin)
+
 // headerReceived decides whether the body of a request is worth reading.
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	asked := h.Peek(fasthttp.HeaderExpect)
+	asked := expectField.Of(h)
 	switch {
 	case expectsOther(h):
 		other := string(asked)
@@ -37,7 +39,7 @@ const continues = "100-continue"
 
 // expectsOther reports whether a request has an expectation that this server does not know.
 func expectsOther(h *fasthttp.RequestHeader) bool {
-	return h.IsHTTP11() && slices.ContainsFunc(h.PeekAll(fasthttp.HeaderExpect), func(v []byte) bool {
+	return slices.ContainsFunc(h.PeekAll(fasthttp.HeaderExpect), func(v []byte) bool {
 		return !bytes.EqualFold(v, []byte(continues))
 	})
 }
@@ -137,7 +139,7 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 // checkHead applies Check to a request's header, and to the authority of a
 // target in absolute form, which outranks the Host header (RFC 9112, 3.2.2).
 func (a *Access) checkHead(h *fasthttp.RequestHeader) *Error {
-	method, origin := view(h.Method()), view(h.Peek(fasthttp.HeaderOrigin))
+	method, origin := view(h.Method()), view(originField.Of(h))
 	if target := view(h.RequestURI()); !strings.HasPrefix(target, "/") {
 		if _, rest, absolute := strings.Cut(target, "://"); absolute {
 			authority, _, _ := strings.Cut(rest, "/")

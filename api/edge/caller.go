@@ -13,13 +13,24 @@ import (
 	"weir/router"
 )
 
+var (
+	callerField  = api.NewField(router.CallerHeader)
+	secretFields = func() map[string]api.Field {
+		fields := map[string]api.Field{}
+		for _, name := range tenant.SecretHeaders {
+			fields[name] = api.NewField(name)
+		}
+		return fields
+	}()
+)
+
 // ProofOf is what the head of a request shows of its caller, whose verified certificate
 // is peer, nil for none. look: the head will be read again.
 func ProofOf(h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) tenant.Proof {
 	return tenant.Proof{
-		Secret:      tenant.SecretOf(func(name string) string { return string(h.Peek(name)) }),
+		Secret:      tenant.SecretOf(func(name string) string { return string(secretFields[name].Of(h)) }),
 		Certificate: peer,
-		Caller:      string(h.Peek(router.CallerHeader)), Look: look,
+		Caller:      string(callerField.Of(h)), Look: look,
 	}
 }
 

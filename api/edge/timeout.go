@@ -6,24 +6,26 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"weir/api"
 )
 
 // timeoutHeaders are what clients and proxies send to say how long they wait: OpenAI's and Anthropic's
 // libraries in seconds, gRPC's as a number and a unit, Envoy in milliseconds.
 var timeoutHeaders = []struct {
-	name string
+	name api.Field
 	read func(text string) (time.Duration, bool)
 }{
-	{"X-Stainless-Timeout", func(text string) (time.Duration, bool) { return inUnits(text, time.Second) }},
-	{"X-Envoy-Expected-Rq-Timeout-Ms", func(text string) (time.Duration, bool) { return inUnits(text, time.Millisecond) }},
-	{"Grpc-Timeout", grpcTimeout},
+	{api.NewField("X-Stainless-Timeout"), func(text string) (time.Duration, bool) { return inUnits(text, time.Second) }},
+	{api.NewField("X-Envoy-Expected-Rq-Timeout-Ms"), func(text string) (time.Duration, bool) { return inUnits(text, time.Millisecond) }},
+	{api.NewField("Grpc-Timeout"), grpcTimeout},
 }
 
 // ClientTimeout is how long the client of a request says that it waits, the soonest of what its headers say; 0 where
 // none says so. Values that cannot be read are passed over: libraries write them, not people.
 func ClientTimeout(h *fasthttp.RequestHeader) (soonest time.Duration) {
 	for _, t := range timeoutHeaders {
-		if d, ok := t.read(strings.TrimSpace(string(h.Peek(t.name)))); ok {
+		if d, ok := t.read(strings.TrimSpace(string(t.name.Of(h)))); ok {
 			soonest = Sooner(soonest, d)
 		}
 	}

@@ -26,17 +26,30 @@ type call struct {
 	terms terms
 }
 
+// The fields that every prediction reads.
+var (
+	requestIDField   = api.NewField("X-Request-Id")
+	traceParentField = api.NewField("Traceparent")
+	traceStateField  = api.NewField("Tracestate")
+	codingField      = api.NewField("Content-Encoding")
+	userField        = api.NewField(userHeader)
+	classField       = api.NewField(classHeader)
+	deadlineField    = api.NewField(deadlineHeader)
+	schemaField      = api.NewField(schemaHeader)
+	lengthField      = api.NewField(headerLength)
+)
+
 // identify gives the call its id, the client's name for it or else ours, and begins its
 // trace.
 func (c *call) identify() {
 	c.endpoint = c.route.pattern
 	head, answer := &c.ctx.Request.Header, &c.ctx.Response.Header
-	if c.name(string(head.Peek("X-Request-Id"))); !c.named {
+	if c.name(string(requestIDField.Of(head))); !c.named {
 		c.id = c.ids.Next()
 	}
 	answer.Set("X-Request-Id", c.id)
 	if h := c.config.Hooks.StartTrace; h != nil && c.route.infers {
-		c.trace = h(string(head.Peek("Traceparent")), string(head.Peek("Tracestate")))
+		c.trace = h(string(traceParentField.Of(head)), string(traceStateField.Of(head)))
 		if c.trace.Header != "" {
 			answer.Set("Traceresponse", c.trace.Header)
 		}
@@ -101,7 +114,7 @@ func (c *call) refuse(fault *api.Error) {
 
 // model finds the model of the call's path.
 func (c *call) model() *api.Error {
-	if fault := c.isAbout(string(c.ctx.Request.Header.Peek(userHeader))); fault != nil {
+	if fault := c.isAbout(string(userField.Of(&c.ctx.Request.Header))); fault != nil {
 		return fault
 	}
 	fault := c.use(&c.job, c.route.model, c.route.version)
@@ -124,12 +137,12 @@ func (c *call) settled() (again bool, fault *api.Error) {
 // say of it.
 func (c *call) score() *api.Error {
 	head := &c.ctx.Request.Header
-	c.terms.class = strings.TrimSpace(string(head.Peek(classHeader)))
-	c.terms.deadline = strings.TrimSpace(string(head.Peek(deadlineHeader)))
+	c.terms.class = strings.TrimSpace(string(classField.Of(head)))
+	c.terms.deadline = strings.TrimSpace(string(deadlineField.Of(head)))
 	if c.config.ClientTimeouts {
 		c.terms.waits = edge.ClientTimeout(head)
 	}
-	if schema := head.Peek(schemaHeader); len(schema) > 0 {
+	if schema := schemaField.Of(head); len(schema) > 0 {
 		c.p.Schema = string(schema)
 	}
 	if fault := c.terms.apply(&c.job); fault != nil {
@@ -159,7 +172,7 @@ func (c *call) score() *api.Error {
 
 // body is the request's body with its content coding undone.
 func (c *call) body() ([]byte, *api.Error) {
-	coding := c.ctx.Request.Header.Peek("Content-Encoding")
+	coding := codingField.Of(&c.ctx.Request.Header)
 	if len(coding) == 0 {
 		return c.ctx.Request.Body(), nil
 	}

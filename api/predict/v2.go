@@ -221,7 +221,7 @@ func (c *call) inferV2() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if fault := r.split(body, c.ctx.Request.Header.Peek(headerLength)); fault != nil {
+	if fault := r.split(body, lengthField.Of(&c.ctx.Request.Header)); fault != nil {
 		return fault
 	}
 	if c.errand != nil && r.wantsBinary() {

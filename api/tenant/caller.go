@@ -67,18 +67,18 @@ type Proof struct {
 	Look        bool              // the same proof comes again, to be counted then: Caller is not used up
 }
 
-// secretHeaders are those in which clients send a key, beside Authorization: the
-// first is Azure's, the second Anthropic's.
-var secretHeaders = []string{"Api-Key", "X-Api-Key"}
+// SecretHeaders are those in which clients send a key: the first with the scheme Bearer,
+// then Azure's and Anthropic's.
+var SecretHeaders = []string{"Authorization", "Api-Key", "X-Api-Key"}
 
 // SecretOf is the key or token in a request's header; "" where there is none. get
-// returns a field's value.
+// returns the value of one of SecretHeaders.
 func SecretOf(get func(name string) string) string {
-	scheme, secret, _ := strings.Cut(get("Authorization"), " ")
+	scheme, secret, _ := strings.Cut(get(SecretHeaders[0]), " ")
 	if secret = strings.TrimSpace(secret); secret != "" && strings.EqualFold(scheme, "Bearer") {
 		return secret
 	}
-	for _, name := range secretHeaders {
+	for _, name := range SecretHeaders[1:] {
 		if secret := get(name); secret != "" {
 			return secret
 		}

@@ -106,7 +106,7 @@ def late(*_):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--archive", required=True)
-    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--work", required=True, type=lambda folder: pathlib.Path(folder).resolve())
     parser.add_argument("--every", type=int, default=1, help="every nth schema")
     options = parser.parse_args()
     schemas, data = options.work / "schemas", options.work / "data"
@@ -128,7 +128,7 @@ def main():
             path.unlink()
     here = pathlib.Path(__file__).resolve().parent
     shutil.copy(here / "store.mjs", options.work)  # beside its package
-    drawn = subprocess.run(["node", options.work / "store.mjs", schemas], cwd=options.work, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    drawn = subprocess.run(["node", options.work / "store.mjs", schemas], cwd=options.work, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     signal.signal(signal.SIGALRM, late)
     counts = {True: 0, False: 0}
     for line in drawn.stdout.splitlines():
