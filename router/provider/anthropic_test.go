@@ -80,6 +80,22 @@ func TestAnthropicErrors(t *testing.T) {
 	}
 }
 
+// TestAFailedServerIsNoFaultOfTheCaller: with a status of 500 or more a server has failed, whatever type its error has.
+func TestAFailedServerIsNoFaultOfTheCaller(t *testing.T) {
+	for _, c := range []struct {
+		api  API
+		body string
+	}{
+		{Anthropic, `{"error":{"message":"Strict mode: no fixture matched","type":"invalid_request_error"}}`}, // aimock 1.43.0
+		{Gemini, `{"error":{"code":503,"message":"m","status":"INVALID_ARGUMENT"}}`},
+		{Bedrock, `{"__type":"ValidationException","message":"m"}`},
+	} {
+		if status, _ := Error(c.api, 503, make(http.Header), []byte(c.body)); status != 503 {
+			t.Errorf("%T: status %d of 503 %s", c.api, status, c.body)
+		}
+	}
+}
+
 func TestAnthropicUsage(t *testing.T) {
 	c := readWhole(t, Anthropic, []byte(`{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"stop_sequence","stop_sequence":"END",
 		"usage":{"input_tokens":10,"cache_read_input_tokens":100,"cache_creation_input_tokens":1000,"output_tokens":7,"output_tokens_details":{"thinking_tokens":3}}}`))

@@ -37,7 +37,7 @@ func (u *geminiUsage) usage() usage {
 // geminiReason is why an answer ended, in the words of chats; "" is one that is of no use.
 func geminiReason(word string) string {
 	switch word {
-	case "STOP":
+	case "STOP", "FUNCTION_CALL": // Google says STOP of calls, too; other servers with this API do not
 		return finishStop
 	case "MAX_TOKENS":
 		return finishLength

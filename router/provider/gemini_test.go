@@ -108,6 +108,7 @@ func TestGeminiErrors(t *testing.T) {
 		{`{"candidates":[{"finishReason":"SAFETY"}]}`, "content_filter", ""},
 		{`{"candidates":[{"finishReason":"PROHIBITED_CONTENT"}]}`, "content_filter", ""},
 		{`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"MAX_TOKENS"}]}`, "length", ""},
+		{`{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"get_weather","args":{"city":"Paris"}}}]},"finishReason":"FUNCTION_CALL","index":0}]}`, "tool_calls", ""}, // aimock 1.43.0
 		{`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed function call: f("}]}`, "", "502 malformed_function_call"},
 		{`{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, "", "503 unavailable"},
 	} {

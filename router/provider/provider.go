@@ -124,6 +124,9 @@ func Whole(api API, answer []byte, who Identity) ([]byte, error) {
 // Error writes a refusal as OpenAI's clients read it, and sets Retry-After where the provider says it elsewhere.
 func Error(api API, status int, h http.Header, body []byte) (int, []byte) {
 	f := api.said(status, h, body)
+	if status >= http.StatusInternalServerError && f.status < http.StatusInternalServerError {
+		f.status = status // the server has failed, whatever its error is called
+	}
 	if f.wait != "" && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", f.wait)
 	}
