@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/api/admin"
@@ -121,5 +123,103 @@ func TestGarbageVectorsDoNotTakeOver(t *testing.T) {
 			}
 			return v.Version == version && v.State == deployment.Degraded && len(v.Why) == 1 && strings.Contains(v.Why[0], why) && v.Instances[0].Answers == "1"
 		})
+	}
+}
+
+// pausing is an upstream with a chat model whose answers belong to their questions; from one request on it holds them while its callers wait.
+type pausing struct {
+	*httptest.Server
+	mu   sync.Mutex
+	left int // requests that are answered at once
+	held chan struct{}
+	gone chan struct{} // a held request's caller has hung up
+}
+
+func newPausing(t *testing.T) *pausing {
+	g := &pausing{left: 1 << 20, held: make(chan struct{}, 64), gone: make(chan struct{}, 64)}
+	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ Messages []struct{ Content string } }
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet || json.Unmarshal(body, &asked) != nil || len(asked.Messages) == 0 {
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
+			return
+		}
+		g.mu.Lock()
+		g.left--
+		hold := g.left < 0
+		g.mu.Unlock()
+		if hold {
+			g.held <- struct{}{}
+			<-r.Context().Done()
+			g.gone <- struct{}{}
+			return
+		}
+		answer, _ := json.Marshal("You ask: " + asked.Messages[0].Content)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, `data: {"object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":%s},"finish_reason":"stop"}]}`+"\n\n"+
+			`data: {"object":"chat.completion.chunk","model":"m","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}`+"\n\ndata: [DONE]\n\n", answer)
+	}))
+	t.Cleanup(g.Close)
+	return g
+}
+
+// holdAfter answers so many requests from now on, and no other one.
+func (g *pausing) holdAfter(requests int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = requests
+}
+
+// A deployment shows how far the check of its version is. It ends where another version is wanted, and what was not answered by then,
+// by either version, lets no candidate have users.
+func TestAChecksProgressAndItsEnd(t *testing.T) {
+	stable, candidate := newPausing(t), newPausing(t)
+	s := start(t, func(c *configs.Config) {
+		c.Store.URL = "sqlite:" + t.TempDir() + "/weir.db"
+		one, two := chatVersion("1", &started{api: stable.URL}, "m"), chatVersion("2", &started{api: candidate.URL}, "m")
+		two.Load = configs.LoadNever
+		c.Models = []configs.ServedModel{one, two}
+	})
+	candidate.holdAfter(5)
+	s.applied(`{"modelId": "chat", "version": "2"}`)
+	s.untilDeployed("chat", func(v *admin.DeploymentView) bool {
+		return len(v.Why) == 1 && strings.HasSuffix(v.Why[0], "loading: checking what version 2 answers (5 of at most 24 questions)") && v.Instances[0].Answered == 5 && v.Instances[0].Questions == 24
+	})
+	s.applied(`{"modelId": "chat", "version": "1"}`)
+	<-candidate.gone
+	ready := func(version string) func(v *admin.DeploymentView) bool {
+		return func(v *admin.DeploymentView) bool {
+			return v.State == deployment.Ready && v.Instances[0].Answers == version && v.Instances[0].Questions == 0
+		}
+	}
+	s.untilDeployed("chat", ready("1"))
+	if status, text := s.change(http.MethodDelete, "/chat", ""); status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+
+	candidate.holdAfter(1 << 20)
+	stable.holdAfter(4) // the stable version stops answering, and whoever asked for the rollout hangs up
+	ctx, hangUp := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.metrics+"/v1/deployments", strings.NewReader(`{"model": "chat", "candidate": "2"}`))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	<-stable.held
+	hangUp()
+	<-over
+	<-stable.gone
+	stable.holdAfter(1 << 20)
+	status, text := s.change(http.MethodPost, "", `{"model": "chat", "candidate": "2", "gates": {"ttft_ratio": -1, "itl_ratio": -1}}`)
+	if status >= http.StatusBadRequest {
+		t.Errorf("a rollout after one whose check was broken off: %d %s", status, text)
 	}
 }

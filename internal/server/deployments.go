@@ -265,7 +265,7 @@ func (d *deployments) Activate(_ context.Context, model, label string) error {
 // Check implements deployment.Host: a version must answer what the stable version answers. How far the answers differ, and how
 // fast they come, is judged by rollouts: who deploys another version at once wants another one. Versions that are computed here
 // are in memory for it, the stable one where it was or has room.
-func (d *deployments) Check(ctx context.Context, model, stable, candidate string) error {
+func (d *deployments) Check(ctx context.Context, model, stable, candidate string, tell deployment.Asked) error {
 	p := rollout.Plan{ID: "check", Model: model, Stable: stable, Candidate: candidate, Gates: rollout.Gates{Distance: -1, OutputRatio: -1, ITLRatio: -1, ComputeRatio: -1}}
 	p, err := p.WithDefaults()
 	if err != nil {
@@ -279,7 +279,7 @@ func (d *deployments) Check(ctx context.Context, model, stable, candidate string
 	if release, err := d.KeepLoaded(ctx, model, stable); err == nil {
 		defer release()
 	}
-	if err := d.s.rollouts.check(ctx, p); err != nil {
+	if err := d.s.rollouts.check(ctx, p, tell); err != nil {
 		return fmt.Errorf(`%w; mend it, or deploy it with "rolloutPolicy": %q to leave the check out`, err, deployment.UncheckedPolicy)
 	}
 	return nil
@@ -294,14 +294,14 @@ func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func
 }
 
 // Rollout implements deployment.Host.
-func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress) (rollout.State, string, error) {
+func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress, tell deployment.Asked) (rollout.State, string, error) {
 	d.endRollouts(p.Model, p.ID)
 	st, err := d.s.rollouts.status(p.ID)
 	if errors.Is(err, rollout.ErrNone) {
 		if at != nil && at.State.Over() {
 			return at.State, at.Why, nil
 		}
-		st, err = d.goOn(ctx, p)
+		st, err = d.goOn(ctx, p, tell)
 	}
 	if err != nil {
 		return "", "", err
@@ -338,7 +338,7 @@ func (d *deployments) isNews(id string, sequence int64) bool {
 }
 
 // goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
-func (d *deployments) goOn(ctx context.Context, p rollout.Plan) (rollout.Status, error) {
+func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
 	record, err := d.s.store.Rollout(ctx, d.s.rollouts.key(p.ID))
 	if err != nil {
 		return rollout.Status{}, err
@@ -347,7 +347,7 @@ func (d *deployments) goOn(ctx context.Context, p rollout.Plan) (rollout.Status,
 		d.s.rollouts.resume(run)
 		return d.s.rollouts.status(p.ID)
 	}
-	return d.s.rollouts.Start(ctx, deploymentActor, p)
+	return d.s.rollouts.startTelling(ctx, deploymentActor, p, tell)
 }
 
 // deploymentActor is who starts rollouts and moves names for deployments.

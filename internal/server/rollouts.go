@@ -284,6 +284,11 @@ func (r *rollouts) plan(id string) (rollout.Plan, bool) {
 
 // Start implements admin.Deployments.
 func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error) {
+	return r.startTelling(ctx, by, p, func(int, int) {})
+}
+
+// startTelling is Start; tell hears how far the check is.
+func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
 	if by != deploymentActor {
 		p.ID = strings.TrimPrefix(cmp.Or(p.ID, strings.ToLower(rand.Text()[:10])), deployment.RolloutPrefix)
 		if err := r.s.deployments.owns(p.Model); err != nil {
@@ -310,7 +315,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 		return rollout.Status{}, err
 	}
 	r.holds.keep(p.ID, release)
-	err = r.check(ctx, run.Plan())
+	err = r.check(ctx, run.Plan(), tell)
 	if err == nil {
 		err = r.control.Add(run)
 	}

@@ -18,6 +18,7 @@ import (
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/internal/tensor"
+	"weir/router/deployment"
 	"weir/router/rollout"
 )
 
@@ -25,8 +26,10 @@ import (
 // text for a vector; and the golden requests of its plan.
 
 const (
-	// candidateCheckTime bounds the check of a candidate.
-	candidateCheckTime = 3 * time.Minute
+	// candidateCheckTime bounds the check of a candidate, and checkedAnswerTime each answer of it: a large model that is computed here
+	// may take seconds for each.
+	candidateCheckTime = 30 * time.Minute
+	checkedAnswerTime  = 3 * time.Minute
 	// busyTime is how long a check waits for servers that are busy or not there yet.
 	busyTime = 3 * time.Second
 	// checkAnswerTokens is how long the answer to a question becomes at most.
@@ -54,17 +57,44 @@ type candidateCheck struct {
 	ctx  context.Context //nolint:containedctx // of the check alone
 	plan rollout.Plan
 	busy time.Time // until then servers may be busy
+
+	answers *patience
+	tell    deployment.Asked
+	asked   int // questions and golden requests that are done
 }
 
-// check says why a candidate may not have users; nil: it may.
-func (r *rollouts) check(ctx context.Context, p rollout.Plan) error {
+// check says why a candidate may not have users; nil: it may. tell hears how far the check is.
+func (r *rollouts) check(ctx context.Context, p rollout.Plan, tell deployment.Asked) error {
 	if p.Unchecked {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, candidateCheckTime)
-	defer cancel()
-	c := &candidateCheck{r, ctx, p, time.Now().Add(busyTime)}
-	if r.versionsOf(p.Model) == nil {
+	answers := newPatience(ctx)
+	defer answers.end()
+	c := &candidateCheck{r: r, ctx: answers.ctx, plan: p, busy: time.Now().Add(busyTime), answers: answers, tell: tell}
+	err := c.run()
+	if over := c.over(); over != nil { // what was not answered says nothing, in favour of the candidate neither
+		return over
+	}
+	return err
+}
+
+// over is why the check ended before it was through; nil: it did not.
+func (c *candidateCheck) over() error {
+	if c.ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: it ended after %d questions: %w", rollout.ErrCheck, c.asked, context.Cause(c.ctx))
+}
+
+// done notes that another question is answered.
+func (c *candidateCheck) done() {
+	c.asked++
+	c.answers.answered()
+	c.tell(c.asked, len(questions)+len(c.plan.Golden))
+}
+
+func (c *candidateCheck) run() error {
+	if c.r.versionsOf(c.plan.Model) == nil {
 		return errors.Join(c.row(), c.goldenRows())
 	}
 	path, err := c.path()
@@ -162,8 +192,13 @@ func (c *candidateCheck) texts(path string) error {
 	for i, question := range questions {
 		usual, err := c.ask(path, c.plan.Stable, question, checkAnswerTokens)
 		if err != nil {
+			if over := c.over(); over != nil {
+				return over
+			}
+			c.done()
 			continue // what the stable version refuses says nothing
 		}
+		c.answers.answered()
 		o := &rollout.Copied{Before: usual.Output, Stable: usual.ITL}
 		if i%againEvery == 0 {
 			if again, err := c.ask(path, c.plan.Stable, question, checkAnswerTokens); err == nil {
@@ -171,9 +206,10 @@ func (c *candidateCheck) texts(path string) error {
 			}
 		}
 		got, err := c.ask(path, c.plan.Candidate, question, checkAnswerTokens)
-		if c.ctx.Err() != nil {
-			return fmt.Errorf("%w: %d questions were not answered within %v; start it while the server has less to do, or with unchecked", rollout.ErrCheck, i+1, candidateCheckTime)
+		if over := c.over(); over != nil {
+			return over
 		}
+		c.done()
 		if err != nil {
 			o.Failed, o.Why = true, fmt.Sprintf("%.300s", err)
 		} else {
@@ -208,6 +244,7 @@ func (c *candidateCheck) goldenTexts(path string) error {
 		if err != nil {
 			return fmt.Errorf("%w: golden %d: %w", rollout.ErrCheck, i+1, err)
 		}
+		c.done()
 	}
 	return nil
 }

@@ -30,14 +30,17 @@ type Host interface {
 	Answers(model string) (label string, ok bool)
 	// Activate loads a version, unless it is there, and lets it answer. A rollout of the model is over.
 	Activate(ctx context.Context, model, label string) error
-	// Check says why a version may not answer at once in place of the stable one; nil: it may.
-	Check(ctx context.Context, model, stable, candidate string) error
+	// Check says why a version may not answer at once in place of the stable one; nil: it may. tell hears of each answer.
+	Check(ctx context.Context, model, stable, candidate string, tell Asked) error
 	// KeepLoaded holds a version in memory until it is released.
 	KeepLoaded(ctx context.Context, model, label string) (release func(), err error)
 	// Rollout starts a rollout, or goes on with the one of the plan's id, takes it to where the other servers have it, nil for
-	// nowhere yet, and says where it stands.
-	Rollout(ctx context.Context, p rollout.Plan, at *Progress) (s rollout.State, where string, err error)
+	// nowhere yet, and says where it stands. tell hears of the answers of the check before it.
+	Rollout(ctx context.Context, p rollout.Plan, at *Progress, tell Asked) (s rollout.State, where string, err error)
 }
+
+// Asked hears how many questions of a check were answered, and how many it asks at most.
+type Asked func(answered, questions int)
 
 // ErrNoVersion says that the deployment names a label or a tag that this server does not know.
 var ErrNoVersion = errors.New("this server has no such version, and nothing says where to pull it from")
@@ -248,7 +251,8 @@ func (f *Follower) observe(ctx context.Context, o Observation) {
 }
 
 func same(a, b *Observation) bool {
-	return slices.Equal(a.Warm, b.Warm) && a.Generation == b.Generation && a.State == b.State && a.Answers == b.Answers && a.Why == b.Why && a.Standby == b.Standby && a.DoneBytes == b.DoneBytes && a.TotalBytes == b.TotalBytes
+	return slices.Equal(a.Warm, b.Warm) && a.Generation == b.Generation && a.State == b.State && a.Answers == b.Answers && a.Why == b.Why && a.Standby == b.Standby && a.DoneBytes == b.DoneBytes && a.TotalBytes == b.TotalBytes &&
+		a.Answered == b.Answered && a.Questions == b.Questions
 }
 
 // change changes the record of a model, if that is the one that the change is for.

@@ -182,6 +182,7 @@ type machine struct {
 	fails   func() bool
 	stocked map[string][]string
 	answers map[string]string
+	moves   []string // labels, in the order in which names were moved
 	kept    map[string]int
 	loaded  map[string]bool
 	loads   int
@@ -305,6 +306,7 @@ func (m *machine) Activate(_ context.Context, model, label string) error {
 	}
 	m.load(model, label)
 	m.answers[model] = label
+	m.moves = append(m.moves, label)
 	return nil
 }
 
@@ -316,9 +318,13 @@ func (m *machine) load(model, label string) {
 	}
 }
 
-func (m *machine) Check(_ context.Context, _, _, candidate string) error {
-	if candidate == "wrong" {
+func (m *machine) Check(ctx context.Context, _, _, candidate string, tell Asked) error {
+	switch candidate {
+	case "wrong":
 		return errors.New("it answers nothing")
+	case "slow":
+		tell(5, 24)
+		<-ctx.Done() // and nothing was found against it
 	}
 	return nil
 }
@@ -338,7 +344,7 @@ func (m *machine) KeepLoaded(_ context.Context, model, label string) (func(), er
 	}, nil
 }
 
-func (m *machine) Rollout(_ context.Context, p rollout.Plan, _ *Progress) (rollout.State, string, error) {
+func (m *machine) Rollout(_ context.Context, p rollout.Plan, _ *Progress, _ Asked) (rollout.State, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.load(p.Model, p.Candidate)
@@ -512,6 +518,30 @@ func TestCheckBeforeTakingOver(t *testing.T) {
 		c.apply(Spec{Model: "chat", Version: "wrong"})
 		pass(10 * time.Second)
 		c.all("chat", "wrong")
+	})
+}
+
+// A deployment shows how far the check of its version is. Where another version is wanted meanwhile the check ends, and its version gets
+// no user.
+func TestAChecksProgressAndItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.apply(Spec{Model: "chat", Version: "v1"})
+		pass(10 * time.Second)
+		for range 20 {
+			c.apply(Spec{Model: "chat", Version: "slow"})
+			pass(10 * time.Second)
+			const want = "checking what version slow answers (5 of at most 24 questions)"
+			if state, why := c.summary("chat"); state != Progressing || !strings.Contains(why, want) {
+				t.Fatalf("%s %s, want %s", state, why, want)
+			}
+			c.apply(Spec{Model: "chat", Version: "v1"})
+			pass(10 * time.Second)
+			c.all("chat", "v1")
+		}
+		if slices.Contains(c.machines[0].moves, "slow") {
+			t.Errorf("a version whose check did not end has answered: %q", c.machines[0].moves)
+		}
 	})
 }
 

@@ -35,8 +35,10 @@ type Observation struct {
 	Standby    bool      `json:"standby,omitempty"` // it has no part and takes one that comes free
 	DoneBytes  int64     `json:"done_bytes,omitempty"`
 	TotalBytes int64     `json:"total_bytes,omitempty"`
-	Warm       []string  `json:"warm,omitempty"` // labels of the versions in memory beside the one that answers
-	Since      time.Time `json:"since"`          // the state
+	Answered   int       `json:"answered_questions,omitempty"` // of the check of the version
+	Questions  int       `json:"questions,omitempty"`          // that the check asks at most
+	Warm       []string  `json:"warm,omitempty"`               // labels of the versions in memory beside the one that answers
+	Since      time.Time `json:"since"`                        // the state
 }
 
 // Difference is why a server is not as a record wants it; empty: it is.
@@ -64,6 +66,9 @@ func (r *Record) Difference(o *Observation) string {
 	}
 	if o.Why != "" {
 		text += ": " + o.Why
+	}
+	if o.Questions > 0 {
+		text += fmt.Sprintf(" (%d of at most %d questions)", o.Answered, o.Questions)
 	}
 	return text
 }

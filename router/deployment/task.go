@@ -263,8 +263,13 @@ func (t *task) bring(ctx context.Context, r *Record, v Revision) (Revision, erro
 		v.Digest = digest
 		return v, nil
 	}
-	tell, told := t.telling(ctx, r, &v)
-	digest, err := t.f.host.Fetch(ctx, t.model, v, tell)
+	note, told := t.telling(ctx, r, Observation{Why: "version " + v.Version})
+	digest, err := t.f.host.Fetch(ctx, t.model, v, func(s State, done, total int64) {
+		note(func(o *Observation) { o.State, o.DoneBytes, o.TotalBytes = s, done, total })
+		if s == Pulling {
+			t.begun()
+		}
+	})
 	told()
 	if err != nil {
 		return v, err
@@ -284,10 +289,9 @@ func (t *task) bring(ctx context.Context, r *Record, v Revision) (Revision, erro
 	return v, nil
 }
 
-// telling writes down how far a version is: a new state at once, and bytes now and then, until done is called.
-func (t *task) telling(ctx context.Context, r *Record, v *Revision) (tell func(s State, done, total int64), done func()) {
+// telling writes down how far something is: a new state at once, and what else note changes now and then, until done is called.
+func (t *task) telling(ctx context.Context, r *Record, last Observation) (note func(change func(o *Observation)), done func()) {
 	var mu sync.Mutex
-	last := Observation{Why: "version " + v.Version}
 	write := func() {
 		mu.Lock()
 		o := last
@@ -310,19 +314,17 @@ func (t *task) telling(ctx context.Context, r *Record, v *Revision) (tell func(s
 			}
 		}
 	}()
-	tell = func(s State, done, total int64) {
+	note = func(change func(o *Observation)) {
 		mu.Lock()
-		news := last.State != s
-		last.State, last.DoneBytes, last.TotalBytes = s, done, total
+		before := last.State
+		change(&last)
+		news := last.State != before
 		mu.Unlock()
 		if news {
 			write()
 		}
-		if s == Pulling {
-			t.begun()
-		}
 	}
-	return tell, func() { close(over); <-ended }
+	return note, func() { close(over); <-ended }
 }
 
 // bringKept has the files of the versions here that stay warm; cold says which cannot.
@@ -399,8 +401,18 @@ func (t *task) check(ctx context.Context, r *Record, stable, candidate string) e
 		return context.Cause(ctx)
 	}
 	defer t.f.leave()
-	t.observe(ctx, r, Observation{State: Loading, Why: "checking what version " + candidate + " answers"})
-	return t.f.host.Check(ctx, t.model, stable, candidate)
+	tell, told := t.asking(ctx, r, Observation{State: Loading, Why: "checking what version " + candidate + " answers"})
+	defer told()
+	return t.f.host.Check(ctx, t.model, stable, candidate, tell)
+}
+
+// asking writes down o, and then how far its check is, until done is called.
+func (t *task) asking(ctx context.Context, r *Record, o Observation) (tell Asked, done func()) {
+	t.observe(ctx, r, o)
+	note, done := t.telling(ctx, r, o)
+	return func(answered, questions int) {
+		note(func(o *Observation) { o.Answered, o.Questions = answered, questions })
+	}, done
 }
 
 func (t *task) roll(ctx context.Context, r *Record, p rollout.Plan) (rollout.State, string, error) {
@@ -408,10 +420,13 @@ func (t *task) roll(ctx context.Context, r *Record, p rollout.Plan) (rollout.Sta
 		return "", "", context.Cause(ctx)
 	}
 	defer t.f.leave()
+	tell := func(int, int) {} // it stands somewhere: nothing is asked any more
 	if o, ok := t.f.Observed(t.model); !ok || o.State != RollingOut && o.State != RolledBack {
-		t.observe(ctx, r, Observation{State: Loading, Why: "version " + p.Candidate})
+		var told func()
+		tell, told = t.asking(ctx, r, Observation{State: Loading, Why: "version " + p.Candidate})
+		defer told()
 	}
-	return t.f.host.Rollout(ctx, p, r.Progress)
+	return t.f.host.Rollout(ctx, p, r.Progress, tell)
 }
 
 // give lets a version answer, which may have to be loaded before.
@@ -431,6 +446,9 @@ func (t *task) give(ctx context.Context, r *Record, label string) error {
 
 // place waits for a place among the versions that are being loaded.
 func (f *Follower) place(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false // also where there is a place
+	}
 	select {
 	case f.loads <- struct{}{}:
 		return true
