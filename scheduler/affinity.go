@@ -13,25 +13,25 @@ const (
 
 // prefer puts a younger request of the same tenant into c, and gives it the turn, if it
 // fits and more of its prompt is cached.
-func (s *Scheduler) prefer(c *candidate) {
-	if len(c.ids)-c.hit.Tokens <= minGain || c.req.overtaken >= s.cfg.OvertakeLimit {
+func (a *admitter) prefer(c *candidate) {
+	if len(c.ids)-c.hit.Tokens <= minGain || c.req.overtaken >= a.cfg.OvertakeLimit {
 		return
 	}
-	if cap(s.trial.rivals) == 0 {
-		s.trial.rivals = make([]admission.Rival, 0, maxRivals)
+	if cap(a.rivals) == 0 {
+		a.rivals = make([]admission.Rival, 0, maxRivals)
 	}
 	best, at := candidate{}, admission.Ticket(0)
-	for _, rival := range s.waiting.Rivals(s.trial.rivals[:0]) {
-		r := s.requests.find(ID(rival.Ref))
+	for _, rival := range a.waiting.Rivals(a.rivals[:0]) {
+		r := a.requests.find(ID(rival.Ref))
 		o := candidate{req: r, ids: r.Prompt, most: r.live}
-		if s.match(&o); o.hit.Tokens >= max(c.hit.Tokens+minGain, best.hit.Tokens+1) {
+		if a.allocator.match(&o); o.hit.Tokens >= max(c.hit.Tokens+minGain, best.hit.Tokens+1) {
 			best, at = o, rival.Ticket
 		}
 	}
-	if best.req == nil || s.judge(&best) != fits {
+	if best.req == nil || a.judge(&best) != fits {
 		return
 	}
-	s.waiting.Prefer(at)
-	s.trial.passed = append(s.trial.passed, c.req)
+	a.waiting.Prefer(at)
+	a.passed = append(a.passed, c.req)
 	*c = best
 }

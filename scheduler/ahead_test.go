@@ -20,7 +20,7 @@ func beside(t *testing.T, n, hangUp int, attack func(rng *rand.Rand) Request) (f
 	m.took = speeds
 	rng := rand.New(rand.NewPCG(3, 9))
 	live := func() int {
-		if p := m.s.parties.byKey[partyKey{"many", inference.Default}]; p != nil {
+		if p := m.s.shares.byKey[partyKey{"many", inference.Default}]; p != nil {
 			return p.live
 		}
 		return 0
@@ -116,7 +116,7 @@ func TestShortStepsOfRandomWorlds(t *testing.T) {
 			w.checkNobodySkipped(rs)
 			now := map[*sequence]bool{}
 			for _, r := range rs {
-				if r.decoding && w.sched.leftOut(r.seq) && slices.Contains(w.sched.running, r.seq) {
+				if r.decoding && w.sched.shortSteps.leftOut(r.seq) && slices.Contains(w.sched.sequences.running, r.seq) {
 					now[r.seq] = true
 					if before[r.seq] {
 						t.Fatalf("world %d: %s is left out of two steps in a row", seed, w.jobs[r.id].name)
@@ -128,7 +128,7 @@ func TestShortStepsOfRandomWorlds(t *testing.T) {
 				left += len(now)
 			}
 			before = now
-			if len(rs) > 0 && rs[0].decoding && !slices.Contains(w.sched.step.seqs, rs[0].seq) && len(w.plan.Preempted) == 0 && w.sched.running[0] == rs[0].seq {
+			if len(rs) > 0 && rs[0].decoding && !slices.Contains(w.sched.step.seqs, rs[0].seq) && len(w.plan.Preempted) == 0 && w.sched.sequences.running[0] == rs[0].seq {
 				t.Fatalf("world %d: the first sequence does not advance: %s", seed, w)
 			}
 		}
@@ -199,7 +199,7 @@ func TestWhoSendsInWavesIsNotCrowded(t *testing.T) {
 			m.submit(t, Request{Tenant: tenant, Class: inference.Default, Prompt: text(rng, 8), MaxTokens: tokens})
 		}
 	}
-	wave := func() *party { return m.s.parties.byKey[partyKey{"wave", inference.Default}] }
+	wave := func() *party { return m.s.shares.byKey[partyKey{"wave", inference.Default}] }
 	end := func() {
 		for wave() != nil {
 			m.step()
@@ -210,7 +210,7 @@ func TestWhoSendsInWavesIsNotCrowded(t *testing.T) {
 	end()
 	m.step()
 	send("wave", 1, 5)
-	if m.s.crowded(wave()) {
+	if m.s.shares.crowded(wave()) {
 		t.Error("a tenant whose four requests have just ended is crowded by one with four")
 	}
 	end()
@@ -218,7 +218,7 @@ func TestWhoSendsInWavesIsNotCrowded(t *testing.T) {
 		m.step()
 	}
 	send("wave", 1, 5)
-	if !m.s.crowded(wave()) {
+	if !m.s.shares.crowded(wave()) {
 		t.Error("a tenant with one request for longer than recentTime is not crowded by one with four")
 	}
 }

@@ -75,15 +75,15 @@ func (s *Scheduler) checkChoices(r *request) error {
 	if live != r.live || slots != want {
 		return fmt.Errorf("S2: request %v has %d live choices (counted %d) with %d slots, want %d", r.id, live, r.live, slots, want)
 	}
-	if r.started && (want < live) != slices.Contains(s.partial, r) {
-		return fmt.Errorf("S2: %d of %d choices of request %v have slots, listed as waiting: %v", want, live, r.id, slices.Contains(s.partial, r))
+	if r.started && (want < live) != slices.Contains(s.requests.partial, r) {
+		return fmt.Errorf("S2: %d of %d choices of request %v have slots, listed as waiting: %v", want, live, r.id, slices.Contains(s.requests.partial, r))
 	}
 	return nil
 }
 
 func (s *Scheduler) checkSequences() error {
 	slots := 0
-	for _, q := range s.running {
+	for _, q := range s.sequences.running {
 		slots += q.slots
 		if err := s.checkSequence(q); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (s *Scheduler) checkSequences() error {
 				q.req.id, q.choice, len(q.table.Blocks()), q.table.Tokens(), q.computed, q.rows)
 		}
 	}
-	for _, q := range s.resuming {
+	for _, q := range s.sequences.resuming {
 		if err := s.checkSequence(q); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Scheduler) checkSequences() error {
 			return fmt.Errorf("S4: preempted sequence %v/%d holds blocks or rows", q.req.id, q.choice)
 		}
 	}
-	for _, q := range s.paused {
+	for _, q := range s.sequences.paused {
 		if err := s.checkSequence(q); err != nil {
 			return err
 		}
@@ -109,11 +109,11 @@ func (s *Scheduler) checkSequences() error {
 			return fmt.Errorf("S4: paused sequence %v/%d has rows or slots", q.req.id, q.choice)
 		}
 	}
-	if slots != s.slots || slots > s.cfg.MaxSeqs {
-		return fmt.Errorf("S3: %d slots taken, counted %d, limit %d", slots, s.slots, s.cfg.MaxSeqs)
+	if slots != s.shares.taken || slots > s.cfg.MaxSeqs {
+		return fmt.Errorf("S3: %d slots taken, counted %d, limit %d", slots, s.shares.taken, s.cfg.MaxSeqs)
 	}
 	strictly := func(a, b *sequence) bool { return compare(a, b) < 0 }
-	for _, list := range [][]*sequence{s.running, s.paused, s.resuming} {
+	for _, list := range [][]*sequence{s.sequences.running, s.sequences.paused, s.sequences.resuming} {
 		for i := 1; i < len(list); i++ {
 			if !strictly(list[i-1], list[i]) {
 				return fmt.Errorf("S11: sequences %v and %v are out of order", list[i-1].req.id, list[i].req.id)
@@ -149,28 +149,28 @@ func (s *Scheduler) checkParties() error {
 			recount[r.party] = n
 		}
 	}
-	for _, q := range s.running {
+	for _, q := range s.sequences.running {
 		n := recount[q.req.party]
 		n.slots += q.slots
 		recount[q.req.party] = n
 	}
 	active := 0
-	for c, list := range s.parties.active {
+	for c, list := range s.shares.active {
 		weight, slots := 0, 0
 		for i, p := range list {
-			if p.at != i || s.parties.byKey[p.key] != p || int(p.key.class) != c || recount[p] != (counts{p.live, p.slots}) {
+			if p.at != i || s.shares.byKey[p.key] != p || int(p.key.class) != c || recount[p] != (counts{p.live, p.slots}) {
 				return fmt.Errorf("S6: tenant %q of class %d has %d live requests and %d slots, counted %+v", p.key.tenant, c, p.live, p.slots, recount[p])
 			}
 			weight += p.weight
 			slots += p.slots
 		}
-		if weight != s.parties.weight[c] || slots != s.parties.slots[c] {
-			return fmt.Errorf("S6: class %d has weight %d and %d slots, counted %d and %d", c, s.parties.weight[c], s.parties.slots[c], weight, slots)
+		if weight != s.shares.weight[c] || slots != s.shares.slots[c] {
+			return fmt.Errorf("S6: class %d has weight %d and %d slots, counted %d and %d", c, s.shares.weight[c], s.shares.slots[c], weight, slots)
 		}
 		active += len(list)
 	}
-	if active != len(recount) || active != len(s.parties.byKey) {
-		return fmt.Errorf("S6: %d tenants are active, %d by name, %d have requests", active, len(s.parties.byKey), len(recount))
+	if active != len(recount) || active != len(s.shares.byKey) {
+		return fmt.Errorf("S6: %d tenants are active, %d by name, %d have requests", active, len(s.shares.byKey), len(recount))
 	}
 	return nil
 }
@@ -181,18 +181,18 @@ func (s *Scheduler) checkStep() error {
 		rows += q.rows
 		if q.ended {
 			ended++
-		} else if !slices.Contains(s.running, q) || q.chunk != i || q.rows < 1 {
+		} else if !slices.Contains(s.sequences.running, q) || q.chunk != i || q.rows < 1 {
 			return fmt.Errorf("S3: chunk %d is of a sequence that does not run it", i)
 		}
 	}
 	if rows > s.cfg.MaxBatchTokens {
 		return fmt.Errorf("S3: %d rows planned, limit %d", rows, s.cfg.MaxBatchTokens)
 	}
-	if n := len(s.trial.growth); !s.trial.stale && n > s.cfg.MaxSeqs+len(s.paused) {
-		return fmt.Errorf("S3: growth is expected of %d choices, limit %d", n, s.cfg.MaxSeqs+len(s.paused))
+	if n := len(s.forecast.growth); !s.forecast.stale && n > s.cfg.MaxSeqs+len(s.sequences.paused) {
+		return fmt.Errorf("S3: growth is expected of %d choices, limit %d", n, s.cfg.MaxSeqs+len(s.sequences.paused))
 	}
-	if n := s.pool.Stats().Tables; n != len(s.running)+len(s.paused)+ended {
-		return fmt.Errorf("S4: %d tables live for %d running, %d paused and %d ending sequences", n, len(s.running), len(s.paused), ended)
+	if n := s.pool.Stats().Tables; n != len(s.sequences.running)+len(s.sequences.paused)+ended {
+		return fmt.Errorf("S4: %d tables live for %d running, %d paused and %d ending sequences", n, len(s.sequences.running), len(s.sequences.paused), ended)
 	}
 	return nil
 }

@@ -7,6 +7,25 @@ import (
 	"weir/internal/inference"
 )
 
+// Result is what the engine made of one chunk.
+type Result struct {
+	Tokens []inference.TokenID // [Samples] sampled ids; with drafts from 1 to 1+Drafts
+	Stop   []bool              // [len(Tokens)] the token ends its choice; nil is none
+	Err    error               // ends the chunk's choices with FinishError
+	Late   bool                // nothing was sampled: the sequence gets no rows until Release, and computes its last row again then
+	Forced []inference.TokenID // all but certain to follow Tokens: proposed as drafts, of requests that do not Speculate, too
+}
+
+// End reports that a choice, or all remaining ones, ended.
+type End struct {
+	Request ID
+	Choice  int // -1 is every choice that had not ended
+	User    any
+	Finish  inference.FinishReason
+	Err     error // with FinishError and FinishCancelled, why
+	Done    bool  // the request has no choice left and its ID is dead
+}
+
 // Commit takes in what became of the plan: results[i] belongs to
 // plan.Chunks[i]; a missing one ends its choices with an error. It appends
 // tokens, publishes full blocks, forks choices and frees ended ones. MaxTokens
@@ -15,24 +34,24 @@ import (
 // until the next Commit. The time since Plan is what the step took, and tells
 // how long the next ones will.
 func (s *Scheduler) Commit(now int64, results []Result) []End {
-	s.ends = s.ends[:0]
+	s.endings.ends = s.endings.ends[:0]
 	if !s.step.out {
-		return s.ends
+		return s.endings.ends
 	}
 	s.step.out = false
 	took := time.Duration(now - s.step.began)
-	s.bill(took)
-	s.cost.Observe(s.step.load, took)
+	s.charges.chargeStep(took)
+	s.cost.Observe(s.pacer.load, took)
 	for i, q := range s.step.seqs {
 		rows := q.rows
 		q.rows = 0
 		switch {
 		case q.ended:
-			s.recycle(q)
+			s.allocator.recycle(q)
 		case i >= len(results):
-			s.failSequence(q, fmt.Errorf("%w: the step has no result for the sequence", inference.ErrInternal))
+			s.endings.failSequence(q, fmt.Errorf("%w: the step has no result for the sequence", inference.ErrInternal))
 		case results[i].Err != nil:
-			s.failSequence(q, results[i].Err)
+			s.endings.failSequence(q, results[i].Err)
 		default:
 			s.stats.Rows += uint64(rows)
 			if results[i].Late {
@@ -44,8 +63,8 @@ func (s *Scheduler) Commit(now int64, results []Result) []End {
 		}
 	}
 	s.stats.Steps++
-	s.step.seqs, s.step.plan = s.step.seqs[:0], nil
-	return s.ends
+	s.step.finish()
+	return s.endings.ends
 }
 
 // commitRows makes the rows of a sequence final and takes in what was sampled from
@@ -60,7 +79,7 @@ func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 	q.computed += rows
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
-	s.settlePrompt(r)
+	s.charges.settlePrompt(r)
 	if r.Logits == LogitsAll {
 		r.reported = max(r.reported, min(q.computed, len(r.Prompt)))
 	}
@@ -69,7 +88,7 @@ func (s *Scheduler) commitRows(q *sequence, rows, samples int, res *Result) {
 	case r.limit == 0:
 		s.endPrompt(q)
 	case len(res.Tokens) < samples:
-		s.failSequence(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), samples))
+		s.endings.failSequence(q, fmt.Errorf("%w: %d of %d tokens were sampled", inference.ErrInternal, len(res.Tokens), samples))
 	case samples > 1:
 		s.fork(q, res)
 	default:
@@ -84,7 +103,7 @@ func (s *Scheduler) commitDrafts(q *sequence, drafts int, res *Result) {
 	s.stats.Drafts++
 	s.stats.DraftTokens += uint64(drafts)
 	if n := len(res.Tokens); n < 1 || n > accepted+1 {
-		s.failSequence(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
+		s.endings.failSequence(q, fmt.Errorf("%w: %d tokens were sampled after %d drafts of which %d were right", inference.ErrInternal, n, drafts, accepted))
 		return
 	}
 	accepted = len(res.Tokens) - 1 // an accepted token may have been the last one
@@ -113,9 +132,9 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	q.ran++
 	switch {
 	case stops(res, i):
-		s.endSequence(q, inference.FinishStop, stopped, nil)
+		s.endings.endSequence(q, inference.FinishStop, stopped, nil)
 	case q.produced >= r.limit:
-		s.endSequence(q, inference.FinishLength, length, nil)
+		s.endings.endSequence(q, inference.FinishLength, length, nil)
 	default:
 		return false
 	}
@@ -129,8 +148,8 @@ func stops(res *Result, i int) bool { return i < len(res.Stop) && res.Stop[i] }
 func (s *Scheduler) fork(q *sequence, res *Result) {
 	r := q.req
 	end := r.next
-	s.running, _ = remove(s.running, q) // comes back under its choice
-	s.seat(r.party, -q.slots)
+	s.sequences.running, _ = remove(s.sequences.running, q) // comes back under its choice
+	s.shares.addSlots(r.party, -q.slots)
 	r.choices[q.choice].seq = nil
 	q.slots, q.shared = 1, q.computed
 	kept := false
@@ -145,8 +164,8 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 			s.branchOff(r, q, k)
 		}
 		d := r.choices[k].seq
-		s.running = insert(s.running, d)
-		s.seat(r.party, 1)
+		s.sequences.running = insert(s.sequences.running, d)
+		s.shares.addSlots(r.party, 1)
 	}
 	// Only now, so that the shared blocks outlive a choice that ends at once.
 	for k := q.choice; k < end && r.live > 0; k++ {
@@ -158,7 +177,7 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 
 // branchOff makes choice k a second owner of q's blocks.
 func (s *Scheduler) branchOff(r *request, q *sequence, k int) {
-	d := s.newSequence(r, k, 1)
+	d := s.allocator.newSequence(r, k, 1)
 	s.pool.Fork(&d.table, &q.table)
 	d.computed, d.shared, d.peak, d.preemptions = q.computed, q.computed, q.peak, q.preemptions
 }
@@ -166,39 +185,12 @@ func (s *Scheduler) branchOff(r *request, q *sequence, k int) {
 // endPrompt ends a request without output tokens.
 func (s *Scheduler) endPrompt(q *sequence) {
 	r := q.req
-	s.releaseSequence(q)
+	s.allocator.releaseSequence(q)
 	for k := range r.choices { // without output none needs a slot of its own
-		if !r.choices[k].ended && s.endAndReport(r, k, inference.FinishLength, length, nil) {
+		if !r.choices[k].ended && s.endings.endAndReport(r, k, inference.FinishLength, length, nil) {
 			return
 		}
 	}
-}
-
-// failSequence ends a sequence, and all choices that were to be forked from it.
-func (s *Scheduler) failSequence(q *sequence, err error) {
-	s.endSequence(q, inference.FinishError, failed, err)
-}
-
-// endSequence ends a sequence's choice, or every live one before the fork.
-func (s *Scheduler) endSequence(q *sequence, f inference.FinishReason, how outcome, err error) {
-	r, first, end := q.req, q.choice, q.choice+1
-	if q.forks() {
-		end = q.req.next
-	}
-	s.releaseSequence(q)
-	for k := first; k < end; k++ {
-		if !r.choices[k].ended && s.endAndReport(r, k, f, how, err) {
-			return
-		}
-	}
-}
-
-// endAndReport ends a choice and tells the engine.
-func (s *Scheduler) endAndReport(r *request, k int, f inference.FinishReason, how outcome, err error) (done bool) {
-	e := End{Request: r.id, Choice: k, User: r.User, Finish: f, Err: err}
-	e.Done = s.endChoice(r, k, how)
-	s.ends = append(s.ends, e)
-	return e.Done
 }
 
 // Abandon drops the plan that is out, after a forward pass that failed as a
@@ -212,10 +204,33 @@ func (s *Scheduler) Abandon(_ int64) {
 	for _, q := range s.step.seqs {
 		q.rows = 0
 		if q.ended {
-			s.recycle(q)
+			s.allocator.recycle(q)
 		} else {
-			s.suspend(q)
+			s.allocator.suspend(q)
 		}
 	}
-	s.step.seqs, s.step.plan = s.step.seqs[:0], nil
+	s.step.finish()
+}
+
+// A sequence whose token could not be sampled in its step is late: what it takes to sample is not there yet, and the
+// others do not wait for it. It keeps its slot and its blocks, but gets no rows until Release. Its last row is not
+// final and is computed again then, with the same bits, so that the answer is the same as if the token had been
+// sampled at once. A late sequence may be paused or preempted as any other; it goes on after Release.
+
+// holdBack takes in the rows of a sequence that is late: all but the last one that is no draft.
+func (s *Scheduler) holdBack(q *sequence, rows int) {
+	final := min(q.computed+rows, len(q.ids)) - 1
+	if q.computed+rows > len(q.ids) {
+		s.pool.Truncate(&q.table, len(q.ids))
+	}
+	s.pool.Commit(&q.table, q.ids, final)
+	q.computed = final
+	q.peak = max(q.peak, q.computed)
+	r := q.req
+	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
+	if r.Logits == LogitsAll {
+		r.reported = max(r.reported, min(q.computed, len(r.Prompt)))
+	}
+	q.late = true
+	s.stats.Late++
 }

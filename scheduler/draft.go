@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/kvcache"
+	"weir/scheduler/cost"
 )
 
 // draftRecord is how a sequence's drafts of one kind have fared.
@@ -51,51 +52,62 @@ func (d *draftRecord) learn(planned, accepted int) {
 	}
 }
 
-// proposeDrafts gives rows that are still left to guesses of the tokens to come, for
+// drafter proposes draft tokens for outputs that are planned.
+type drafter struct {
+	cfg         *Config
+	cost        *cost.Model
+	pool        *kvcache.Pool
+	pacer       *pacer
+	step        *step
+	sequences   *sequences
+	blockTokens int
+}
+
+// propose gives rows that are still left to guesses of the tokens to come, for
 // outputs that are planned. They take nothing from anybody: no budget that a
 // prompt wants, no block that a running sequence may need next.
-func (s *Scheduler) proposeDrafts() {
-	if s.cfg.MaxDrafts == 0 || s.step.pressed || s.step.outputs.Rows == 0 {
+func (d *drafter) propose() {
+	if d.cfg.MaxDrafts == 0 || d.step.pressed || d.pacer.outputs.Rows == 0 {
 		return
 	}
 	// What a token costs without drafts is what an accepted one saves.
-	token := s.cost.Estimate(s.step.outputs) / time.Duration(s.step.outputs.Rows)
-	for _, q := range s.running {
+	token := d.cost.Estimate(d.pacer.outputs) / time.Duration(d.pacer.outputs.Rows)
+	for _, q := range d.sequences.running {
 		if (q.req.Speculate || len(q.forced) > 0) && q.rows == 1 && q.decoding() {
-			s.draft(q, token)
+			d.draft(q, token)
 		}
 	}
 }
 
 // draft extends a planned output by as many drafts as are worth their rows and
 // can be guessed.
-func (s *Scheduler) draft(q *sequence, token time.Duration) {
-	n := s.affordable(q, min(s.cfg.MaxDrafts, s.step.budget, q.req.limit-q.produced-1), token)
+func (d *drafter) draft(q *sequence, token time.Duration) {
+	n := d.affordable(q, min(d.cfg.MaxDrafts, d.pacer.budget, q.req.limit-q.produced-1), token)
 	if n <= 0 {
 		return
 	}
-	n = q.guess(n, s.cfg.LookupMin, s.cfg.LookupMax)
-	if n > 0 && s.coverDrafts(q, n) {
-		s.take(q, n)
+	n = q.guess(n, d.cfg.LookupMin, d.cfg.LookupMax)
+	if n > 0 && d.cover(q, n) {
+		d.step.take(q, n)
 	}
 }
 
 // affordable is how many of n drafts are expected to save more time than they
 // take: draft i saves a token if all up to it are accepted.
-func (s *Scheduler) affordable(q *sequence, n int, token time.Duration) int {
-	if !s.cost.Ready() {
+func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
+	if !d.cost.Ready() {
 		return n
 	}
-	without := s.step.load.Sub(q.load(q.rows))
+	without := d.pacer.load.Sub(q.load(q.rows))
 	record, hope := q.record()
-	before, rate := s.cost.Estimate(s.step.load), record.rate(hope)
+	before, rate := d.cost.Estimate(d.pacer.load), record.rate(hope)
 	saved := float64(token)
 	for i := range n {
-		after := s.cost.Estimate(without.Add(q.load(q.rows + i + 1)))
+		after := d.cost.Estimate(without.Add(q.load(q.rows + i + 1)))
 		took := float64(after - before)
 		saved *= rate
 		switch {
-		case after > s.step.limit:
+		case after > d.pacer.limit:
 			return i
 		case took <= saved:
 		case i == 0 && took <= float64(token):
@@ -117,15 +129,15 @@ func (d *draftRecord) retry() int {
 	return 1
 }
 
-// coverDrafts gets the blocks for n drafts, but not those that running
+// cover gets the blocks for n drafts, but not those that running
 // sequences may need for their next row.
-func (s *Scheduler) coverDrafts(q *sequence, n int) bool {
+func (d *drafter) cover(q *sequence, n int) bool {
 	rows := len(q.ids) + n
-	need := s.blocksFor(rows) - len(q.table.Blocks())
-	if need > 0 && s.pool.FreeFor(q.req.Domain) < need+len(s.running) {
+	need := blocksFor(rows, d.blockTokens) - len(q.table.Blocks())
+	if need > 0 && d.pool.FreeFor(q.req.Domain) < need+len(d.sequences.running) {
 		return false
 	}
-	return s.pool.Grow(&q.table, rows, kvcache.Hit{}, &s.step.plan.Copies)
+	return d.pool.Grow(&q.table, rows, kvcache.Hit{}, &d.step.plan.Copies)
 }
 
 // guess writes up to n drafts behind the sequence's ids, into their spare
@@ -171,22 +183,6 @@ func lookup(ids []inference.TokenID, shortest, longest int) int {
 		}
 	}
 	return at
-}
-
-// Trim lowers the drafts of a chunk to n, between Plan and the computing of the chunk's rows: the
-// caller knows that the others cannot come.
-func (s *Scheduler) Trim(p *Plan, chunk, n int) {
-	if !s.step.out || p != s.step.plan || chunk >= len(p.Chunks) || n < 0 || n >= p.Chunks[chunk].Drafts {
-		return
-	}
-	q, cut := s.step.seqs[chunk], p.Chunks[chunk].Drafts-n
-	s.weigh(q, -cut)
-	q.rows -= cut
-	s.pool.Truncate(&q.table, q.computed+q.rows)
-	s.describe(q)
-	p.Rows -= cut
-	p.Drafts -= cut
-	p.Estimate = s.cost.Estimate(s.step.load)
 }
 
 // verified is how many leading drafts of a sequence equal what was sampled.

@@ -198,7 +198,7 @@ func TestDraftsLeaveBlocksToOthers(t *testing.T) {
 				t.Errorf("a step that preempts has drafts: %s", w)
 			}
 			for _, c := range w.plan.Chunks {
-				if known := c.Start + c.Count - c.Drafts; c.Drafts > 0 && w.sched.blocksFor(known) < w.sched.blocksFor(known+c.Drafts) {
+				if known := c.Start + c.Count - c.Drafts; c.Drafts > 0 && blocksFor(known, w.sched.blockTokens) < blocksFor(known+c.Drafts, w.sched.blockTokens) {
 					tight++
 				}
 			}

@@ -41,7 +41,7 @@ func (s *Scheduler) explain(r *request) Explained {
 			e.OutputTokens += q.produced
 			e.Preemptions += q.preemptions
 			e.KVBlocks += q.private(s.blockTokens)
-			e.Phase = min(e.Phase, s.phase(q))
+			e.Phase = min(e.Phase, s.sequences.phase(q))
 		}
 	}
 	e.Cause = causes[e.Phase]
@@ -53,30 +53,15 @@ var causes = map[inference.Phase]inference.Cause{
 	inference.PhasePaused: inference.CauseShare, inference.PhasePreempted: inference.CauseBlocks,
 }
 
-// phase is what a sequence does.
-func (s *Scheduler) phase(q *sequence) inference.Phase {
-	_, paused := find(s.paused, q)
-	_, preempted := find(s.resuming, q)
-	switch {
-	case paused:
-		return inference.PhasePaused
-	case preempted:
-		return inference.PhasePreempted
-	case q.produced > 0:
-		return inference.PhaseDecode
-	}
-	return inference.PhasePrefill
-}
-
 // cause says what a waiting request lacks, as far as the last plans show: KV
 // blocks, if it was tried and did not fit, else what others hold.
 func (s *Scheduler) cause(r *request, ahead int) inference.Cause {
 	switch {
 	case r.blocked > 0:
 		return inference.CauseBlocks
-	case s.slots >= s.cfg.MaxSeqs:
+	case s.shares.taken >= s.cfg.MaxSeqs:
 		return inference.CauseSlots
-	case s.long(len(r.Prompt)) && s.longPrefills() >= s.cfg.MaxPrefills:
+	case s.sequences.isLong(len(r.Prompt)) && s.sequences.longPrefills() >= s.cfg.MaxPrefills:
 		return inference.CauseLongPrefills
 	case ahead > 0:
 		return inference.CauseTurn

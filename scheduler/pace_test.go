@@ -59,7 +59,7 @@ func (m *machine) step() bool {
 	if !m.s.Plan(int64(m.now), &m.plan) {
 		return false
 	}
-	m.floor = m.s.promptFloor()
+	m.floor = m.s.pacer.promptFloor()
 	m.now += m.took(&m.plan)
 	m.results, m.tokens, m.prompt = m.results[:0], m.tokens[:0], 0
 	for i := range m.plan.Chunks {
@@ -224,7 +224,7 @@ func TestStepsKeepTheTarget(t *testing.T) {
 // promptsLeft is how many prompts the last step began and did not finish.
 func (m *machine) promptsLeft() int {
 	n := 0
-	for _, q := range m.s.running {
+	for _, q := range m.s.sequences.running {
 		if q.produced == 0 && q.computed > 0 {
 			n++
 		}

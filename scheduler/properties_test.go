@@ -71,15 +71,15 @@ func TestS3PlansStayInsideTheBudget(t *testing.T) {
 					t.Errorf("chunk of %d rows, limit %d", c.Count, w.cfg.PrefillChunk)
 				}
 			}
-			for _, q := range w.sched.running {
-				if w.sched.long(q.pending()) {
+			for _, q := range w.sched.sequences.running {
+				if w.sched.sequences.isLong(q.pending()) {
 					long++
 					tenants[q.req.party] = true
 				}
 			}
 			// Resuming outputs are prompts of their own length, admitted one by one. One of each tenant that another crowds runs beside the others.
-			if long > w.cfg.MaxPrefills+max(len(tenants)-1, 0) || w.sched.slots > w.cfg.MaxSeqs {
-				t.Errorf("%d long prompts of %d, %d slots of %d", long, w.cfg.MaxPrefills, w.sched.slots, w.cfg.MaxSeqs)
+			if long > w.cfg.MaxPrefills+max(len(tenants)-1, 0) || w.sched.shares.taken > w.cfg.MaxSeqs {
+				t.Errorf("%d long prompts of %d, %d slots of %d", long, w.cfg.MaxPrefills, w.sched.shares.taken, w.cfg.MaxSeqs)
 			}
 		}
 		return nil
@@ -271,8 +271,8 @@ func TestS7LowerClassesGetTheirShareOfSlots(t *testing.T) {
 			flood()
 			w.step()
 			for c := inference.Default; c < inference.NumClasses; c++ {
-				want := w.sched.guaranteedSlots(c)
-				got := w.sched.parties.slots[c]
+				want := w.sched.shares.guaranteedSlots(c)
+				got := w.sched.shares.slots[c]
 				if lacks[c]++; got == want || w.sched.waiting.Waiting(c) == 0 {
 					lacks[c] = 0
 				}
@@ -443,7 +443,7 @@ func (w *world) checkNobodySkipped(before []runner) (stalls int) {
 	}
 	for i, r := range before {
 		switch {
-		case planned[r.seq] || gone[r.id] || !r.decoding || w.sched.leftOut(r.seq):
+		case planned[r.seq] || gone[r.id] || !r.decoding || w.sched.shortSteps.leftOut(r.seq):
 		case r.capped && i > 0 && !w.canGrow(r.seq):
 			stalls++
 		default:
@@ -564,7 +564,7 @@ func TestProgressTheorem(t *testing.T) {
 			bound += r.N * (len(r.Prompt) + r.MaxTokens)
 		}
 		w.onPlan = func(before []runner) {
-			gave := len(before) > 0 && w.sched.contested(inference.Default) && slices.Contains(w.plan.Preempted, before[0].id) && len(w.plan.Chunks) > 0
+			gave := len(before) > 0 && w.sched.shares.contested(inference.Default) && slices.Contains(w.plan.Preempted, before[0].id) && len(w.plan.Chunks) > 0
 			if len(before) > 0 && !gave && !slices.Contains(w.sched.step.seqs, before[0].seq) {
 				t.Fatalf("world %d: the first sequence does not advance: %s", seed, w)
 			}
@@ -613,7 +613,7 @@ func TestEnoughEstimateMeansNoPreemption(t *testing.T) {
 			if err := w.sched.checkSize(len(r.Prompt), r.MaxTokens); err != nil {
 				continue
 			}
-			if worst := r.N * w.sched.blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1); worst > w.sched.usable {
+			if worst := r.N * blocksFor(finalRows(len(r.Prompt), r.MaxTokens)+1, w.sched.blockTokens); worst > w.sched.usable {
 				continue // all choices at once are let in when nothing else runs
 			}
 			if _, err := w.submit("r"+strconv.Itoa(i), r); err != nil {
@@ -659,7 +659,7 @@ func TestAnswersDoNotDependOnSlots(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.onPlan = func([]runner) { late += len(w.sched.partial) }
+			w.onPlan = func([]runner) { late += len(w.sched.requests.partial) }
 			w.drain(4000)
 			preemptions += w.sched.Stats().Preemptions
 			var got [][]inference.TokenID

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 
 	"weir/internal/inference"
@@ -8,6 +9,95 @@ import (
 	"weir/scheduler/admission"
 	"weir/scheduler/answer"
 )
+
+// LogitKind says which rows of a request's prompt need logits.
+type LogitKind uint8
+
+// Logit kinds.
+const (
+	LogitsLast LogitKind = iota // the last prompt row, to sample from
+	LogitsAll                   // every prompt row (prompt logprobs)
+	LogitsNone                  // none: the request ends when its prompt is in the cache
+)
+
+// Request is one request as the scheduler sees it. The prompt is shared with
+// the caller and must not change until the request has ended.
+type Request struct {
+	Prompt    []inference.TokenID // at least one id
+	MaxTokens int                 // output tokens per choice; 0 only with LogitsAll, and always with LogitsNone
+	N         int                 // choices, at most MaxChoices; 0 is 1
+	Logits    LogitKind
+	NoCache   bool           // start without cached blocks; implied by LogitsAll
+	Domain    kvcache.Domain // isolation domain of the prefix cache
+	Chain     []kvcache.Hash // of the prompt, as Domain.Chain gives it; nil is hashed here
+	Tenant    string         // unit of fairness
+	Group     string         // requests of the tenant that share it are one call and take turns with others as one; "" is a call of its own
+	Weight    int            // the tenant's share, 1 to admission.MaxWeight; 0 is 1
+	Class     inference.Class
+	OverQuota bool // shed first
+	Retries   int  // times that the client has tried before: shed before first tries
+
+	// Times, 0 is none. A request that still waits at WaitUntil ends with
+	// inference.ErrQueueTimeout; one that has no token at FirstTokenBy, or has not
+	// ended at DoneBy, ends with inference.ErrDeadline.
+	FirstTokenBy, DoneBy, WaitUntil int64
+
+	Spent *int64 // if not nil, grows by the compute time of the request's rows, in nanoseconds; rows computed again are left out
+
+	Speculate bool // its outputs are drafted, up to Config.MaxDrafts tokens at a time
+	User      any  // the caller's own; handed back in chunks and ends
+}
+
+// MaxChoices bounds N. Choices beyond the free slots wait for one.
+const MaxChoices = 1 << 16
+
+// ID names a request: slab index and generation, never 0. Index is small and
+// dense, so callers may keep their own per-request state in a slice.
+type ID uint64
+
+// Index is the request's slot; it is reused after the request has ended.
+func (id ID) Index() int { return int(uint32(id)) }
+
+// String prints index and generation.
+func (id ID) String() string { return fmt.Sprintf("%d.%d", uint32(id), uint32(id>>32)) }
+
+// consistent refuses values and combinations that have no meaning.
+func (r *Request) consistent() error {
+	switch {
+	case len(r.Prompt) < 1:
+		return fmt.Errorf("%w: the prompt is empty", inference.ErrInvalid)
+	case r.MaxTokens < 0:
+		return fmt.Errorf("%w: max_tokens is %d, want 0 or more", inference.ErrInvalid, r.MaxTokens)
+	case r.N < 0 || r.N > MaxChoices:
+		return fmt.Errorf("%w: n is %d, want 1 to %d", inference.ErrInvalid, r.N, MaxChoices)
+	case r.Logits > LogitsNone:
+		return fmt.Errorf("%w: logit kind %d", inference.ErrInvalid, r.Logits)
+	case r.Logits == LogitsLast && r.MaxTokens == 0:
+		return fmt.Errorf("%w: max_tokens is 0 and nothing else is asked for", inference.ErrInvalid)
+	case r.Logits == LogitsNone && (r.MaxTokens > 0 || r.N > 1):
+		return fmt.Errorf("%w: max_tokens is %d and n is %d of a request for its prompt's blocks alone, want 0 and 1", inference.ErrInvalid, r.MaxTokens, r.N)
+	}
+	return nil
+}
+
+// waitsUntil is when the request waits no longer, 0 for never.
+func (r *Request) waitsUntil() int64 {
+	until := int64(0)
+	for _, t := range [...]int64{r.WaitUntil, r.FirstTokenBy, r.DoneBy} {
+		if t != 0 && (until == 0 || t < until) {
+			until = t
+		}
+	}
+	return until
+}
+
+// firstDeadline is the sooner of the two deadlines, 0 for none.
+func (r *Request) firstDeadline() int64 {
+	if r.FirstTokenBy == 0 || r.DoneBy != 0 && r.DoneBy < r.FirstTokenBy {
+		return r.DoneBy
+	}
+	return r.FirstTokenBy
+}
 
 // request is a submitted request until its last choice ends.
 type request struct {
@@ -79,242 +169,6 @@ func (r *request) reuse(ids []inference.TokenID) int {
 	return len(ids) - 1
 }
 
-// sequence is one choice of a request that has blocks, or had them before it
-// was preempted.
-type sequence struct {
-	req    *request
-	choice int
-	slots  int // 1, or before the fork one per live choice in [choice, req.next)
-	table  kvcache.Table
-	ids    []inference.TokenID // prompt and output so far
-
-	computed int    // leading ids whose KV is final: table.Tokens()
-	produced int    // output tokens
-	shared   int    // leading rows in blocks that other sequences may hold too
-	ran      int    // tokens produced since it last started
-	again    int    // rows that it computed already and did not find in the cache when it last started
-	since    uint64 // plan in which it last got a slot
-	peak     int    // most rows it ever had; below that, rows are computed again
-
-	preemptions int
-	drafts      draftRecord         // of looked up ones
-	forces      draftRecord         // of forced ones
-	forced      []inference.TokenID // Result.Forced behind ids
-	due         int64               // scratch of prompts: a deadline that is at risk
-	rows        int                 // in the plan in the making or out, drafts included
-	chunk       int                 // index of these in the plan
-	late        bool                // gets no rows until Release
-	lent        int                 // blocks that others held when it started
-	aside       uint64              // plan of a short step that leaves it out
-	ended       bool                // ended while its rows are in a plan that is out
-}
-
-func (q *sequence) pending() int { return len(q.ids) - q.computed }
-
-// decoding means that one row continues an output.
-func (q *sequence) decoding() bool { return q.produced > 0 && q.pending() == 1 }
-
-// forks means that the end of the prompt is the start of several choices.
-func (q *sequence) forks() bool { return q.slots > 1 }
-
-// private is how many blocks preempting the sequence is sure to free.
-func (q *sequence) private(blockTokens int) int {
-	return len(q.table.Blocks()) - q.shared/blockTokens
-}
-
-// held is how many blocks count to its tenant's share: all but those that another sequence's count has.
-func (q *sequence) held(blockTokens int) int {
-	if len(q.req.choices) > 1 {
-		return q.private(blockTokens)
-	}
-	return len(q.table.Blocks()) - q.lent
-}
-
-// compare orders sequences by precedence: class, admission, choice.
-func compare(a, b *sequence) int {
-	if a.req.Class != b.req.Class {
-		return int(a.req.Class) - int(b.req.Class)
-	}
-	if a.req.order != b.req.order {
-		if a.req.order < b.req.order {
-			return -1
-		}
-		return 1
-	}
-	return a.choice - b.choice
-}
-
-// insert puts a sequence into a list in order of precedence.
-func insert(list []*sequence, q *sequence) []*sequence {
-	i, _ := slices.BinarySearchFunc(list, q, compare)
-	return slices.Insert(list, i, q)
-}
-
-// find is the index of a sequence in a list in order of precedence.
-func find(list []*sequence, q *sequence) (i int, ok bool) {
-	i, found := slices.BinarySearchFunc(list, q, compare)
-	return i, found && list[i] == q
-}
-
-// remove takes a sequence out of a list; false when it is not in it.
-func remove(list []*sequence, q *sequence) ([]*sequence, bool) {
-	i, ok := find(list, q)
-	if !ok {
-		return list, false
-	}
-	return slices.Delete(list, i, i+1), true
-}
-
-// newSequence takes a sequence for one choice of r from the spares.
-func (s *Scheduler) newSequence(r *request, choice, slots int) *sequence {
-	var q *sequence
-	if n := len(s.spare); n > 0 {
-		q, s.spare = s.spare[n-1], s.spare[:n-1]
-	} else {
-		q = &sequence{}
-	}
-	q.req, q.choice, q.slots = r, choice, slots
-	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
-	q.ids = append(q.ids, r.Prompt...)
-	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
-	q.preemptions, q.rows, q.ended, q.late, q.aside = 0, 0, false, false, 0
-	q.drafts, q.forces, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
-	r.choices[choice].seq = q
-	return q
-}
-
-// releaseSequence takes a sequence off the lists and gives its blocks back,
-// except while a plan that is out writes to them; then Commit does.
-func (s *Scheduler) releaseSequence(q *sequence) {
-	s.lengths.Learn(q.req.Tenant, q.req.limit, q.produced)
-	var ok bool
-	if s.running, ok = remove(s.running, q); ok {
-		s.seat(q.req.party, -q.slots)
-	} else if s.paused, ok = remove(s.paused, q); !ok {
-		s.resuming, _ = remove(s.resuming, q)
-	}
-	s.trial.stale = true
-	if s.step.out && q.rows > 0 {
-		q.ended = true
-		return
-	}
-	s.recycle(q)
-}
-
-// recycle releases a sequence's blocks and keeps its memory for the next one.
-func (s *Scheduler) recycle(q *sequence) {
-	s.pool.Release(&q.table)
-	q.req = nil
-	s.spare = append(s.spare, q)
-}
-
-// endChoice ends one choice. It frees the request with the last one.
-func (s *Scheduler) endChoice(r *request, choice int, how outcome) (done bool) {
-	r.choices[choice].ended = true
-	r.choices[choice].seq = nil
-	r.live--
-	r.outcome = how
-	if r.live > 0 {
-		return false
-	}
-	s.forget(r)
-	return true
-}
-
-// forget counts a request's outcome and forgets it.
-func (s *Scheduler) forget(r *request) {
-	if i := slices.Index(s.partial, r); i >= 0 {
-		s.partial = slices.Delete(s.partial, i, i+1)
-	}
-	s.parties.leave(s.step.began, r.party)
-	if r.started {
-		s.pool.Protect(r.Domain, s.step.began+int64(protectionTime))
-		s.undate(r)
-		s.waiting.Done(r.flow)
-	} else {
-		s.waiting.Remove(r.ticket)
-	}
-	switch r.outcome {
-	case stopped:
-		s.stats.Stopped++
-	case length:
-		s.stats.Length++
-	case cancelled:
-		s.stats.Cancelled++
-	case failed:
-		s.stats.Failed++
-	case expired:
-		s.stats.Expired++
-	case shed:
-		s.stats.Shed++
-	}
-	s.requests.put(r)
-}
-
-// endRequest ends every choice of a request that is left.
-func (s *Scheduler) endRequest(r *request, how outcome) {
-	for i := range r.choices {
-		c := &r.choices[i]
-		if c.ended {
-			continue
-		}
-		if c.seq != nil {
-			s.releaseSequence(c.seq)
-		}
-		if s.endChoice(r, i, how) {
-			return
-		}
-	}
-}
-
-// Cancel ends one choice, or all with -1, in whatever state the request is.
-// Between Commit and Plan its blocks are free on return; while a plan is out,
-// blocks with planned rows stay allocated until Commit, which ignores their
-// results. No End is reported. false means that there was nothing to end.
-func (s *Scheduler) Cancel(_ int64, id ID, choice int) bool {
-	r := s.requests.find(id)
-	if r == nil || choice < -1 || choice >= r.N {
-		return false
-	}
-	if choice == -1 {
-		s.endRequest(r, cancelled)
-		return true
-	}
-	if r.choices[choice].ended {
-		return false
-	}
-	if r.started && choice < r.next {
-		s.giveBack(r, choice)
-	}
-	if done := s.endChoice(r, choice, cancelled); !done && r.started {
-		s.listPartial(r)
-	}
-	return true
-}
-
-// giveBack gives back the slot of a choice. If the choice carries the prompt for
-// others, the next of them does from now on.
-func (s *Scheduler) giveBack(r *request, k int) {
-	q := r.choices[k].seq
-	if q != nil && !q.forks() {
-		s.releaseSequence(q)
-		return
-	}
-	if q == nil {
-		q = r.carrier()
-	}
-	q.slots--
-	if _, ok := slices.BinarySearchFunc(s.running, q, compare); ok {
-		s.seat(r.party, -1)
-	}
-	if q.choice != k {
-		return
-	}
-	heir := k + 1 + slices.IndexFunc(r.choices[k+1:], func(c choice) bool { return !c.ended })
-	r.choices[k].seq, r.choices[heir].seq = nil, q
-	q.choice = heir
-}
-
 // carrier is the sequence that prefills the prompt for several choices; nil if
 // there is none.
 func (r *request) carrier() *sequence {
@@ -352,16 +206,5 @@ func (r *request) complete() bool {
 	return r.prefilled >= len(r.Prompt) && (r.Logits != LogitsAll || r.reported >= len(r.Prompt))
 }
 
-// share notes that leading rows of a request's choices lie, or are about to
-// lie, in blocks of one another, which the end of one alone does not free.
-func (s *Scheduler) share(r *request, rows int) {
-	for i := range r.choices {
-		if q := r.choices[i].seq; q != nil && q.computed >= rows && q.shared < rows {
-			q.shared = rows
-			s.trial.stale = true
-		}
-	}
-}
-
-// promptRows is how many leading rows of a prompt fill whole blocks.
-func (s *Scheduler) promptRows(r *request) int { return len(r.Prompt) / s.blockTokens * s.blockTokens }
+// wholeBlocks is how many leading rows of a prompt fill whole blocks.
+func (r *request) wholeBlocks(blockTokens int) int { return len(r.Prompt) / blockTokens * blockTokens }

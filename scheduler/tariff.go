@@ -17,36 +17,8 @@ type Tariff struct {
 	known   bool // a step was timed
 }
 
-// typical is what output tokens took of late, in nanoseconds.
-type typical struct {
-	token float64 // of the machine's time, per token
-	step  float64 // from one token of an answer to the next
-}
-
-// learn takes in a step with outputs: what was charged for all their rows.
-func (t *typical) learn(charged uint64, rows int, took time.Duration) {
-	const memory = 64 // steps
-	if rows == 0 || took <= 0 {
-		return
-	}
-	each := float64(charged) / float64(rows)
-	if t.step == 0 {
-		t.token, t.step = each, float64(took)
-	}
-	t.token += (each - t.token) / memory
-	t.step += (float64(took) - t.step) / memory
-}
-
 // tariffRows are the rows of a step by whose prices prompts are estimated.
 const tariffRows = 64
-
-// Tariff is what the scheduler expects now.
-func (s *Scheduler) Tariff() Tariff {
-	return Tariff{
-		prices: s.cost.Prices(cost.Load{Rows: tariffRows, Outputs: 1}), typical: s.typical,
-		answers: s.lengths.Means(), known: s.cost.Ready(),
-	}
-}
 
 // token is the work of an output token: until some were timed, that of its rows alone.
 func (t *Tariff) token() float64 {

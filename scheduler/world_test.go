@@ -193,7 +193,7 @@ func (w *world) takeEnds(ends []End) {
 
 func (w *world) runners() []runner {
 	var rs []runner
-	for _, q := range w.sched.running {
+	for _, q := range w.sched.sequences.running {
 		rs = append(rs, runner{q, q.req.id, q.choice, q.decoding(), q.preemptions >= w.cfg.PreemptLimit, len(q.table.Blocks()), q.preemptions})
 	}
 	return rs

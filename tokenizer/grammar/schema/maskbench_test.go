@@ -206,8 +206,9 @@ func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v 
 	if err == nil {
 		g, err = b.Compile(s)
 	}
+	var matcher *grammar.Matcher
 	if err == nil {
-		_, err = g.Matcher(v)
+		matcher, err = g.Matcher(v)
 	}
 	if err != nil {
 		t.Logf("refused %s: %v", tr.Name, err)
@@ -220,11 +221,7 @@ func (m *measured) follow(t *testing.T, tr *traced, tok *tokenizer.Tokenizer, v 
 	mask := make([]uint64, v.Words())
 	for round := range 2 {
 		for i, text := range tr.Texts {
-			answer, err := g.Matcher(v) // each text is an answer of its own, with the work that one may take
-			if err != nil {
-				t.Fatal(err)
-			}
-			took, err := steps(t, answer, text.IDs, mask)
+			took, err := steps(t, matcher.Fork(), text.IDs, mask)
 			if round > 0 {
 				f.Again = append(f.Again, took...)
 				continue

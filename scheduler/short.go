@@ -5,8 +5,28 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/scheduler/admission"
 	"weir/scheduler/cost"
 )
+
+// shortSteps makes some steps short for newcomers' first tokens.
+type shortSteps struct {
+	cfg       *Config
+	cost      *cost.Model
+	waiting   *admission.Queue
+	requests  *requestTable
+	sequences *sequences
+	shares    *tenantShares
+	pacer     *pacer
+	step      *step
+	allocator *allocator
+	preemptor *preemptor
+	prefiller *prefiller
+	admitter  *admitter
+
+	short     shortStep // the step in the making
+	shortened uint64    // plan of the last short step
+}
 
 // Who comes while another tenant's requests fill the steps waits for the end of a step and for the whole of the next one, of
 // which its own rows are a small part. A short step computes the newcomer's rows and leaves out the other's: the first
@@ -27,38 +47,29 @@ type shortStep struct {
 	limit time.Duration // that it may take
 }
 
-// size is how many requests a party has, or slots where those are more.
-func (p *party) size() int { return max(p.live, p.slots) }
-
-// crowds reports whether a party has many times what another one has with a slot more, and had lately: of tenants of one size none
-// crowds the others while one of them is between two requests.
-func (p *party) crowds(few *party) bool {
-	return p.size()*few.weight >= crowding*max(few.live, few.slots+1, few.most)*p.weight
-}
-
 // leftOut reports whether the step in the making is a short one that an output has no part in.
-func (s *Scheduler) leftOut(q *sequence) bool { return s.step.short.on && q.aside == s.plans }
+func (ss *shortSteps) leftOut(q *sequence) bool { return ss.short.on && q.aside == ss.step.plans }
 
 // shorten makes the step a short one if a request waits whose tenant is crowded by another one, and an ordinary step
 // would take longer by more than a further step costs.
-func (s *Scheduler) shorten() {
-	if s.waiting.Len() == 0 || s.plans == s.shortened+1 || !s.cost.Ready() {
+func (ss *shortSteps) shorten() {
+	if ss.waiting.Len() == 0 || ss.step.plans == ss.shortened+1 || !ss.cost.Ready() {
 		return
 	}
 	for c := range inference.Class(inference.NumClasses) {
-		r := s.newcomerOf(c)
+		r := ss.newcomerOf(c)
 		if r == nil {
 			continue
 		}
-		shortest := s.cost.Estimate(cost.Load{Rows: 1, Outputs: 1})
-		outputs, kept, prompts := s.setAside(r)
-		ordinary := s.cost.Estimate(outputs)
+		shortest := ss.cost.Estimate(cost.Load{Rows: 1, Outputs: 1})
+		outputs, kept, prompts := ss.setAside(r)
+		ordinary := ss.cost.Estimate(outputs)
 		limit := (ordinary + amortisesAmong*shortest) / shortShare
-		if prompts || s.waiting.Len() > r.party.live {
+		if prompts || ss.waiting.Len() > r.party.live {
 			ordinary += amortisesAmong * shortest
 		}
-		if ordinary-s.cost.Estimate(kept) > 2*shortest {
-			s.step.short = shortStep{on: true, few: r, limit: limit}
+		if ordinary-ss.cost.Estimate(kept) > 2*shortest {
+			ss.short = shortStep{on: true, few: r, limit: limit}
 			return
 		}
 	}
@@ -66,53 +77,40 @@ func (s *Scheduler) shorten() {
 
 // newcomerOf is the waiting request of a class whose turn is the next of those whose tenants are entitled to a slot and
 // crowded by another one; nil if there is none.
-func (s *Scheduler) newcomerOf(c inference.Class) *request {
-	if !s.contested(c) || s.waiting.Waiting(c) == 0 {
+func (ss *shortSteps) newcomerOf(c inference.Class) *request {
+	if !ss.shares.contested(c) || ss.waiting.Waiting(c) == 0 {
 		return nil
 	}
-	if q := s.firstResuming(c); q != nil && s.starves(q.req) {
+	if q := ss.admitter.firstResuming(c); q != nil && ss.admitter.starves(q.req) {
 		return nil
 	}
-	s.waiting.Scan(c, false)
-	defer s.waiting.EndScan()
+	ss.waiting.Scan(c, false)
+	defer ss.waiting.EndScan()
 	for range 1 + passedOver {
-		ref, _, ok := s.waiting.Next()
+		ref, _, ok := ss.waiting.Next()
 		if !ok {
 			break
 		}
-		if r := s.requests.find(ID(ref)); s.entitled(r.party) && s.crowded(r.party) {
+		if r := ss.requests.find(ID(ref)); ss.shares.entitled(r.party) && ss.shares.crowded(r.party) {
 			return r
 		}
-		s.waiting.Pass()
+		ss.waiting.Pass()
 	}
 	return nil
 }
 
-// crowded reports whether a party's requests of its class or below run, or wait and could start beside the newcomer's,
-// whose tenant crowds it.
-func (s *Scheduler) crowded(few *party) bool {
-	for c := few.key.class; c < inference.Class(inference.NumClasses); c++ {
-		for _, p := range s.parties.active[c] {
-			if p.crowds(few) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // setAside notes which outputs a short step for a request leaves out: never the first of all. It returns the load of all
 // outputs and of those that take part, and whether prompts run.
-func (s *Scheduler) setAside(r *request) (all, kept cost.Load, prompts bool) {
-	for _, q := range s.running {
+func (ss *shortSteps) setAside(r *request) (all, kept cost.Load, prompts bool) {
+	for _, q := range ss.sequences.running {
 		switch {
 		case q.late:
 			continue
 		case !q.decoding():
 			prompts = true
 			continue
-		case q.req.Class >= r.Class && q.req.party.crowds(r.party) && !s.isFirst(q):
-			q.aside = s.plans
+		case q.req.Class >= r.Class && q.req.party.crowds(r.party) && !ss.preemptor.isFirst(q):
+			q.aside = ss.step.plans
 		default:
 			q.aside = 0
 			kept = kept.Add(q.load(1))
@@ -124,26 +122,25 @@ func (s *Scheduler) setAside(r *request) (all, kept cost.Load, prompts bool) {
 
 // startAhead starts the requests of a short step, once the outputs that take part in it are planned. It reports whether
 // a prompt will be finished by it; otherwise the step goes on as any other.
-func (s *Scheduler) startAhead() bool {
-	a := &s.step.short
-	s.step.limit, s.step.least = a.limit, 0
-	for r := a.few; r != nil && s.startUpTo(r); {
-		r = s.newcomerOf(a.few.Class)
+func (ss *shortSteps) startAhead() bool {
+	ss.pacer.limit, ss.pacer.minPromptRows = ss.short.limit, 0
+	for r := ss.short.few; r != nil && ss.startUpTo(r); {
+		r = ss.newcomerOf(ss.short.few.Class)
 	}
-	if s.step.finishes {
-		s.shortened = s.plans
+	if ss.pacer.finishes {
+		ss.shortened = ss.step.plans
 		return true
 	}
-	a.on = false
-	s.step.limit, s.step.wanted = math.MaxInt64, 0
+	ss.short.on = false
+	ss.pacer.limit, ss.pacer.wanted = math.MaxInt64, 0
 	return false
 }
 
 // startUpTo starts the waiting requests whose turn it is, up to one of them, as long as the step has time for all of their
 // prompts. Those of tenants that crowd its own are passed over.
-func (s *Scheduler) startUpTo(r *request) bool {
+func (ss *shortSteps) startUpTo(r *request) bool {
 	for !r.started {
-		if !s.startNext(r) {
+		if !ss.startNext(r) {
 			return false
 		}
 	}
@@ -151,21 +148,21 @@ func (s *Scheduler) startUpTo(r *request) bool {
 }
 
 // startNext starts the first waiting request whose turn it is, one of them at the latest, if the step has time for all of its prompt.
-func (s *Scheduler) startNext(few *request) bool {
-	if s.step.pressed || s.satisfied() {
+func (ss *shortSteps) startNext(few *request) bool {
+	if ss.step.pressed || ss.pacer.hasEnoughPromptRows(ss.prefiller.liveRequests()) {
 		return false
 	}
-	s.waiting.Scan(few.Class, false)
-	defer s.waiting.EndScan()
-	passed := s.trial.passed[:0]
+	ss.waiting.Scan(few.Class, false)
+	defer ss.waiting.EndScan()
+	passed := ss.admitter.passed[:0]
 	for range 1 + passedOver {
-		ref, _, ok := s.waiting.Next()
+		ref, _, ok := ss.waiting.Next()
 		if !ok {
 			return false
 		}
-		r := s.requests.find(ID(ref))
+		r := ss.requests.find(ID(ref))
 		if !r.party.crowds(few.party) {
-			if !s.startBriefly(r) {
+			if !ss.startBriefly(r) {
 				return false
 			}
 			for _, p := range passed {
@@ -173,20 +170,20 @@ func (s *Scheduler) startNext(few *request) bool {
 			}
 			return true
 		}
-		if r.overtaken >= s.cfg.OvertakeLimit {
+		if r.overtaken >= ss.cfg.OvertakeLimit {
 			return false
 		}
 		passed = append(passed, r)
-		s.trial.passed = passed
-		s.waiting.Pass()
+		ss.admitter.passed = passed
+		ss.waiting.Pass()
 	}
 	return false
 }
 
 // startBriefly starts a waiting request if the step has time for all of its prompt.
-func (s *Scheduler) startBriefly(r *request) bool {
+func (ss *shortSteps) startBriefly(r *request) bool {
 	c := candidate{req: r, ids: r.Prompt, most: r.live}
-	s.match(&c)
+	ss.allocator.match(&c)
 	n := len(c.ids) - c.hit.Tokens
 	load := cost.Load{Rows: n, Outputs: 1, Prompt: cost.Attended(c.hit.Tokens, n)}
 	switch r.Logits {
@@ -196,12 +193,12 @@ func (s *Scheduler) startBriefly(r *request) bool {
 		load.Outputs = 0
 	case LogitsLast:
 	}
-	if n > min(s.step.budget, s.cfg.PrefillChunk) || s.cost.Estimate(s.step.load.Add(load)) > s.step.limit {
+	if n > min(ss.pacer.budget, ss.cfg.PrefillChunk) || ss.cost.Estimate(ss.pacer.load.Add(load)) > ss.pacer.limit {
 		return false
 	}
-	v := s.judge(&c)
-	if v == crowded && s.entitled(r.party) {
-		v = s.displace(&c)
+	v := ss.admitter.judge(&c)
+	if v == crowded && ss.shares.entitled(r.party) {
+		v = ss.admitter.displace(&c)
 	}
-	return v == fits && s.start(&c)
+	return v == fits && ss.admitter.start(&c)
 }

@@ -1,0 +1,101 @@
+package scheduler
+
+import (
+	"time"
+
+	"weir/scheduler/admission"
+	"weir/scheduler/cost"
+)
+
+// Tenants share the machine by the compute time that they use, in nanoseconds.
+// A prompt is charged when it is admitted, by its estimate, so that the next
+// turn is another's; what it really took is settled with its last row. Outputs
+// are charged step by step. Rows that are computed again after a preemption are
+// nobody's.
+//
+// charges divides the time of each step among the requests that had rows in it.
+type charges struct {
+	cost    *cost.Model
+	waiting *admission.Queue // has the tenants' service counters
+	pacer   *pacer
+	step    *step
+
+	typical typical
+}
+
+// promptCost is what a prompt is expected to take of which so many rows are cached.
+func (ch *charges) promptCost(tokens, cached int) uint64 {
+	l := cost.Load{Rows: tokens - cached, Outputs: 1, Prompt: cost.Attended(cached, tokens-cached)}
+	return uint64(ch.cost.Prices(l).Of(l))
+}
+
+// chargeStep divides the time that a step took among its sequences, by what their
+// rows cost and to equal parts what the step itself does.
+func (ch *charges) chargeStep(took time.Duration) {
+	p := ch.cost.Prices(ch.pacer.load)
+	scale := 1.0
+	if took > 0 {
+		scale = float64(took) / max(p.Step+p.Of(ch.pacer.load), 1)
+	}
+	each := p.Step / float64(len(ch.step.seqs))
+	outputs, rows := uint64(0), 0
+	for _, q := range ch.step.seqs {
+		if q.ended {
+			continue // its flow may be another's by now
+		}
+		spent := uint64(scale * (p.Of(q.load(q.rows)) + each))
+		switch r := q.req; {
+		case q.decoding():
+			ch.waiting.Charge(r.flow, spent)
+			r.book(spent)
+			outputs, rows = outputs+spent, rows+q.rows
+		case q.computed >= q.peak:
+			ch.chargePrompt(r, spent)
+			r.book(spent)
+		}
+	}
+	ch.typical.learn(outputs, rows, took)
+}
+
+// chargePrompt books what rows of a prompt took against what was charged for it.
+func (ch *charges) chargePrompt(r *request, spent uint64) {
+	if r.spent += spent; r.spent > r.charged {
+		ch.waiting.Charge(r.flow, r.spent-r.charged)
+		r.charged = r.spent
+	}
+}
+
+// settlePrompt gives back what a prompt that is complete was charged too much.
+func (ch *charges) settlePrompt(r *request) {
+	if r.charged > r.spent && r.prefilled >= len(r.Prompt) {
+		ch.waiting.Refund(r.flow, r.charged-r.spent)
+		r.charged = r.spent
+	}
+}
+
+// book tells the request's owner what its rows took.
+func (r *request) book(nanoseconds uint64) {
+	if r.Spent != nil {
+		*r.Spent += int64(nanoseconds) //nolint:gosec // far below 292 years
+	}
+}
+
+// typical is what output tokens took of late, in nanoseconds.
+type typical struct {
+	token float64 // of the machine's time, per token
+	step  float64 // from one token of an answer to the next
+}
+
+// learn takes in a step with outputs: what was charged for all their rows.
+func (t *typical) learn(charged uint64, rows int, took time.Duration) {
+	const memory = 64 // steps
+	if rows == 0 || took <= 0 {
+		return
+	}
+	each := float64(charged) / float64(rows)
+	if t.step == 0 {
+		t.token, t.step = each, float64(took)
+	}
+	t.token += (each - t.token) / memory
+	t.step += (float64(took) - t.step) / memory
+}

@@ -1,0 +1,260 @@
+package scheduler
+
+import (
+	"math"
+	"sort"
+	"time"
+
+	"weir/internal/inference"
+	"weir/scheduler/cost"
+)
+
+// pacer decides what a step may take, in rows and in time, and counts what is planned. Time is that of the
+// estimate (package cost), which is learned from the steps before.
+type pacer struct {
+	cfg  *Config
+	cost *cost.Model
+
+	company company // of the requests submitted
+
+	// Of the step in the making.
+	budget        int                       // rows left
+	load          cost.Load                 // of the planned rows
+	outputs       cost.Load                 // of these, the rows that continue outputs
+	classes       [inference.NumClasses]int // outputs of each class that have rows
+	target        time.Duration             // for the inter-token latency of these; 0 is none
+	prompt        int                       // planned rows of prompts
+	finishes      bool                      // the last row of a prompt is among them
+	limit         time.Duration             // that the step may take by its estimate
+	minPromptRows int                       // always allowed, whatever the estimate of their time
+	wanted        int                       // rows that new prompts could take which the step cannot finish
+}
+
+// begin starts a step: nothing is planned yet.
+func (p *pacer) begin() {
+	*p = pacer{cfg: p.cfg, cost: p.cost, company: p.company, budget: p.cfg.MaxBatchTokens, limit: math.MaxInt64}
+}
+
+// A step without outputs may take prompts for as long as amortises times the
+// shortest possible step, so that reading the weights once more for the next
+// step costs a few percent at most; a request that arrives meanwhile, or a
+// cancel, waits no longer than that. It has room for leastAlone rows whatever
+// they take, since fewer would leave the kernels half idle. Where several tenants have sent
+// requests lately, steps are shorter: what one of them sends is not to be paid by the others' first tokens.
+const (
+	amortises      = 24
+	amortisesAmong = 12
+	leastAlone     = 64
+	leastAmong     = 32
+)
+
+// A step whose time is bounded has at most unseen times as many rows as any before it: the first steps are small, and what
+// many rows take is not known from them.
+const unseen = 2
+
+// A step beside outputs leaves prompts a part of its time however long the outputs
+// take: outputs slow prompts down, they do not stop them. That part is promptShare
+// of the inter-token target, or the time that freshRows rows at the start of a
+// prompt take where that time is longer, as on a slow machine: with less, clients
+// in a closed loop would wait longer for a first token than they gain between
+// tokens. The part is a time and not a number of rows, since rows deep in a long
+// prompt take many times as long.
+const (
+	promptShare = 0.25
+	freshRows   = 40
+)
+
+// Beside outputs, prompts get spreadRows rows of a step at most, or spreadPerOutput for each
+// output where that is more: with so many the kernels take hardly longer for a row
+// than with all of a prompt, and the outputs little of the step.
+const (
+	spreadRows      = 64
+	spreadPerOutput = 16
+)
+
+// allowance is what one prompt may take of a step.
+type allowance struct {
+	rows  int
+	time  time.Duration // that the whole step may take then
+	least int           // rows that are granted whatever they take
+}
+
+// A step that finishes a prompt and has enoughRows rows of prompts, or rowsPerRequest for each
+// request that runs or waits where that is more, takes no further prompt: its rows
+// would cost as much in the next step, and here they delay a first token and every output.
+// Requests whose prompts were finished in one step would end in one step as well, send
+// their next prompts together, and wait for each other in every round. The more
+// requests there are, the more it counts that the kernels have many rows at a time.
+const (
+	enoughRows     = 16
+	rowsPerRequest = 2
+)
+
+// pace decides how long the step may take, once the rows of running outputs
+// are planned. Beside outputs that is the share of the inter-token target with
+// which all but one step in a hundred keep the target, learned from how steps
+// compare with their estimates. The first step of all is short: it measures.
+//
+// It reports whether the prompts that are known are to be divided over several steps (spread).
+func (p *pacer) pace(now int64, steps uint64) bool {
+	p.outputs = p.load
+	p.minPromptRows = leastAlone
+	several := p.company.several(now)
+	if several {
+		p.minPromptRows = leastAmong
+	}
+	p.target = p.strictest()
+	if !p.cost.Ready() {
+		if p.cfg.StepLimit > 0 && steps == 0 {
+			p.budget = min(p.budget, max(leastAlone, p.cfg.MaxBatchTokens/8))
+		}
+		return false
+	}
+	p.limit = p.longest(several)
+	if p.limit < math.MaxInt64 {
+		p.budget = min(p.budget, max(leastAlone, unseen*p.cost.Rows()))
+	}
+	if p.target == 0 {
+		return false
+	}
+	paced := time.Duration(float64(p.target) * p.cost.Share())
+	p.limit = min(p.limit, max(paced, p.promptFloor()))
+	p.minPromptRows = p.cfg.RowPanel
+	return p.outputs.Rows > 0
+}
+
+// longest is how long a step with the outputs that are planned may take.
+func (p *pacer) longest(several bool) time.Duration {
+	shortest := p.cost.Estimate(cost.Load{Rows: 1})
+	switch {
+	case p.cfg.StepLimit < 0:
+		return math.MaxInt64
+	case several:
+		return min(p.cfg.StepLimit, p.cost.Estimate(p.outputs)+amortisesAmong*shortest)
+	default:
+		return min(p.cfg.StepLimit, amortises*shortest)
+	}
+}
+
+// strictest is the least inter-token target of the classes that outputs have rows
+// of in this step; 0 is none.
+func (p *pacer) strictest() time.Duration {
+	least := time.Duration(0)
+	for c, n := range p.classes {
+		target := p.cfg.ClassITLTarget[c]
+		if target == 0 && inference.Class(c) != inference.Batch {
+			target = p.cfg.ITLTarget
+		}
+		if n > 0 && target > 0 && (least == 0 || target < least) {
+			least = target
+		}
+	}
+	return least
+}
+
+// promptFloor is how long a step may take in any case, so that prompts get their
+// part of it.
+func (p *pacer) promptFloor() time.Duration {
+	share := p.cost.Estimate(p.outputs) + time.Duration(float64(p.target)*promptShare)
+	return max(share, p.cost.Estimate(p.outputs.Add(cost.Load{Rows: freshRows})))
+}
+
+// remaining is all that is left of the step.
+func (p *pacer) remaining() allowance {
+	return allowance{p.budget, p.limit, p.minPromptRows - p.prompt}
+}
+
+// hasEnoughPromptRows reports whether the step finishes a prompt and has enough rows of prompts, where so many requests run or wait.
+func (p *pacer) hasEnoughPromptRows(requests int) bool {
+	return p.finishes && p.prompt >= max(enoughRows, rowsPerRequest*requests)
+}
+
+// spread divides the prompts that are known over steps of equal rows. A row of a prompt
+// costs the same in each of them, and every further step gives each output a token while the
+// weights are read anyway.
+func (p *pacer) spread(rows int) {
+	outputs := p.outputs.Rows
+	most := max(spreadRows, spreadPerOutput*outputs)
+	steps := (rows + most/2) / most
+	if steps < 2 {
+		return
+	}
+	panels := (outputs + (rows+steps-1)/steps + p.cfg.RowPanel - 1) / p.cfg.RowPanel
+	p.budget = min(p.budget, panels*p.cfg.RowPanel-outputs)
+}
+
+// guaranteed is the quarter of the step that the oldest prompt may take before
+// shorter ones, and at least a panel of rows, so that none starves.
+func (p *pacer) guaranteed() allowance {
+	a := p.remaining()
+	a.rows = min(a.rows, max(a.rows/4, p.cfg.RowPanel))
+	a.least = max(a.least/4, p.cfg.RowPanel)
+	if p.limited() {
+		a.time -= max(0, a.time-p.cost.Estimate(p.load)) / 4 * 3
+	}
+	return a
+}
+
+func (p *pacer) limited() bool { return p.limit < math.MaxInt64 }
+
+// hasRoom reports whether the step has room for a new sequence.
+func (p *pacer) hasRoom(requests int) bool {
+	if p.budget <= p.wanted || p.hasEnoughPromptRows(requests) {
+		return false
+	}
+	if !p.limited() || p.prompt+p.wanted < p.minPromptRows {
+		return true
+	}
+	return p.cost.Estimate(p.load.Add(cost.Load{Rows: p.wanted + p.cfg.RowPanel, Outputs: 1})) <= p.limit
+}
+
+// fit cuts n further rows of a prompt to what the allowance has time for. Where
+// it cuts, the step's rows end on a whole panel of the kernels, for which a
+// part of one takes as long.
+func (p *pacer) fit(q *sequence, n int, a allowance) int {
+	if !p.limited() || n <= 0 {
+		return n
+	}
+	without := p.load.Sub(q.load(q.rows))
+	k := sort.Search(n, func(i int) bool { return p.cost.Estimate(without.Add(q.load(q.rows+i+1))) > a.time })
+	if k < n {
+		k = max(0, k-(p.load.Rows+k)%p.cfg.RowPanel)
+	}
+	return max(k, min(n, a.least))
+}
+
+// count books n further rows of a sequence, or takes them back.
+func (p *pacer) count(q *sequence, n int) {
+	p.budget -= n
+	p.load = p.load.Sub(q.load(q.rows)).Add(q.load(q.rows + n))
+	switch {
+	case !q.decoding():
+		p.prompt += n
+		p.finishes = p.finishes || n > 0 && q.rows+n == q.pending()
+	case q.rows == 0:
+		p.classes[q.req.Class]++
+	case q.rows+n == 0:
+		p.classes[q.req.Class]--
+	}
+}
+
+// companyTime is how long a tenant that sent a request counts as present.
+const companyTime = 10 * time.Second
+
+// company knows whether several tenants have sent requests lately.
+type company struct {
+	tenant string // of the last request
+	at     int64  // when that came
+	other  int64  // when the last one of another tenant came; 0 is never
+}
+
+func (c *company) note(now int64, tenant string) {
+	if c.at != 0 && c.tenant != tenant {
+		c.other = c.at
+	}
+	c.tenant, c.at = tenant, now
+}
+
+func (c *company) several(now int64) bool {
+	return c.other != 0 && now-c.other <= int64(companyTime)
+}
