@@ -20,6 +20,11 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 	if status < 400 || p.answer.Fault != nil && p.answer.Fault.Lasting() {
 		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
 	}
+	if p.answer.Fault != nil && p.answer.Fault.FaultKind() == noEndpoint {
+		fault := api.Refuse("unsupported_endpoint", fmt.Sprintf("the servers behind this model do not have %s (status %d)", p.route.pattern, status))
+		p.result.Status, p.result.Code = fault.Status, fault.Code
+		return fault
+	}
 	status = p.route.statusOf(status)
 	p.result.Status, p.result.Code = status, upstreamCode(p.answer)
 	fault := refusalOf(p.answer)
@@ -43,6 +48,9 @@ func (p *passage) refusedBy() *api.Error {
 	p.result.Status, p.result.Code = fault.Status, fault.Code
 	return fault
 }
+
+// noEndpoint is the kind of a fault of servers that do not have a path, and are well otherwise.
+const noEndpoint = "no_endpoint"
 
 // statusOverloaded is what Anthropic's API has for 503, and its clients alone know.
 const statusOverloaded = 529

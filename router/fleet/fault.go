@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,7 @@ const (
 	BrokenStream        // a stream that broke after content
 	Overrun             // a stream that goes on behind the end of its answer
 	Misconfigured       // 3xx, 401, 402, 403, 404, 405, 407: a key, an account, a path or a model's name is wrong, if other replicas answer
+	NoEndpoint          // 404, 405 of embeddings, ranking and the like that say nothing of the model: the server does not have this API
 	TooLarge            // 413, likewise
 	Throttled           // 429
 	Overloaded          // 503, 529
@@ -74,6 +76,7 @@ var treatments = [numFaults]struct {
 	BrokenStream:  {"broken_stream", budgeted, guilty, false, "did not bring its answer to the end"}, // asked again only where the client lets a stream be resumed
 	Overrun:       {"overrun", never, guilty, false, "went on behind the end of its answer"},         // the caller has the whole answer, and none of what follows
 	Misconfigured: {"misconfigured", opinion, suspected, false, "does not take requests from this server"},
+	NoEndpoint:    {"no_endpoint", opinion, suspected, false, "does not have this API"},
 	TooLarge:      {"too_large", opinion, suspected, false, "does not take so large a request"},
 	Throttled:     {"throttled", once, innocent, true, "takes no more requests for now"},
 	Overloaded:    {"overloaded", once, innocent, true, "is overloaded"},
@@ -104,6 +107,20 @@ func faultOf(status int) Fault {
 	}
 	return ServerError
 }
+
+// judged is the fault of a refusal. Whoever asks a chat model for vectors is told that there is no such path by servers that are well
+// configured: chats show whether they are.
+func (fl *flight) judged(a *router.Answer) Fault {
+	fault := faultOf(a.Status)
+	missing := a.Status == http.StatusNotFound || a.Status == http.StatusMethodNotAllowed
+	if fault == Misconfigured && missing && fl.call.Infer == nil && !generating[fl.call.Path] && !bytes.Contains(bytes.ToLower(a.Whole), []byte("model")) {
+		return NoEndpoint
+	}
+	return fault
+}
+
+// generating are the paths of chat models: every server has the first two, and the others by its configuration here.
+var generating = map[string]bool{chatPath: true, "/completions": true, "/responses": true, "/messages": true, "/messages/count_tokens": true}
 
 // statusOverloaded is what Anthropic's API has for 503.
 const statusOverloaded = 529

@@ -260,7 +260,7 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 		}
 		return nil, fl.fail(a, fault, err)
 	}
-	if fl.last = faultOf(answer.Status); fl.last != NoFault {
+	if fl.last = fl.judged(answer); fl.last != NoFault {
 		answer.Fault = fl.last.ofStatus(answer.Status)
 	}
 	a.replica.counts.add(fl.last)

@@ -18,7 +18,7 @@ func routeRecords(selector string) []struct{ Name, Expr string } {
 		braces = "{" + selector + "}"
 	}
 	return []struct{ Name, Expr string }{
-		{"weir:route_errors:ratio_rate5m", rate("weir_route_errors_total", `kind!~"throttled|overloaded|rejected|too_large|unsupported|no_memory|oversized"`, replica) + " / " +
+		{"weir:route_errors:ratio_rate5m", rate("weir_route_errors_total", `kind!~"throttled|overloaded|rejected|no_endpoint|too_large|unsupported|no_memory|oversized"`, replica) + " / " +
 			rate("weir_route_requests_total", "", replica)},
 		{"weir:route_prefix_picks:ratio_rate5m", rate("weir_route_picks_total", `reason="prefix"`, model) + " / " + rate("weir_route_picks_total", "", model)},
 		{"weir:route_retries:ratio_rate5m", rate("weir_route_retries_total", `after="failure"`, model) + " / " + rate("weir_route_picks_total", "", model)},
