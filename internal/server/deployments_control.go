@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -129,15 +128,22 @@ func (d *deployments) Deployments(ctx context.Context) ([]admin.DeploymentView, 
 
 // Deployment implements admin.Deployer.
 func (d *deployments) Deployment(ctx context.Context, model string) (admin.DeploymentView, error) {
-	views, err := d.Deployments(ctx)
+	seen, err := d.s.store.ObservationsOf(ctx, model) // before the record, as for all of them
 	if err != nil {
 		return admin.DeploymentView{}, err
 	}
-	i := slices.IndexFunc(views, func(v admin.DeploymentView) bool { return v.ModelID == model })
-	if i < 0 {
+	r, ok, err := d.s.store.Deployment(ctx, model)
+	if err != nil {
+		return admin.DeploymentView{}, err
+	}
+	if !ok {
 		return admin.DeploymentView{}, deploymentFault(fmt.Errorf("%w: %.80q", deployment.ErrNone, model))
 	}
-	return views[i], nil
+	servers, err := d.s.store.Servers(ctx)
+	if err != nil {
+		return admin.DeploymentView{}, err
+	}
+	return admin.ViewOf(&r, deployment.Await(seen, servers, model)), nil
 }
 
 // Undeploy implements admin.Deployer.

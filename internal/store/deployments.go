@@ -34,11 +34,35 @@ func (s *Store) Deployments(ctx context.Context) ([]deployment.Record, error) {
 	return records[deployment.Record](ctx, s, `SELECT record FROM weir_deployments WHERE deleted = 0 ORDER BY model`)
 }
 
+// Deployment is the record of a model, if there is one.
+func (s *Store) Deployment(ctx context.Context, model string) (r deployment.Record, ok bool, err error) {
+	if checkText("model", model) != nil {
+		return r, false, nil // no record has such a name
+	}
+	list, err := records[deployment.Record](ctx, s, `SELECT record FROM weir_deployments WHERE deleted = 0 AND model = $1`, model)
+	if err != nil || len(list) == 0 {
+		return r, false, err
+	}
+	return list[0], true, nil
+}
+
 // Observations implements deployment.Store. Of a server that was killed and has come back under its address, only what it
 // sees now is shown.
 func (s *Store) Observations(ctx context.Context) ([]deployment.Observation, error) {
+	return s.observations(ctx, `ORDER BY at DESC`)
+}
+
+// ObservationsOf are those of a model.
+func (s *Store) ObservationsOf(ctx context.Context, model string) ([]deployment.Observation, error) {
+	if checkText("model", model) != nil {
+		return nil, nil // no server has such a model
+	}
+	return s.observations(ctx, `AND model = $1 ORDER BY at DESC`, model)
+}
+
+func (s *Store) observations(ctx context.Context, which string, args ...any) ([]deployment.Observation, error) {
 	list, err := records[deployment.Observation](ctx, s, s.dialect.query(`SELECT record FROM weir_deployments_observed
-		WHERE owner IN (SELECT id FROM weir_owners WHERE expires > NOW) ORDER BY at DESC`))
+		WHERE owner IN (SELECT id FROM weir_owners WHERE expires > NOW) `+which), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +79,8 @@ func (s *Store) Observations(ctx context.Context) ([]deployment.Observation, err
 }
 
 // records reads a column of JSON.
-func records[T any](ctx context.Context, s *Store, query string) (list []T, err error) {
-	rows, err := s.read.QueryContext(ctx, query)
+func records[T any](ctx context.Context, s *Store, query string, args ...any) (list []T, err error) {
+	rows, err := s.read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, deploymentsFailed(err)
 	}

@@ -67,6 +67,18 @@ func TestDeploymentsAreKept(t *testing.T) {
 		if list, err = s.Deployments(t.Context()); err != nil || len(list) != 1 {
 			t.Errorf("%+v %v", list, err)
 		}
+		if _, ok, err := s.Deployment(t.Context(), "a"); ok || err != nil {
+			t.Errorf("a record that was deleted: %v %v", ok, err)
+		}
+		if _, ok, err := s.Deployment(t.Context(), "a\x00\xff"); ok || err != nil {
+			t.Errorf("a name that no record has: %v %v", ok, err)
+		}
+		if list, err := s.ObservationsOf(t.Context(), "a\x00\xff"); len(list) > 0 || err != nil {
+			t.Errorf("a name that no server has: %v %v", list, err)
+		}
+		if r, ok, err := s.Deployment(t.Context(), "b"); !ok || err != nil || r.Model != "b" || r.Wanted.Version != "1" {
+			t.Errorf("one record: %+v %v %v", r, ok, err)
+		}
 		again := apply(t, s, "a", "3") // its generations go on: what was seen of those before is of none of them
 		if again.Generation <= 2 || again.Wanted.Generation != again.Generation || revision() != before+3 {
 			t.Errorf("again: %+v, revision %d", again, revision())
@@ -126,6 +138,9 @@ func TestObservationsEndWithTheLease(t *testing.T) {
 		}
 		if got, want := instances(), []string{"a one failed", "a two serving", "b one serving"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
+		}
+		if list, err := s.ObservationsOf(ctx, "a"); err != nil || len(list) != 2 || list[0].Instance != "one" || list[1].Instance != "two" {
+			t.Errorf("of one model: %+v %v", list, err)
 		}
 		closeStore(t, gone)
 		if err := s.Unobserve(ctx, "b"); err != nil {

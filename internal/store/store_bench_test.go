@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"weir/api/replay"
 	"weir/api/usage"
+	"weir/router/deployment"
 	"weir/telemetry/audit"
 )
 
@@ -57,5 +60,38 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Record(usage.Record{Ended: ledgerDay, Tenant: "tenant", Model: "model", Input: 100, Output: 10})
+	}
+}
+
+// What changes of deployments cost that are asked for at once, each with its entry in the audit log.
+func BenchmarkDeployments(b *testing.B) {
+	urls := map[string]string{"sqlite": "sqlite:" + filepath.Join(b.TempDir(), "weir.db")}
+	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
+		urls["postgres"] = postgresSchema(b)
+	}
+	for name, url := range urls {
+		s, err := Open(b.Context(), url, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			var last atomic.Int64
+			b.SetParallelism(12) // of each processor: 24 calls at once on two
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					n := last.Add(1)
+					if err := s.NoteDeployment(b.Context(), fmt.Sprint("model-", n%100), func(old *deployment.Record, _ int64) (*deployment.Record, *audit.Change, error) {
+						r := deployment.Apply(old, deployment.Spec{Model: "m", Version: fmt.Sprint(n)}, "id", "a", time.Now())
+						return &r, &audit.Change{Actor: "a", Action: "b"}, nil
+					}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "changes/s")
+		})
+		if err := s.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
 	}
 }
