@@ -72,7 +72,7 @@ models:
 		t.Fatal(err)
 	}
 	flags := []string{"--config", file, peppered}
-	a, b := startProcess(t, 512, flags...), startProcess(t, 512, flags...)
+	a, b := startProcessWith(t, briefLease, 512, flags...), startProcessWith(t, briefLease, 512, flags...)
 	a.answersWith("1")
 	b.answersWith("1")
 	if status, _, text := a.deploy("", `{"model": "chat", "candidate": "2", "unchecked": true, "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1, "signal_drop": -1},
@@ -117,7 +117,8 @@ models:
 			}
 		}
 	}
-	a = startProcess(t, 512, flags...)
+	a = startProcessWith(t, briefLease, 512, flags...)
+	a.goesOn(rollout.Running)
 	a.untilCounted(rollout.SignalStatus{Mean: 1, Answers: len(first[0]) + len(second[0])}, rollout.SignalStatus{Answers: len(first[1]) + len(second[1])})
 	if status, _, text := a.deploy("/abort", `{"model": "chat"}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)

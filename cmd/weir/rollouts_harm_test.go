@@ -391,7 +391,7 @@ models:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := func() *process { return startProcess(t, 512, "--config", file) }
+	run := func() *process { return startProcessWith(t, briefLease, 512, "--config", file) }
 	p := run()
 	p.answersWith("1")
 	status, _, text := p.deploy("", `{"model": "chat", "candidate": "2", "copy_share": 1, "gates": {"ttft_ratio": -1, "itl_ratio": -1, "p99_ratio": -1, "compute_ratio": -1}, "steps": [
@@ -420,7 +420,8 @@ models:
 		}
 		<-p.done
 		close(p.done)
-		p = run()
+		p = run() // on another port: it cannot know that it takes the dead one's place, and waits for its lease
+		p.goesOn(rollout.Running)
 		after := p.deployments()[0]
 		seen := func(st rollout.Status) int { return st.Arms[0].Requests + st.Arms[1].Requests + st.Copies }
 		t.Logf("killed in step %d of %d: %d seen before, %d after", step, len(before.Plan.Steps), seen(before), seen(after))

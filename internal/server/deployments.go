@@ -339,11 +339,12 @@ func (d *deployments) isNews(id string, sequence int64) bool {
 
 // goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
 func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
-	record, err := d.s.store.Rollout(ctx, d.s.rollouts.key(p.ID))
+	key := d.s.rollouts.key(p.ID)
+	record, err := d.s.store.Rollout(ctx, key)
 	if err != nil {
 		return rollout.Status{}, err
 	}
-	if run, err := rollout.Restore(record, time.Now()); err == nil && !run.State().Over() {
+	if run, err := rollout.Restore(record, time.Now()); err == nil && !run.State().Over() && d.s.rollouts.others.take(ctx, key) {
 		d.s.rollouts.resume(run)
 		return d.s.rollouts.status(p.ID)
 	}

@@ -33,6 +33,7 @@ type rollouts struct {
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
 	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
+	others  elsewhere      // likewise
 	trouble telemetry.LogLimiter
 	journal *rollout.Journal // nil: there is no store
 
@@ -53,6 +54,11 @@ func newRollouts(s *Server) (*rollouts, error) {
 		classic: make(map[string]string), changes: make(chan []rollout.Transition, changeQueue), saved: make(map[string]int),
 		trouble: telemetry.LogLimiter{Every: telemetry.TroubleEvery},
 	}
+	r.others = elsewhere{store: s.store, instance: s.ports.instance, failed: func(err error) {
+		r.trouble.Do(func(held int) {
+			s.log.Error("whether another server has a rollout cannot be read from the store; it is tried again", zap.Error(err), zap.Int("times_before", held))
+		})
+	}}
 	r.ctx, r.over = context.WithCancel(context.Background())
 	var err error
 	r.series, err = s.metrics.AddRollouts(r.figures)
@@ -78,6 +84,12 @@ func (r *rollouts) start() {
 			case now := <-tick.C:
 				r.apply(r.control.Tick(now))
 				r.saveRunning(now)
+				r.others.look(r.ctx, now, func(run *rollout.Rollout) {
+					if run.State().Over() {
+						_ = r.control.Add(run) // for people to see
+					}
+					r.resume(run)
+				})
 			case list := <-r.changes:
 				r.apply(list)
 			case <-r.ctx.Done():
@@ -160,11 +172,18 @@ func (r *rollouts) keep(t *rollout.Transition) error {
 	return errors.Join(err, r.save(t.ID, t.At))
 }
 
-// save keeps where a rollout stands and what was seen of both arms.
+// save keeps where a rollout stands and what was seen of both arms. One that another server goes on with ends here: this one was taken for dead.
 func (r *rollouts) save(id string, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	return r.journal.Save(ctx, id, at)
+	err := r.journal.Save(ctx, id, at)
+	if errors.Is(err, rollout.ErrElsewhere) {
+		list, _ := r.control.Decide(r.control.ModelOf(id), "abort", "server, "+err.Error(), at) // or it is over here, too
+		for i := range list {
+			r.finish(&list[i])
+		}
+	}
+	return err
 }
 
 // key is what the store keeps a rollout under. That of a deployment runs on several servers: each keeps what it has seen,
@@ -426,6 +445,10 @@ func (r *rollouts) restore() {
 		}
 		if strings.HasPrefix(run.Plan().ID, deployment.RolloutPrefix) {
 			continue // its deployment goes on with it
+		}
+		if !run.State().Over() && !r.others.take(ctx, run.Plan().ID) {
+			r.others.await(run.Plan().ID)
+			continue
 		}
 		last[run.Plan().Model] = run
 		if run.State().Over() {

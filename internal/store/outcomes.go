@@ -120,7 +120,7 @@ const newOutcomes = ` FROM weir_rollout_outcomes o JOIN weir_rollout_answers a O
 	WHERE o.home = $1 AND (o.counted IS NULL OR o.counted <> o.value)`
 
 // CountOutcomes implements rollout.AnswerStore.
-func (s *Store) CountOutcomes(ctx context.Context, home string, at time.Time, count func([]rollout.Uncounted) (record []byte, err error)) error {
+func (s *Store) CountOutcomes(ctx context.Context, home string, at time.Time, count func([]rollout.Uncounted) (rollout.KeptRecord, error)) error {
 	var some int
 	if err := s.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1`+newOutcomes+` LIMIT 1) few`, home).Scan(&some); err != nil || some == 0 {
 		return answersFailed(err)
@@ -142,7 +142,7 @@ func (s *Store) CountOutcomes(ctx context.Context, home string, at time.Time, co
 		if err != nil {
 			return err
 		}
-		return saveRollout(ctx, tx, home, at, record)
+		return s.saveRollout(ctx, tx, home, at, record)
 	}))
 }
 
@@ -168,11 +168,11 @@ func readUncounted(ctx context.Context, tx *sql.Tx, home string) (list []rollout
 	return list, rows.Err()
 }
 
-// ForgetRollout implements rollout.AnswerStore.
+// ForgetRollout implements rollout.AnswerStore. Answers of a rollout that another process has stay.
 func (s *Store) ForgetRollout(ctx context.Context, home string) error {
 	return answersFailed(s.transact(ctx, func(tx *sql.Tx) error {
 		for _, table := range []string{"weir_rollout_outcomes", "weir_rollout_answers"} {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE home = $1`, home); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE home = $1 AND home NOT IN (SELECT id FROM weir_rollouts WHERE owner NOT IN ('', $2))`, home, s.owner); err != nil {
 				return err
 			}
 		}

@@ -30,9 +30,9 @@ func TestOutcomesAreKept(t *testing.T) {
 		take := func() []rollout.Uncounted {
 			t.Helper()
 			var got []rollout.Uncounted
-			err := s.CountOutcomes(ctx, "r@a", given, func(list []rollout.Uncounted) ([]byte, error) {
+			err := s.CountOutcomes(ctx, "r@a", given, func(list []rollout.Uncounted) (rollout.KeptRecord, error) {
 				got = list
-				return fmt.Appendf(nil, `{"counted":%g}`, list[0].Value), nil
+				return rollout.KeptRecord{State: rollout.Running, JSON: fmt.Appendf(nil, `{"counted":%g}`, list[0].Value)}, nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestOutcomesAreKept(t *testing.T) {
 		}
 		tell(other, "k448", 1)
 		failed := errors.New("there is no record")
-		if err := s.CountOutcomes(ctx, "r@a", given, func([]rollout.Uncounted) ([]byte, error) { return nil, failed }); !errors.Is(err, failed) {
+		if err := s.CountOutcomes(ctx, "r@a", given, func([]rollout.Uncounted) (rollout.KeptRecord, error) { return rollout.KeptRecord{}, failed }); !errors.Is(err, failed) {
 			t.Errorf("a count without a record: %v", err)
 		}
 		if err := s.SaveAnswers(ctx, list); err != nil { // again, since a server does not know whether it has kept them

@@ -6,32 +6,64 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"weir/router/rollout"
 )
 
 // keptRollouts is how many records of rollouts are kept; the oldest go first.
 const keptRollouts = 1000
 
-// SaveRollout keeps a rollout's record under its id, in place of the one that was there.
-// at is when the rollout changed last.
-func (s *Store) SaveRollout(ctx context.Context, id string, at time.Time, record []byte) error {
+// SaveRollout implements rollout.AnswerStore. at is when the rollout changed last.
+func (s *Store) SaveRollout(ctx context.Context, id string, at time.Time, r rollout.KeptRecord) error {
 	if err := checkText("id", id); err != nil {
 		return err
 	}
-	err := s.transact(ctx, func(tx *sql.Tx) error { return saveRollout(ctx, tx, id, at, record) })
+	err := s.transact(ctx, func(tx *sql.Tx) error { return s.saveRollout(ctx, tx, id, at, r) })
 	if err != nil {
 		return fmt.Errorf("the store of rollouts: %w", err)
 	}
 	return nil
 }
 
-func saveRollout(ctx context.Context, tx *sql.Tx, id string, at time.Time, record []byte) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO weir_rollouts (id, at, record) VALUES ($1, $2, $3)
-		ON CONFLICT (id) DO UPDATE SET at = excluded.at, record = excluded.record`, id, at.UnixMicro(), string(record)); err != nil {
+// saveRollout writes a record that is new or this process's. What an operator replaces is over, whoever had it.
+func (s *Store) saveRollout(ctx context.Context, tx *sql.Tx, id string, at time.Time, r rollout.KeptRecord) error {
+	result, err := tx.ExecContext(ctx, `INSERT INTO weir_rollouts (id, at, record, owner) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (id) DO UPDATE SET at = excluded.at, record = excluded.record, owner = excluded.owner WHERE weir_rollouts.owner = excluded.owner OR $5`,
+		id, at.UnixMicro(), string(r.JSON), s.owner, r.State == rollout.Replaced)
+	if err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM weir_rollouts WHERE id IN
+	switch n, err := result.RowsAffected(); {
+	case err != nil:
+		return err
+	case n == 0:
+		return fmt.Errorf("%w %s", rollout.ErrElsewhere, id)
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM weir_rollouts WHERE id IN
 		(SELECT id FROM weir_rollouts ORDER BY at DESC, id DESC LIMIT 1000000 OFFSET $1)`, keptRollouts)
 	return err
+}
+
+// TakeRollout makes a rollout this process's, where no living one has it; false: one has, or there is no such rollout. The process that listened on
+// this one's address before is dead, whatever its lease says.
+func (s *Store) TakeRollout(ctx context.Context, id, instance string) (taken bool, err error) {
+	servers, err := s.Servers(ctx)
+	if err != nil {
+		return false, fmt.Errorf("the store of rollouts: %w", err)
+	}
+	before := ""
+	for _, d := range servers {
+		if d.Instance == instance && !d.Own {
+			before = d.Owner
+		}
+	}
+	result, err := s.write.ExecContext(ctx, s.dialect.query(`UPDATE weir_rollouts SET owner = $2 WHERE id = $1
+		AND (owner IN ($2, $3, '') OR owner NOT IN (SELECT id FROM weir_owners WHERE expires > NOW))`), id, s.owner, before)
+	if err != nil {
+		return false, fmt.Errorf("the store of rollouts: %w", err)
+	}
+	n, err := result.RowsAffected()
+	return n == 1, err
 }
 
 // Rollout is the record of an id; nil: there is none.

@@ -230,7 +230,7 @@ func (c *Controller) count(id string, now time.Time, u *Uncounted) []Transition 
 	if u.Kind == Conversion { // answers without one count as such
 		more.N = 0
 	}
-	list, _ := c.do(c.modelOf(id), func(r *Rollout) error { // no rollout, no news
+	list, _ := c.do(c.ModelOf(id), func(r *Rollout) error { // no rollout, no news
 		if r.plan.ID == id {
 			r.tell(now, u.Arm, u.Step, u.Kind, more)
 		}
@@ -239,8 +239,8 @@ func (c *Controller) count(id string, now time.Time, u *Uncounted) []Transition 
 	return list
 }
 
-// modelOf is the model of a rollout that is not over; "": there is none.
-func (c *Controller) modelOf(id string) string {
+// ModelOf is the model of a rollout that is not over; "": there is none.
+func (c *Controller) ModelOf(id string) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for model, g := range c.active {
@@ -361,7 +361,7 @@ func (c *Controller) List(now time.Time) []Status {
 }
 
 // Record is what a Store keeps of the rollout of an id.
-func (c *Controller) Record(id string, now time.Time) ([]byte, error) {
+func (c *Controller) Record(id string, now time.Time) (KeptRecord, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, g := range c.active {
@@ -374,7 +374,7 @@ func (c *Controller) Record(id string, now time.Time) ([]byte, error) {
 			return g.record(now)
 		}
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNone, id)
+	return KeptRecord{}, fmt.Errorf("%w: %s", ErrNone, id)
 }
 
 // Seen is how much has been seen of each rollout that is not over, by its id: what is kept
@@ -391,8 +391,9 @@ func (c *Controller) Seen() map[string]int {
 	return seen
 }
 
-func (g *guarded) record(now time.Time) ([]byte, error) {
+func (g *guarded) record(now time.Time) (KeptRecord, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.Record(now)
+	text, err := g.Record(now)
+	return KeptRecord{g.state, text}, err
 }

@@ -47,12 +47,21 @@ type AnswerStore interface {
 	TellAnswers(ctx context.Context, list []KeptSignal) error
 	// CountOutcomes calls count with the outcomes that a home has not counted, if there are any. It keeps the home's record that
 	// count gives, and that they are counted: both or neither.
-	CountOutcomes(ctx context.Context, home string, at time.Time, count func([]Uncounted) (record []byte, err error)) error
-	// SaveRollout keeps a home's record.
-	SaveRollout(ctx context.Context, home string, at time.Time, record []byte) error
+	CountOutcomes(ctx context.Context, home string, at time.Time, count func([]Uncounted) (KeptRecord, error)) error
+	// SaveRollout keeps a home's record. Errors wrap ErrElsewhere where another process has the rollout.
+	SaveRollout(ctx context.Context, home string, at time.Time, r KeptRecord) error
 	// ForgetRollout deletes a home's answers; their outcomes are refused from then on.
 	ForgetRollout(ctx context.Context, home string) error
 }
+
+// KeptRecord is what is kept of a rollout. While it is under way, it is the process's that keeps it.
+type KeptRecord struct {
+	State State
+	JSON  []byte
+}
+
+// ErrElsewhere says that another process goes on with a rollout.
+var ErrElsewhere = errors.New("another server goes on with the rollout")
 
 // AnswerKey is a digest of an answer's id and its tenant, so that a tenant reports outcomes of its own answers only and no id is kept.
 func AnswerKey(tenant, id string) string {
@@ -175,7 +184,7 @@ func (j *Journal) count(ctx context.Context, id string) (changes []Transition, e
 	j.saving.Lock()
 	defer j.saving.Unlock()
 	now := time.Now()
-	err = j.store.CountOutcomes(ctx, j.home(id), now, func(list []Uncounted) ([]byte, error) {
+	err = j.store.CountOutcomes(ctx, j.home(id), now, func(list []Uncounted) (KeptRecord, error) {
 		for i := range list {
 			changes = append(changes, j.countOne(id, now, &list[i])...)
 		}

@@ -64,7 +64,7 @@ func (m *memoryAnswers) TellAnswers(_ context.Context, list []KeptSignal) error 
 	return m.down
 }
 
-func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Time, count func([]Uncounted) ([]byte, error)) error {
+func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Time, count func([]Uncounted) (KeptRecord, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []Uncounted
@@ -84,7 +84,7 @@ func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Tim
 		m.uncommitted = nil
 		return err
 	}
-	m.records[home] = record
+	m.records[home] = record.JSON
 	for _, w := range words {
 		value := w.value
 		w.counted = &value
@@ -93,10 +93,10 @@ func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Tim
 	return err
 }
 
-func (m *memoryAnswers) SaveRollout(_ context.Context, home string, _ time.Time, record []byte) error {
+func (m *memoryAnswers) SaveRollout(_ context.Context, home string, _ time.Time, record KeptRecord) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.records[home] = record
+	m.records[home] = record.JSON
 	return m.down
 }
 
