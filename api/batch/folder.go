@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"weir/internal/disk"
 )
 
 // folder is where the bytes of files and the journals of batches are: files/ID, batches/ID, and what is being
@@ -49,7 +51,7 @@ func openFolder(path string, cipher Cipher) (*folder, error) {
 	if f.place = strings.TrimSpace(string(text)); f.place == "" || len(f.place) > 64 {
 		return nil, fmt.Errorf("%s has no id; remove the file if no batch is unfinished", name)
 	}
-	return f, syncFolder(path)
+	return f, disk.SyncFolder(path)
 }
 
 // choosePlace gives the folder an id, or takes that of a process that was faster.
@@ -98,7 +100,7 @@ type draft struct {
 }
 
 func (f *folder) create() (*draft, error) {
-	file, err := os.CreateTemp(filepath.Join(f.path, newFolder), "draft-*") // mode 0600
+	file, err := disk.CreateTemp(filepath.Join(f.path, newFolder), "draft-") // mode 0600
 	if err != nil {
 		return nil, err
 	}
@@ -140,21 +142,13 @@ func (d *draft) publish(id string) error {
 	if err := os.Rename(d.name, name); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Join(d.folder.path, filesFolder))
+	return disk.SyncFolder(filepath.Join(d.folder.path, filesFolder))
 }
 
 // discard ends a draft; a published one stays.
 func (d *draft) discard() {
 	_ = d.file.Close() // synced, or not wanted
 	_ = os.Remove(d.name)
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // orphanAge is how old bytes are at least that are deleted because the store does not know them: younger ones may

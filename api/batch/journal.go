@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+
+	"weir/internal/disk"
 )
 
 // journal is the append-only record of a batch's answers. A record is one line's answer and its done mark in
@@ -59,7 +61,7 @@ func openJournal(path string, lines *lineCipher, each func(record)) (*journal, e
 		return nil, err
 	}
 	j := &journal{file: f, lines: lines}
-	switch locked, err := tryLock(f); {
+	switch locked, err := disk.TryLock(f, true); {
 	case err != nil:
 		return nil, errors.Join(err, f.Close())
 	case !locked:

@@ -5,7 +5,6 @@ package outfile
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"weir/internal/disk"
 )
 
 // Modes of files that are new, before the process's umask.
@@ -100,7 +101,7 @@ func replace(path string, mode fs.FileMode, old fs.FileInfo, write func(io.Write
 		}
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return disk.SyncFolder(filepath.Dir(path))
 }
 
 // create makes an empty file with a name of its own. Where it is to replace another one, nobody else reads it before it has that one's mode.
@@ -145,12 +146,4 @@ func fill(f *os.File, write func(io.Writer) error) error {
 		return err
 	}
 	return w.Flush()
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync the folder: %w", err)
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"weir/internal/disk"
 )
 
 // Removed says what was given up and how much disk that freed.
@@ -259,9 +261,10 @@ func (r *Registry) sweepIngest(e fs.DirEntry) error {
 		return err
 	}
 	defer f.Close()
-	if dead, err := tryLock(f, false); err != nil || !dead {
+	if dead, err := disk.TryLock(f, false); err != nil || !dead {
 		return err
 	}
+	_ = f.Close() // Windows removes no file that this function has open
 	return os.RemoveAll(path)
 }
 

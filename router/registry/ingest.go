@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"github.com/opencontainers/go-digest"
+
+	"weir/internal/disk"
 )
 
 // ingest brings the blobs of one version in. None is collected before the version is in index.json, or the ingest is closed.
@@ -47,11 +49,11 @@ func (in *ingest) add(ctx context.Context, src io.Reader, done func(int64)) (dig
 // file for one that a dead process has left, and remove it: then there is another one.
 func (in *ingest) create() (*os.File, error) {
 	for {
-		f, err := os.CreateTemp(in.registry.path(ingestFolder), "import-*")
+		f, err := disk.CreateTemp(in.registry.path(ingestFolder), "import-")
 		if err != nil {
 			return nil, err
 		}
-		locked, err := tryLock(f, true)
+		locked, err := disk.TryLock(f, true)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -81,7 +83,7 @@ func (in *ingest) place(ctx context.Context, f *os.File, d digest.Digest) error 
 	if err := os.Rename(f.Name(), r.blobPath(d)); err != nil {
 		return err
 	}
-	if err := syncFolder(r.path(blobsFolder, string(digest.SHA256))); err != nil {
+	if err := disk.SyncFolder(r.path(blobsFolder, string(digest.SHA256))); err != nil {
 		return err
 	}
 	info, err := f.Stat()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"weir/internal/disk"
 )
 
 // lockEvery is how often a lock that somebody else has is tried again.
@@ -25,7 +27,7 @@ func lockPath(ctx context.Context, path string, exclusive bool) (*os.File, error
 		return nil, err
 	}
 	for {
-		locked, err := tryLock(f, exclusive)
+		locked, err := disk.TryLock(f, exclusive)
 		if err == nil && locked {
 			return f, nil
 		}
@@ -74,12 +76,12 @@ func (r *Registry) newLease(ctx context.Context, digests ...digest.Digest) (*lea
 		return nil, err
 	}
 	defer unlock()
-	f, err := os.CreateTemp(r.path(leasesFolder), "lease-*")
+	f, err := disk.CreateTemp(r.path(leasesFolder), "lease-")
 	if err != nil {
 		return nil, fmt.Errorf("announce which models are used: %w", err)
 	}
 	l := &lease{r, f}
-	locked, err := tryLock(f, true)
+	locked, err := disk.TryLock(f, true)
 	if err == nil && !locked {
 		err = errors.New("somebody else has locked a new file")
 	}
@@ -139,8 +141,9 @@ func readLease(path string, used map[digest.Digest]bool) error {
 		return err
 	}
 	defer f.Close()
-	if dead, err := tryLock(f, false); err != nil || dead {
+	if dead, err := disk.TryLock(f, false); err != nil || dead {
 		if err == nil {
+			_ = f.Close() // Windows removes no file that this function has open
 			err = os.Remove(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +166,7 @@ type verifiedMark struct {
 }
 
 func markOf(info os.FileInfo) verifiedMark {
-	return verifiedMark{info.Size(), info.ModTime().UnixNano(), inode(info)}
+	return verifiedMark{info.Size(), info.ModTime().UnixNano(), disk.Inode(info)}
 }
 
 // remember notes that a blob's digest was found right. A note that is lost costs another check, so it is not synced.
@@ -172,7 +175,7 @@ func (r *Registry) remember(d digest.Digest, info os.FileInfo) {
 	if err != nil {
 		return
 	}
-	f, err := os.CreateTemp(r.path(verifiedFolder), newPrefix+"*")
+	f, err := disk.CreateTemp(r.path(verifiedFolder), newPrefix)
 	if err != nil {
 		return // a folder that is read only
 	}

@@ -31,6 +31,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"weir/internal/disk"
 )
 
 // Errors that callers tell apart.
@@ -191,7 +193,7 @@ func readSmall(path string, limit int64) ([]byte, error) {
 // writeWhole puts a file in place that is whole whenever the machine stops: written beside, synced, renamed, and the
 // folder synced.
 func writeWhole(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), newPrefix+"*")
+	f, err := disk.CreateTemp(filepath.Dir(path), newPrefix)
 	if err != nil {
 		return err
 	}
@@ -203,13 +205,5 @@ func writeWhole(path string, data []byte) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return disk.SyncFolder(filepath.Dir(path))
 }

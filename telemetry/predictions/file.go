@@ -19,6 +19,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"weir/internal/disk"
 )
 
 // Names of the columns that every file has.
@@ -279,16 +281,7 @@ func (f *file) finish() error {
 	if err := os.Rename(f.path+partialEnd, f.path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(f.path))
-}
-
-// syncFolder makes a new name survive a crash of the machine.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return disk.SyncFolder(filepath.Dir(f.path))
 }
 
 // remove deletes a file that failed, whole or not.

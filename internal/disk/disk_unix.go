@@ -1,6 +1,6 @@
 //go:build unix
 
-package registry
+package disk
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// tryLock takes a lock on an open file for as long as the file is open, exclusively or beside other holders; the
+// TryLock takes a lock on an open file for as long as the file is open, exclusively or beside other holders; the
 // kernel releases the lock of a process that dies. It reports false where somebody else has it.
-func tryLock(f *os.File, exclusive bool) (bool, error) {
+func TryLock(f *os.File, exclusive bool) (bool, error) {
 	how := syscall.LOCK_SH
 	if exclusive {
 		how = syscall.LOCK_EX
@@ -28,8 +28,17 @@ func tryLock(f *os.File, exclusive bool) (bool, error) {
 	}
 }
 
-// inode is the file's number, by which a file that was put in another's place shows.
-func inode(info os.FileInfo) uint64 {
+// SyncFolder makes the names in a folder, new, changed or gone, survive a crash of the machine.
+func SyncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Inode is the file's number, by which a file that was put in another's place shows.
+func Inode(info os.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ino
 	}
