@@ -12,6 +12,7 @@ import (
 
 	"weir/api"
 	"weir/internal/jsonfault"
+	"weir/router/chunk"
 )
 
 const (
@@ -59,9 +60,11 @@ func parseBody(body []byte, strict bool) (*object, *api.Error) {
 	case tooDeep(body):
 		return nil, badRequest("invalid_json", "", "the request body nests deeper than %d levels", maxDepth)
 	}
-	var probe json.RawMessage
-	if err := json.Unmarshal(body, &probe); err != nil {
-		return nil, badRequest("invalid_json", "", "the request body is not valid JSON: %v", jsonfault.Describe(err, body))
+	if !chunk.IsJSON(body) {
+		var probe json.RawMessage
+		if err := json.Unmarshal(body, &probe); err != nil {
+			return nil, badRequest("invalid_json", "", "the request body is not valid JSON: %v", jsonfault.Describe(err, body))
+		}
 	}
 	return (&object{notes: &notes{strict: strict}}).parse("", body, maxFields)
 }
@@ -107,9 +110,11 @@ func parseObject(path string, raw []byte, limit int) (*object, *api.Error) {
 	seen := make(map[string]struct{})
 	for i = skipSpace(raw, i+1); raw[i] != '}'; {
 		end := skipString(raw, i)
-		var name string
-		if err := json.Unmarshal(raw[i:end], &name); err != nil {
-			return nil, badRequest("invalid_json", path, "field name %s: %v", quote(raw[i:end]), err)
+		name := string(raw[i+1 : end-1])
+		if strings.IndexByte(name, '\\') >= 0 {
+			if err := json.Unmarshal(raw[i:end], &name); err != nil {
+				return nil, badRequest("invalid_json", path, "field name %s: %v", quote(raw[i:end]), err)
+			}
 		}
 		start := skipSpace(raw, skipSpace(raw, end)+1) // over the colon
 		end = skipValue(raw, start)
@@ -320,6 +325,9 @@ func (o *object) number(name string, iv interval, otherwise float32, fault **api
 
 func parseString(path string, raw []byte) (string, *api.Error) {
 	var s string
+	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), nil
+	}
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return "", wrongType(path, "a string", raw)
 	}

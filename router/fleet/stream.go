@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"weir/router"
@@ -50,7 +51,11 @@ func (s *stream) open() error {
 
 // fill reads a piece of a stream without content.
 func (s *stream) fill() error {
-	s.held = slices.Grow(s.held, 4<<10)
+	if s.held == nil {
+		first, _ := heldBuffers.Get().(*[firstHeldBytes]byte)
+		s.held = first[:0]
+	}
+	s.held = slices.Grow(s.held, firstHeldBytes/4)
 	n, err := s.body.Read(s.held[len(s.held):cap(s.held)])
 	s.held = append(s.held, s.lines.Add(s.held[len(s.held):len(s.held)+n])...)
 	if err != nil {
@@ -107,8 +112,17 @@ func (s *stream) pass() {
 		return
 	}
 	s.out = append(s.out, pass...)
+	if cap(s.held) == firstHeldBytes {
+		heldBuffers.Put((*[firstHeldBytes]byte)(s.held[:firstHeldBytes]))
+	}
 	s.held = nil
 }
+
+// firstHeldBytes has room for the events before content of most streams.
+const firstHeldBytes = 4 << 10
+
+// heldBuffers are such as no stream needs any more.
+var heldBuffers = sync.Pool{New: func() any { return new([firstHeldBytes]byte) }}
 
 // watch gives what passes of a piece that has come.
 func (s *stream) watch(piece []byte) (pass []byte) { return s.judge(s.lines.Add(piece)) }
