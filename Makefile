@@ -11,7 +11,7 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
+.PHONY: help build install release release-check described commit test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
         vectors golden size static-check cross cross-macos manifests smoke demo-cluster check clean ort-lib llamacpp real-models minilm
 
 help: ## list the targets
@@ -31,6 +31,20 @@ install: build ## the binary, manual pages, completions of shells and the system
 	./weir completion fish >"$$to/share/fish/vendor_completions.d/weir.fish"; \
 	./weir man "$$to/share/man/man1"; \
 	echo "installed $$to/bin/weir ($$(./weir version))"
+
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+RELEASE   ?= $(CURDIR)/dist/release
+
+release: ## archives, packages, image, bills of materials and checksums of PLATFORMS, in dist/release (takes minutes, downloads Go modules)
+	cd .ci/release && CGO_ENABLED=0 $(GO) run . -version '$(VERSION)' -commit '$(COMMIT)' -platforms '$(PLATFORMS)' '$(RELEASE)'
+	@cat '$(RELEASE)/SHA256SUMS'
+
+release-check: ## a release of two platforms as a dry run: made twice, installed, started, asked
+	cd .ci/release && $(GO) test -vet=all .
+	@GO='$(GO)' .ci/services with .ci/release-check
+
+described commit: # for .ci/release-check
+	@echo '$(if $(filter commit,$@),$(COMMIT),$(VERSION))'
 
 # The packages whose tests take longest stand first, so that nothing waits for them alone at the end.
 LONGEST = ./cmd/weir ./engine/llm
@@ -134,7 +148,7 @@ demo-cluster: build ## three replicas, a router, chats, one replica killed: dist
 	./weir bench cluster --kill --plot dist/cluster.svg --log dist/cluster.log
 	@echo; echo "dist/cluster.svg shows each request, dist/cluster.log what the processes said"
 
-CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests smoke
+CHECKS = format-check vet lint check-generate test test-purego test-race static-check cross manifests release-check smoke
 
 # Steps share what they compile: everything but the race detector's binaries and the bindings to C is built as the binary is. vet runs
 # before the tests, so these do not do it again.

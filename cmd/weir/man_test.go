@@ -54,6 +54,21 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
+// Help and manual say the same each time: no command registers its flags in an order by chance.
+func TestHelpHasOneOrder(t *testing.T) {
+	first := map[string]string{}
+	for c := range manual(newRoot()) {
+		first[manName(c)] = manPage(c)
+	}
+	for range 8 {
+		for c := range manual(newRoot()) {
+			if page := manPage(c); page != first[manName(c)] {
+				t.Fatalf("%s has another page at another time:\n%s", c.CommandPath(), page)
+			}
+		}
+	}
+}
+
 func manFlagName(f *pflag.Flag) string {
 	if f.Shorthand != "" {
 		return "-" + f.Shorthand + ", --" + f.Name

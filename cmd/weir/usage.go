@@ -25,12 +25,14 @@ func newUsage() *cobra.Command {
 		Example: "  weir usage\n  weir usage acme --by hour,key --from 2026-11-24\n  weir usage --from 2026-11-01 --to 2026-11-30 --csv > november.csv",
 		Args:    atMost(1),
 	}
-	for name, help := range map[string]string{
-		"from": "first date, UTC (default: the first of this month)", "to": "last date, UTC (default: today)",
-		"by":    "what rows are told apart by: day, hour, key, with commas between (default: day)",
-		"model": "one model", "key": "one key, by its id",
+	for _, f := range []struct{ name, help string }{
+		{"from", "first date, UTC (default: the first of this month)"},
+		{"to", "last date, UTC (default: today)"},
+		{"by", "what rows are told apart by: day, hour, key, with commas between (default: day)"},
+		{"model", "one model"},
+		{"key", "one key, by its id"},
 	} {
-		values[name] = cmd.Flags().String(name, "", help)
+		values[f.name] = cmd.Flags().String(f.name, "", f.help)
 	}
 	cmd.Flags().BoolVar(&csv, "csv", false, "as CSV")
 	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
