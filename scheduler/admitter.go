@@ -26,18 +26,18 @@ type admitter struct {
 	stats       *Counters
 	blockTokens int
 
-	lastStarted turn              // a waiting request or a waiting choice
+	lastStarted startKind         // a waiting request or a waiting choice
 	admitted    uint64            // requests ever; numbers them in order of admission
 	passed      []*request        // waiting requests that the next admission overtakes
 	rivals      []admission.Rival // [maxRivals] scratch of prefer
 }
 
-// turn is whose turn it is where requests and choices wait for slots.
-type turn uint8
+// startKind is whose turn it is where requests and choices wait for slots.
+type startKind uint8
 
 const (
-	aRequest turn = iota
-	aChoice
+	startedRequest startKind = iota
+	startedChoice
 )
 
 // admissions starts preempted and waiting requests while rows, slots and
@@ -64,7 +64,7 @@ func (a *admitter) displaceable() bool {
 		return false
 	}
 	lowest := a.sequences.running[len(a.sequences.running)-1].req.Class
-	if len(a.sequences.resuming) > 0 && a.sequences.resuming[0].req.Class < lowest {
+	if len(a.sequences.preempted) > 0 && a.sequences.preempted[0].req.Class < lowest {
 		return true
 	}
 	for c := range lowest {
@@ -81,7 +81,7 @@ func (a *admitter) displaceable() bool {
 }
 
 // admitOne starts the first candidate that fits, class by class, or reports
-// false. A barrier in one class bars the classes below it as well, but for slots that
+// false. A barrier in one class bars the classes below it as well, except for slots that
 // they are guaranteed.
 func (a *admitter) admitOne() bool {
 	barrier := inference.Class(inference.NumClasses)
@@ -120,23 +120,23 @@ func (a *admitter) admitEntitled(class inference.Class) bool {
 	a.waiting.Scan(class, a.sequences.longPrefills() < a.cfg.MaxPrefills) // those that were set aside for it wait for others' long prompts no more
 	defer a.waiting.EndScan()
 	passed := a.passed
-	for range 1 + passedOver {
+	for range 1 + maxPassedTenants {
 		ref, _, ok := a.waiting.Next()
 		if !ok {
 			return false
 		}
-		r, q := a.requests.find(ID(ref)), a.firstResuming(class)
+		r, q := a.requests.find(ID(ref)), a.firstPreempted(class)
 		a.shares.countBlocks(class, a.sequences.paused, a.sequences.running)
-		modest := a.shares.hasRoomFor(r.party, len(r.Prompt))
-		first := q == nil || !a.shares.entitled(q.req.party)
-		if !first && modest && !a.shares.hasRoomFor(q.req.party, len(q.ids)) && !a.sequences.resumes(r.party) && !a.starves(q.req) {
+		modest := a.shares.hasRoomFor(r.share, len(r.Prompt))
+		first := q == nil || !a.shares.entitled(q.req.share)
+		if !first && modest && !a.shares.hasRoomFor(q.req.share, len(q.ids)) && !a.sequences.hasPreempted(r.share) && !a.passedTooOften(q.req) {
 			first, passed = true, notePassed(passed, q.req)
 		}
-		if first && a.shares.entitled(r.party) && a.startEntitled(r) {
+		if first && a.shares.entitled(r.share) && a.startEntitled(r) {
 			a.passed = passed
 			return true
 		}
-		if modest || a.starves(r) {
+		if modest || a.passedTooOften(r) {
 			return false
 		}
 		passed = notePassed(passed, r)
@@ -145,25 +145,25 @@ func (a *admitter) admitEntitled(class inference.Class) bool {
 	return false
 }
 
-// starves reports whether a request was passed as often as it may be while its tenant has no blocks: then it is a barrier.
-func (a *admitter) starves(r *request) bool {
-	return r.party.blocks == 0 && r.overtaken >= min(passLimit, a.cfg.OvertakeLimit)
+// passedTooOften reports whether a request was passed as often as it may be while its tenant has no blocks: then it is a barrier.
+func (a *admitter) passedTooOften(r *request) bool {
+	return r.share.blocks == 0 && r.overtaken >= min(passLimit, a.cfg.OvertakeLimit)
 }
 
 // startEntitled starts the waiting request that the scan has come to.
 func (a *admitter) startEntitled(r *request) bool {
 	c := candidate{req: r, ids: r.Prompt, most: r.live}
 	v := a.judge(&c)
-	if v == crowded {
+	if v == lacksRoom {
 		v = a.displace(&c)
 	}
 	return v == fits && a.start(&c)
 }
 
-// firstResuming is the preempted sequence of a class that goes on first: the first one, or where its tenant would have more
+// firstPreempted is the preempted sequence of a class that goes on first: the first one, or where its tenant would have more
 // blocks than its share, the first of another tenant that would not.
-func (a *admitter) firstResuming(class inference.Class) (first *sequence) {
-	for _, q := range a.sequences.resuming {
+func (a *admitter) firstPreempted(class inference.Class) (first *sequence) {
+	for _, q := range a.sequences.preempted {
 		switch {
 		case q.req.Class != class || q.late:
 			continue
@@ -173,7 +173,7 @@ func (a *admitter) firstResuming(class inference.Class) (first *sequence) {
 			first = q
 			a.shares.countBlocks(class, a.sequences.paused, a.sequences.running)
 		}
-		if (q == first || q.req.party != first.req.party) && a.shares.hasRoomFor(q.req.party, len(q.ids)) {
+		if (q == first || q.req.share != first.req.share) && a.shares.hasRoomFor(q.req.share, len(q.ids)) {
 			return q
 		}
 	}
@@ -181,21 +181,21 @@ func (a *admitter) firstResuming(class inference.Class) (first *sequence) {
 }
 
 // admitPreempted starts the first preempted sequence of a class. Preempted sequences
-// keep their turn: nothing of their class or below passes them, but who is entitled to a slot where they would have more
-// blocks than their tenant's share.
+// keep their turn: requests of their class and below wait behind them, except those of tenants that
+// are entitled to a slot where the preempted sequence's tenant would have more blocks than its share.
 func (a *admitter) admitPreempted(class inference.Class) (started, open bool) {
-	q := a.firstResuming(class)
+	q := a.firstPreempted(class)
 	if q == nil {
 		return false, true
 	}
 	c := candidate{req: q.req, seq: q, ids: q.ids, produced: q.produced, most: 1}
-	if n := q.req.unslotted(); q.produced == 0 && q.req.live == 1+n {
+	if n := q.req.waitingChoices(); q.produced == 0 && q.req.live == 1+n {
 		c.most = 1 + n
 	}
 	switch v := a.judge(&c); {
-	case v == fits, v == crowded && a.displace(&c) == fits:
+	case v == fits, v == lacksRoom && a.displace(&c) == fits:
 		return a.start(&c), false
-	case v == never:
+	case v == neverFits:
 		a.endings.failForBlocks(q)
 		return a.admitPreempted(class)
 	}
@@ -206,22 +206,22 @@ func (a *admitter) admitPreempted(class inference.Class) (started, open bool) {
 // take turns: neither a request of many choices nor a long queue keeps the
 // other waiting. A barrier among the requests bars choices as well.
 func (a *admitter) admitNew(class inference.Class) (started, open bool) {
-	if a.lastStarted == aRequest && a.admitNextChoice(class) {
-		a.lastStarted = aChoice
+	if a.lastStarted == startedRequest && a.admitNextChoice(class) {
+		a.lastStarted = startedChoice
 		return true, false
 	}
 	if started, open = a.admitWaiting(class); started {
-		a.lastStarted = aRequest
+		a.lastStarted = startedRequest
 		return started, open
 	}
 	return open && a.admitNextChoice(class), open
 }
 
 // admitNextChoice starts a further choice of a running request, once its prompt is
-// complete (or nobody computes it any more), from the prompt's cached blocks.
+// complete (or no sequence computes it any more), from the prompt's cached blocks.
 func (a *admitter) admitNextChoice(class inference.Class) bool {
 	for _, r := range a.requests.partial {
-		waiting := r.unslotted()
+		waiting := r.waitingChoices()
 		if r.Class != class || !r.complete() && r.live > waiting {
 			continue
 		}
@@ -232,7 +232,7 @@ func (a *admitter) admitNextChoice(class inference.Class) bool {
 		switch a.judge(&c) {
 		case fits:
 			return a.start(&c)
-		case never:
+		case neverFits:
 			a.endings.failRequest(r, inference.FinishError, a.allocator.outOfCache(len(r.Prompt), 0), failed)
 			return a.admitNextChoice(class)
 		default: // it waits on
@@ -258,7 +258,7 @@ func (a *admitter) admitWaiting(class inference.Class) (started, open bool) {
 		r := a.requests.find(ID(ref))
 		c := candidate{req: r, ids: r.Prompt, most: r.live}
 		v := a.judge(&c)
-		if v == crowded && first {
+		if v == lacksRoom && first {
 			v = a.displace(&c)
 		}
 		switch {
@@ -267,10 +267,10 @@ func (a *admitter) admitWaiting(class inference.Class) (started, open bool) {
 				a.prefer(&c)
 			}
 			return a.start(&c), false
-		case v == never:
+		case v == neverFits:
 			a.endings.failRequest(r, inference.FinishError, a.allocator.outOfCache(len(r.Prompt), 0), failed)
 			continue
-		case v == queued:
+		case v == overLimit:
 			// What it waits for is held by its like: barring others would not free
 			// it, and passing it is not overtaking.
 			a.waiting.SetAside()
@@ -287,7 +287,7 @@ func (a *admitter) admitWaiting(class inference.Class) (started, open bool) {
 
 // notePassed notes that a request is passed by one that stays within its tenant's share of the blocks, if its own tenant has none.
 func notePassed(passed []*request, r *request) []*request {
-	if r.party.blocks > 0 {
+	if r.share.blocks > 0 {
 		return passed
 	}
 	return append(passed, r)

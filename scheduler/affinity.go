@@ -4,7 +4,7 @@ import "weir/scheduler/admission"
 
 // Requests whose prompts begin with what is in the prefix cache may go before older ones of
 // their tenant, a few turns in a row, so that requests with one prefix run while it is
-// cached instead of each computing it anew (deficit longest prefix match, arXiv 2501.14312). The
+// cached instead of each computing it again (deficit longest prefix match, arXiv 2501.14312). The
 // admission queue bounds it by turns; tenants and classes keep their order.
 const (
 	maxRivals = 32 // requests behind the one whose turn it is that are looked at

@@ -20,7 +20,7 @@ func beside(t *testing.T, n, hangUp int, attack func(rng *rand.Rand) Request) (f
 	m.took = speeds
 	rng := rand.New(rand.NewPCG(3, 9))
 	live := func() int {
-		if p := m.s.shares.byKey[partyKey{"many", inference.Default}]; p != nil {
+		if p := m.s.shares.byKey[shareKey{"many", inference.Default}]; p != nil {
 			return p.live
 		}
 		return 0
@@ -199,7 +199,7 @@ func TestWhoSendsInWavesIsNotCrowded(t *testing.T) {
 			m.submit(t, Request{Tenant: tenant, Class: inference.Default, Prompt: text(rng, 8), MaxTokens: tokens})
 		}
 	}
-	wave := func() *party { return m.s.shares.byKey[partyKey{"wave", inference.Default}] }
+	wave := func() *tenantShare { return m.s.shares.byKey[shareKey{"wave", inference.Default}] }
 	end := func() {
 		for wave() != nil {
 			m.step()
@@ -210,15 +210,15 @@ func TestWhoSendsInWavesIsNotCrowded(t *testing.T) {
 	end()
 	m.step()
 	send("wave", 1, 5)
-	if m.s.shares.crowded(wave()) {
+	if m.s.shares.isCrowded(wave()) {
 		t.Error("a tenant whose four requests have just ended is crowded by one with four")
 	}
 	end()
-	for from := m.now; m.now-from <= recentTime; {
+	for from := m.now; m.now-from <= recentPeakTime; {
 		m.step()
 	}
 	send("wave", 1, 5)
-	if !m.s.shares.crowded(wave()) {
+	if !m.s.shares.isCrowded(wave()) {
 		t.Error("a tenant with one request for longer than recentTime is not crowded by one with four")
 	}
 }

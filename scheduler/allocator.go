@@ -45,10 +45,10 @@ func (al *allocator) pause(q *sequence) {
 // forked to wait for slots again.
 func (al *allocator) unseat(q *sequence) {
 	al.sequences.running, _ = remove(al.sequences.running, q)
-	al.shares.addSlots(q.req.party, -q.slots)
+	al.shares.addSlots(q.req.share, -q.slots)
 	if q.forks() {
-		q.req.slot(q.choice, 1)
-		al.requests.listPartial(q.req)
+		q.req.assignSlots(q.choice, 1)
+		al.requests.trackPartial(q.req)
 		q.slots = 1
 	}
 }
@@ -79,22 +79,22 @@ func (al *allocator) outOfCache(rows, held int) error {
 // cache, so that it resumes mostly from there, in its old turn.
 func (al *allocator) preempt(q *sequence) {
 	al.step.retract(q)
-	al.suspend(q)
+	al.requeue(q)
 	q.preemptions++
 	al.stats.Preemptions++
 	al.step.pressed = true
 	al.step.plan.Preempted = append(al.step.plan.Preempted, q.req.id)
 }
 
-// suspend moves a sequence from the running or paused ones to the resuming ones.
-func (al *allocator) suspend(q *sequence) {
+// requeue moves a sequence from the running or paused ones to the resuming ones.
+func (al *allocator) requeue(q *sequence) {
 	var paused bool
 	if al.sequences.paused, paused = remove(al.sequences.paused, q); !paused {
 		al.unseat(q)
 	}
 	al.pool.Release(&q.table)
-	q.computed, q.shared, q.ran = 0, 0, 0
-	al.sequences.resuming = insert(al.sequences.resuming, q)
+	q.computed, q.shared, q.runTokens = 0, 0, 0
+	al.sequences.preempted = insert(al.sequences.preempted, q)
 }
 
 // newSequence takes a sequence for one choice of r from the spares.
@@ -108,9 +108,9 @@ func (al *allocator) newSequence(r *request, choice, slots int) *sequence {
 	q.req, q.choice, q.slots = r, choice, slots
 	q.ids = slices.Grow(q.ids[:0], len(r.Prompt)+min(r.limit, 256))
 	q.ids = append(q.ids, r.Prompt...)
-	q.computed, q.produced, q.shared, q.ran, q.peak = 0, 0, 0, 0, 0
-	q.preemptions, q.rows, q.ended, q.late, q.aside = 0, 0, false, false, 0
-	q.drafts, q.forces, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
+	q.computed, q.produced, q.shared, q.runTokens, q.peak = 0, 0, 0, 0, 0
+	q.preemptions, q.rows, q.ended, q.late, q.leftOutIn = 0, 0, false, false, 0
+	q.lookupRecord, q.forcedRecord, q.forced = draftRecord{}, draftRecord{}, q.forced[:0]
 	r.choices[choice].seq = q
 	return q
 }
@@ -121,9 +121,9 @@ func (al *allocator) releaseSequence(q *sequence) {
 	al.lengths.Learn(q.req.Tenant, q.req.limit, q.produced)
 	var ok bool
 	if al.sequences.running, ok = remove(al.sequences.running, q); ok {
-		al.shares.addSlots(q.req.party, -q.slots)
+		al.shares.addSlots(q.req.share, -q.slots)
 	} else if al.sequences.paused, ok = remove(al.sequences.paused, q); !ok {
-		al.sequences.resuming, _ = remove(al.sequences.resuming, q)
+		al.sequences.preempted, _ = remove(al.sequences.preempted, q)
 	}
 	al.forecast.stale = true
 	if al.step.out && q.rows > 0 {
@@ -140,9 +140,9 @@ func (al *allocator) recycle(q *sequence) {
 	al.spare = append(al.spare, q)
 }
 
-// share notes that leading rows of a request's choices lie, or are about to
+// markShared notes that leading rows of a request's choices lie, or are about to
 // lie, in blocks of one another, which the end of one alone does not free.
-func (al *allocator) share(r *request, rows int) {
+func (al *allocator) markShared(r *request, rows int) {
 	for i := range r.choices {
 		if q := r.choices[i].seq; q != nil && q.computed >= rows && q.shared < rows {
 			q.shared = rows

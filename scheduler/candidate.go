@@ -24,11 +24,11 @@ type candidate struct {
 type verdict uint8
 
 const (
-	fits    verdict = iota
-	crowded         // slots or blocks are taken
-	queued          // MaxPrefills long prompts are ahead of it, or its call has all slots that one call may have
-	held            // a running prompt is computing what it can share
-	never           // nothing runs and it still does not fit
+	fits         verdict = iota
+	lacksRoom            // slots or blocks are taken
+	overLimit            // MaxPrefills long prompts are ahead of it, or its call has all slots that one call may have
+	awaitsPrefix         // a running prompt is computing what it can share
+	neverFits            // nothing runs and it still does not fit
 )
 
 // judge says whether a candidate can start now. What lacked blocks is not
@@ -38,55 +38,55 @@ func (a *admitter) judge(c *candidate) verdict {
 	const recheck = 8 // plans
 	r := c.req
 	if c.slots = min(c.most, a.cfg.MaxSeqs-a.shares.taken); c.slots < 1 {
-		return crowded
+		return lacksRoom
 	}
 	if c.seq == nil && (r.Group != "" || r.N > 1) {
 		taken := a.sequences.callSlots(r)
 		if c.slots = min(c.slots, max(a.shares.callLimit(taken)-taken, 0)); c.slots < 1 {
-			return queued
+			return overLimit
 		}
 	}
-	if r.blocked > 0 && a.pool.FreeFor(r.Domain) < r.blocked && a.step.plans-r.tried < recheck && len(a.sequences.running)+len(a.sequences.paused) > 0 {
-		return crowded
+	if r.lacking > 0 && a.pool.FreeFor(r.Domain) < r.lacking && a.step.plans-r.judgedIn < recheck && len(a.sequences.running)+len(a.sequences.paused) > 0 {
+		return lacksRoom
 	}
 	a.allocator.match(c)
 	switch {
-	case a.sequences.isLong(len(c.ids)-c.hit.Tokens) && a.sequences.longPrefills() >= a.cfg.MaxPrefills && !a.sequences.keptOut(r.party):
-		return queued
+	case a.sequences.isLong(len(c.ids)-c.hit.Tokens) && a.sequences.longPrefills() >= a.cfg.MaxPrefills && !a.sequences.keptOut(r.share):
+		return overLimit
 	case r.overtaken < a.cfg.OvertakeLimit && a.sequences.inFlight(c, a.blockTokens):
-		return held
+		return awaitsPrefix
 	}
 	if r.started && c.seq == nil {
-		a.allocator.share(r, r.wholeBlocks(a.blockTokens))
+		a.allocator.markShared(r, r.wholeBlocks(a.blockTokens))
 	}
 	v := a.forecast.footprint(c)
-	if v == crowded && c.slots > 1 {
+	if v == lacksRoom && c.slots > 1 {
 		c.slots = 1
 		v = a.forecast.footprint(c)
 	}
-	r.blocked, r.tried = 0, a.step.plans
+	r.lacking, r.judgedIn = 0, a.step.plans
 	if v != fits {
-		r.blocked = c.need
+		r.lacking = c.need
 	}
 	return v
 }
 
-// displace makes room for a candidate that is crowded out, if others have to give
-// way to it, and judges it anew. A slot is had by a pause, blocks by preemption.
+// displace makes room for a candidate that lacks slots or blocks, if others have to give
+// way to it, and judges it again. Pauses free slots, preemption frees blocks.
 func (a *admitter) displace(c *candidate) verdict {
 	if a.shares.taken >= a.cfg.MaxSeqs {
 		if !a.pauses.freeSlot(c.req) {
-			return crowded
+			return lacksRoom
 		}
-		if v := a.judge(c); v != crowded {
+		if v := a.judge(c); v != lacksRoom {
 			return v
 		}
 	}
-	v := crowded
+	v := lacksRoom
 	if a.preemptor.reclaim(c) {
 		v = a.judge(c)
 	}
-	a.forecast.fair, a.forecast.stale = nil, true
+	a.forecast.fairShare, a.forecast.stale = nil, true
 	return v
 }
 
@@ -101,44 +101,44 @@ func (a *admitter) start(c *candidate) bool {
 	a.pool.Begin(&q.table, r.Domain)
 	a.pool.SetClass(&q.table, retention(r.Class))
 	if !a.allocator.allot(q, c.hit, len(a.sequences.running)+len(a.sequences.paused) == 0) {
-		return a.refuseStart(c, q)
+		return a.undoStart(c, q)
 	}
 	if q.slots = c.slots; born || q.slots > 1 {
-		r.slot(q.choice, q.slots)
+		r.assignSlots(q.choice, q.slots)
 	}
 	switch {
 	case !r.started:
-		a.enter(r, c.hit.Tokens)
+		a.dequeue(r, c.hit.Tokens)
 	case born: // a further choice: its request has left the queue long ago
 	default:
-		a.sequences.resuming, _ = remove(a.sequences.resuming, q)
+		a.sequences.preempted, _ = remove(a.sequences.preempted, q)
 		r.overtaken = 0
 		p.Resumed = append(p.Resumed, r.id)
 		a.stats.RecomputedTokens += uint64(max(0, q.peak-c.hit.Tokens))
 	}
 	q.computed, q.shared = c.hit.Tokens, c.hit.Full*a.blockTokens
-	q.lent = len(q.table.Blocks()) - a.pool.Sole(&q.table)
+	q.borrowed = len(q.table.Blocks()) - a.pool.Sole(&q.table)
 	if born && len(r.choices) > 1 && r.complete() {
 		q.shared = r.wholeBlocks(a.blockTokens) // the last block becomes one with the others' when it is full
 	}
-	q.again = max(0, q.peak-c.hit.Tokens)
+	q.recomputed = max(0, q.peak-c.hit.Tokens)
 	q.peak = max(q.peak, q.computed)
 	r.prefilled = max(r.prefilled, min(q.computed, len(r.Prompt)))
-	a.requests.listPartial(r)
+	a.requests.trackPartial(r)
 	a.sequences.running = insert(a.sequences.running, q)
-	a.shares.addSlots(r.party, q.slots)
-	q.since = a.step.plans
+	a.shares.addSlots(r.share, q.slots)
+	q.startedIn = a.step.plans
 	if !a.forecast.stale {
-		a.forecast.expect(a.forecast.growthOf(q), q.slots)
+		a.forecast.add(a.forecast.growthOf(q), q.slots)
 	}
 	if !a.prefiller.finish(q) {
-		a.pacer.wanted += min(q.pending(), a.cfg.PrefillChunk)
+		a.pacer.unfinished += min(q.pending(), a.cfg.PrefillChunk)
 	}
 	return true
 }
 
-// refuseStart undoes a start for which the pool took back its word.
-func (a *admitter) refuseStart(c *candidate, q *sequence) bool {
+// undoStart undoes a start for which the pool took back its word.
+func (a *admitter) undoStart(c *candidate, q *sequence) bool {
 	a.pool.Release(&q.table)
 	if c.seq == nil {
 		c.req.choices[q.choice].seq = nil
@@ -147,12 +147,12 @@ func (a *admitter) refuseStart(c *candidate, q *sequence) bool {
 	return false
 }
 
-// enter takes a request out of the queue for good.
-func (a *admitter) enter(r *request, cached int) {
+// dequeue takes a request out of the queue for good.
+func (a *admitter) dequeue(r *request, cached int) {
 	r.charged = a.charges.promptCost(len(r.Prompt), cached)
 	r.flow = a.waiting.Take(r.charged)
 	r.started = true
-	a.requests.date(r)
+	a.requests.trackDeadline(r)
 	a.admitted++
 	r.order = a.admitted
 	r.cached = cached

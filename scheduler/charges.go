@@ -9,9 +9,9 @@ import (
 
 // Tenants share the machine by the compute time that they use, in nanoseconds.
 // A prompt is charged when it is admitted, by its estimate, so that the next
-// turn is another's; what it really took is settled with its last row. Outputs
-// are charged step by step. Rows that are computed again after a preemption are
-// nobody's.
+// turn is another tenant's; what it really took is settled with its last row. Outputs
+// are charged step by step. No tenant is charged for rows that are computed again
+// after a preemption.
 //
 // charges divides the time of each step among the requests that had rows in it.
 type charges struct {
@@ -20,17 +20,17 @@ type charges struct {
 	pacer   *pacer
 	step    *step
 
-	typical typical
+	outputTimes outputTimes
 }
 
-// promptCost is what a prompt is expected to take of which so many rows are cached.
+// promptCost is the estimated cost of a prompt of which so many rows are in the cache already.
 func (ch *charges) promptCost(tokens, cached int) uint64 {
 	l := cost.Load{Rows: tokens - cached, Outputs: 1, Prompt: cost.Attended(cached, tokens-cached)}
 	return uint64(ch.cost.Prices(l).Of(l))
 }
 
-// chargeStep divides the time that a step took among its sequences, by what their
-// rows cost and to equal parts what the step itself does.
+// chargeStep divides the time that a step took among its sequences: the cost of their
+// rows, and an equal part each of what the step costs without rows.
 func (ch *charges) chargeStep(took time.Duration) {
 	p := ch.cost.Prices(ch.pacer.load)
 	scale := 1.0
@@ -41,20 +41,20 @@ func (ch *charges) chargeStep(took time.Duration) {
 	outputs, rows := uint64(0), 0
 	for _, q := range ch.step.seqs {
 		if q.ended {
-			continue // its flow may be another's by now
+			continue // its flow may be that of another tenant by now
 		}
 		spent := uint64(scale * (p.Of(q.load(q.rows)) + each))
 		switch r := q.req; {
 		case q.decoding():
 			ch.waiting.Charge(r.flow, spent)
-			r.book(spent)
+			r.addSpent(spent)
 			outputs, rows = outputs+spent, rows+q.rows
 		case q.computed >= q.peak:
 			ch.chargePrompt(r, spent)
-			r.book(spent)
+			r.addSpent(spent)
 		}
 	}
-	ch.typical.learn(outputs, rows, took)
+	ch.outputTimes.learn(outputs, rows, took)
 }
 
 // chargePrompt books what rows of a prompt took against what was charged for it.
@@ -73,21 +73,21 @@ func (ch *charges) settlePrompt(r *request) {
 	}
 }
 
-// book tells the request's owner what its rows took.
-func (r *request) book(nanoseconds uint64) {
+// addSpent tells the request's owner what its rows took.
+func (r *request) addSpent(nanoseconds uint64) {
 	if r.Spent != nil {
 		*r.Spent += int64(nanoseconds) //nolint:gosec // far below 292 years
 	}
 }
 
-// typical is what output tokens took of late, in nanoseconds.
-type typical struct {
+// outputTimes is what output tokens took in the last steps, in nanoseconds.
+type outputTimes struct {
 	token float64 // of the machine's time, per token
 	step  float64 // from one token of an answer to the next
 }
 
 // learn takes in a step with outputs: what was charged for all their rows.
-func (t *typical) learn(charged uint64, rows int, took time.Duration) {
+func (t *outputTimes) learn(charged uint64, rows int, took time.Duration) {
 	const memory = 64 // steps
 	if rows == 0 || took <= 0 {
 		return

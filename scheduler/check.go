@@ -14,10 +14,10 @@ import (
 //	S1  every submitted request is waiting, started or counted as ended
 //	S2  a live request has choices left, each ended or (once forked) a sequence
 //	S3  planned rows and taken slots are within their limits
-//	S4  every running sequence's table covers its planned rows; nobody else has blocks
+//	S4  every running sequence's table covers its planned rows; no others have blocks but paused ones
 //	S6  the queue's own counts (admission.Queue.Check)
 func (s *Scheduler) CheckInvariants() error {
-	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkParties, s.checkStep, s.waiting.Check, s.pool.Check} {
+	for _, check := range []func() error{s.checkRequests, s.checkSequences, s.checkShares, s.checkStep, s.waiting.Check, s.pool.Check} {
 		if err := check(); err != nil {
 			return fmt.Errorf("check scheduler: %w", err)
 		}
@@ -93,7 +93,7 @@ func (s *Scheduler) checkSequences() error {
 				q.req.id, q.choice, len(q.table.Blocks()), q.table.Tokens(), q.computed, q.rows)
 		}
 	}
-	for _, q := range s.sequences.resuming {
+	for _, q := range s.sequences.preempted {
 		if err := s.checkSequence(q); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Scheduler) checkSequences() error {
 		return fmt.Errorf("S3: %d slots taken, counted %d, limit %d", slots, s.shares.taken, s.cfg.MaxSeqs)
 	}
 	strictly := func(a, b *sequence) bool { return compare(a, b) < 0 }
-	for _, list := range [][]*sequence{s.sequences.running, s.sequences.paused, s.sequences.resuming} {
+	for _, list := range [][]*sequence{s.sequences.running, s.sequences.paused, s.sequences.preempted} {
 		for i := 1; i < len(list); i++ {
 			if !strictly(list[i-1], list[i]) {
 				return fmt.Errorf("S11: sequences %v and %v are out of order", list[i-1].req.id, list[i].req.id)
@@ -138,27 +138,27 @@ func (s *Scheduler) checkSequence(q *sequence) error {
 	return nil
 }
 
-// checkParties recounts what tenants have.
-func (s *Scheduler) checkParties() error {
+// checkShares recounts what tenants have.
+func (s *Scheduler) checkShares() error {
 	type counts struct{ live, slots int }
-	recount := map[*party]counts{}
+	recount := map[*tenantShare]counts{}
 	for _, r := range s.requests.slots {
 		if r.live > 0 {
-			n := recount[r.party]
+			n := recount[r.share]
 			n.live++
-			recount[r.party] = n
+			recount[r.share] = n
 		}
 	}
 	for _, q := range s.sequences.running {
-		n := recount[q.req.party]
+		n := recount[q.req.share]
 		n.slots += q.slots
-		recount[q.req.party] = n
+		recount[q.req.share] = n
 	}
 	active := 0
 	for c, list := range s.shares.active {
 		weight, slots := 0, 0
 		for i, p := range list {
-			if p.at != i || s.shares.byKey[p.key] != p || int(p.key.class) != c || recount[p] != (counts{p.live, p.slots}) {
+			if p.index != i || s.shares.byKey[p.key] != p || int(p.key.class) != c || recount[p] != (counts{p.live, p.slots}) {
 				return fmt.Errorf("S6: tenant %q of class %d has %d live requests and %d slots, counted %+v", p.key.tenant, c, p.live, p.slots, recount[p])
 			}
 			weight += p.weight

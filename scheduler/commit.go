@@ -12,7 +12,7 @@ type Result struct {
 	Tokens []inference.TokenID // [Samples] sampled ids; with drafts from 1 to 1+Drafts
 	Stop   []bool              // [len(Tokens)] the token ends its choice; nil is none
 	Err    error               // ends the chunk's choices with FinishError
-	Late   bool                // nothing was sampled: the sequence gets no rows until Release, and computes its last row again then
+	Late   bool                // nothing was sampled: the sequence gets no rows until Continue, and computes its last row again then
 	Forced []inference.TokenID // all but certain to follow Tokens: proposed as drafts, of requests that do not Speculate, too
 }
 
@@ -26,7 +26,7 @@ type End struct {
 	Done    bool  // the request has no choice left and its ID is dead
 }
 
-// Commit takes in what became of the plan: results[i] belongs to
+// Commit takes in the results of the plan: results[i] belongs to
 // plan.Chunks[i]; a missing one ends its choices with an error. It appends
 // tokens, publishes full blocks, forks choices and frees ended ones. MaxTokens
 // is enforced here: a choice whose last token was sampled ends with
@@ -129,7 +129,7 @@ func (s *Scheduler) extend(q *sequence, res *Result, i int) (done bool) {
 	r.answered = true
 	q.ids = append(q.ids, res.Tokens[i])
 	q.produced++
-	q.ran++
+	q.runTokens++
 	switch {
 	case stops(res, i):
 		s.endings.endSequence(q, inference.FinishStop, stopped, nil)
@@ -149,7 +149,7 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 	r := q.req
 	end := r.next
 	s.sequences.running, _ = remove(s.sequences.running, q) // comes back under its choice
-	s.shares.addSlots(r.party, -q.slots)
+	s.shares.addSlots(r.share, -q.slots)
 	r.choices[q.choice].seq = nil
 	q.slots, q.shared = 1, q.computed
 	kept := false
@@ -165,7 +165,7 @@ func (s *Scheduler) fork(q *sequence, res *Result) {
 		}
 		d := r.choices[k].seq
 		s.sequences.running = insert(s.sequences.running, d)
-		s.shares.addSlots(r.party, 1)
+		s.shares.addSlots(r.share, 1)
 	}
 	// Only now, so that the shared blocks outlive a choice that ends at once.
 	for k := q.choice; k < end && r.live > 0; k++ {
@@ -195,7 +195,7 @@ func (s *Scheduler) endPrompt(q *sequence) {
 
 // Abandon drops the plan that is out, after a forward pass that failed as a
 // whole: nothing of it becomes final, and its sequences start over from the
-// cache in their old turns. The caller cancels whoever is to blame.
+// cache in their old turns. The caller cancels the requests that made it fail.
 func (s *Scheduler) Abandon(_ int64) {
 	if !s.step.out {
 		return
@@ -206,16 +206,16 @@ func (s *Scheduler) Abandon(_ int64) {
 		if q.ended {
 			s.allocator.recycle(q)
 		} else {
-			s.allocator.suspend(q)
+			s.allocator.requeue(q)
 		}
 	}
 	s.step.finish()
 }
 
 // A sequence whose token could not be sampled in its step is late: what it takes to sample is not there yet, and the
-// others do not wait for it. It keeps its slot and its blocks, but gets no rows until Release. Its last row is not
+// others do not wait for it. It keeps its slot and its blocks, but gets no rows until Continue. Its last row is not
 // final and is computed again then, with the same bits, so that the answer is the same as if the token had been
-// sampled at once. A late sequence may be paused or preempted as any other; it goes on after Release.
+// sampled at once. A late sequence may be paused or preempted as any other; it goes on after Continue.
 
 // holdBack takes in the rows of a sequence that is late: all but the last one that is no draft.
 func (s *Scheduler) holdBack(q *sequence, rows int) {

@@ -29,7 +29,7 @@ type Config struct {
 	ClassITLTarget [inference.NumClasses]time.Duration
 	// StepLimit bounds the estimated time of every step, for the sake of who
 	// arrives or cancels meanwhile; a step may have 64 prompt rows in any case.
-	// On fast machines the bound is lower, see amortises. Default 1 s, negative
+	// On fast machines the bound is lower, see maxStepRatio. Default 1 s, negative
 	// is none.
 	StepLimit time.Duration
 	RowPanel  int        // rows that the kernels take at a time: cut steps end on a whole number of them; default 4

@@ -14,28 +14,28 @@ var (
 	errAnswerSlow     = fmt.Errorf("%w: the answer was due before it ended", inference.ErrDeadline)
 )
 
-func passed(t, now int64) bool { return t != 0 && t <= now }
+func isPast(t, now int64) bool { return t != 0 && t <= now }
 
-// late says which time has passed of a request that still waits, if one has.
-func (r *Request) late(now int64) error {
+// expiry says which time has passed of a request that still waits, if one has.
+func (r *Request) expiry(now int64) error {
 	switch {
-	case passed(r.FirstTokenBy, now):
+	case isPast(r.FirstTokenBy, now):
 		return errFirstTokenLate
-	case passed(r.DoneBy, now):
+	case isPast(r.DoneBy, now):
 		return errAnswerLate
-	case passed(r.WaitUntil, now):
+	case isPast(r.WaitUntil, now):
 		return inference.ErrQueueTimeout
 	}
 	return nil
 }
 
-// slow says which deadline has passed of a request that has been admitted, if
+// missedDeadline says which deadline has passed of a request that has been admitted, if
 // one has.
-func (r *request) slow(now int64) error {
+func (r *request) missedDeadline(now int64) error {
 	switch {
-	case !r.answered && passed(r.FirstTokenBy, now):
+	case !r.answered && isPast(r.FirstTokenBy, now):
 		return errPromptSlow
-	case passed(r.DoneBy, now):
+	case isPast(r.DoneBy, now):
 		return errAnswerSlow
 	}
 	return nil

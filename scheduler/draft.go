@@ -12,7 +12,7 @@ import (
 // draftRecord is how a sequence's drafts of one kind have fared.
 type draftRecord struct {
 	accepted, judged float64 // drafts, with fading weight
-	pause            int     // tokens before one is tried again, once they do not pay
+	backoff          int     // tokens before one is tried again, once they do not pay
 	idle             int     // tokens since it was found that they do not
 }
 
@@ -20,11 +20,11 @@ type draftRecord struct {
 // whose drafts do not pay tries a single one again after a pause, which doubles
 // each time that it is rejected.
 const (
-	draftHope    = 0.6
-	forcedHope   = 1.0 // of forced drafts
-	draftFade    = 0.9
-	firstPause   = 8
-	longestPause = 128
+	lookupPrior = 0.6
+	forcedPrior = 1.0 // of forced drafts
+	recordDecay = 0.9
+	minBackoff  = 8
+	maxBackoff  = 128
 )
 
 // rate is the expected share of accepted drafts.
@@ -33,22 +33,22 @@ func (d *draftRecord) rate(hope float64) float64 { return (d.accepted + hope) / 
 // record is how drafts of the kind that is next have fared, and what to hope of the first.
 func (q *sequence) record() (d *draftRecord, hope float64) {
 	if len(q.forced) > 0 {
-		return &q.forces, forcedHope
+		return &q.forcedRecord, forcedPrior
 	}
-	return &q.drafts, draftHope
+	return &q.lookupRecord, lookupPrior
 }
 
 // learn takes in that of planned drafts so many were accepted. The first
 // rejected one was judged too; those behind it say nothing.
 func (d *draftRecord) learn(planned, accepted int) {
 	judged := min(accepted+1, planned)
-	d.accepted = d.accepted*draftFade + float64(accepted)
-	d.judged = d.judged*draftFade + float64(judged)
+	d.accepted = d.accepted*recordDecay + float64(accepted)
+	d.judged = d.judged*recordDecay + float64(judged)
 	d.idle = 0
 	if accepted > 0 {
-		d.pause = firstPause
+		d.backoff = minBackoff
 	} else {
-		d.pause = min(2*max(d.pause, firstPause), longestPause)
+		d.backoff = min(2*max(d.backoff, minBackoff), maxBackoff)
 	}
 }
 
@@ -64,8 +64,8 @@ type drafter struct {
 }
 
 // propose gives rows that are still left to guesses of the tokens to come, for
-// outputs that are planned. They take nothing from anybody: no budget that a
-// prompt wants, no block that a running sequence may need next.
+// outputs that are planned. Drafts get no budget that a prompt wants and no block
+// that a running sequence may need next.
 func (d *drafter) propose() {
 	if d.cfg.MaxDrafts == 0 || d.step.pressed || d.pacer.outputs.Rows == 0 {
 		return
@@ -123,7 +123,7 @@ func (d *drafter) affordable(q *sequence, n int, token time.Duration) int {
 // retry counts a token without drafts that a better rate would have had, and
 // allows one when the pause is over.
 func (d *draftRecord) retry() int {
-	if d.idle++; d.idle <= d.pause {
+	if d.idle++; d.idle <= d.backoff {
 		return 0
 	}
 	return 1

@@ -177,9 +177,9 @@ func TestForcedDraftsAreTrusted(t *testing.T) {
 	if d, hope := q.record(); d.rate(hope) != 1 {
 		t.Errorf("expects %v of a forced draft to come true, want all", d.rate(hope))
 	}
-	q.forces.learn(4, 1)
-	if d, hope := q.record(); d.rate(hope) > 0.8 || q.drafts.judged != 0 {
-		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", d.rate(hope), q.drafts)
+	q.forcedRecord.learn(4, 1)
+	if d, hope := q.record(); d.rate(hope) > 0.8 || q.lookupRecord.judged != 0 {
+		t.Errorf("expects %v after rejections; drafts that were looked up: %+v", d.rate(hope), q.lookupRecord)
 	}
 	if n := q.guess(5, 1, 4); n != 1 || q.ids[:1][0] != 7 {
 		t.Errorf("guessed %v", q.ids[:n])

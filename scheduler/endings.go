@@ -95,10 +95,10 @@ func (es *endings) forget(r *request) {
 	if i := slices.Index(es.requests.partial, r); i >= 0 {
 		es.requests.partial = slices.Delete(es.requests.partial, i, i+1)
 	}
-	es.shares.leave(es.step.began, r.party)
+	es.shares.remove(es.step.began, r.share)
 	if r.started {
 		es.pool.Protect(r.Domain, es.step.began+int64(protectionTime))
-		es.requests.undate(r)
+		es.requests.untrackDeadline(r)
 		es.waiting.Done(r.flow)
 	} else {
 		es.waiting.Remove(r.ticket)
@@ -136,9 +136,9 @@ func (es *endings) endRequest(r *request, how outcome) {
 	}
 }
 
-// giveBack gives back the slot of a choice. If the choice carries the prompt for
+// releaseSlot gives back the slot of a choice. If the choice carries the prompt for
 // others, the next of them does from now on.
-func (es *endings) giveBack(r *request, k int) {
+func (es *endings) releaseSlot(r *request, k int) {
 	q := r.choices[k].seq
 	if q != nil && !q.forks() {
 		es.allocator.releaseSequence(q)
@@ -149,7 +149,7 @@ func (es *endings) giveBack(r *request, k int) {
 	}
 	q.slots--
 	if _, ok := slices.BinarySearchFunc(es.sequences.running, q, compare); ok {
-		es.shares.addSlots(r.party, -1)
+		es.shares.addSlots(r.share, -1)
 	}
 	if q.choice != k {
 		return

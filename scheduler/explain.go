@@ -57,7 +57,7 @@ var causes = map[inference.Phase]inference.Cause{
 // blocks, if it was tried and did not fit, else what others hold.
 func (s *Scheduler) cause(r *request, ahead int) inference.Cause {
 	switch {
-	case r.blocked > 0:
+	case r.lacking > 0:
 		return inference.CauseBlocks
 	case s.shares.taken >= s.cfg.MaxSeqs:
 		return inference.CauseSlots

@@ -16,11 +16,11 @@ type forecast struct {
 	sequences   *sequences
 	blockTokens int
 
-	probe  kvcache.Table // asks the pool what a candidate would take
-	growth []growth      // of running and paused sequences, longest remaining first
-	stale  bool          // growth is listed again before it is used
-	fair   *party        // the tenants of its class are expected to grow up to their share of the blocks only; nil: of none
-	slacks []int         // [blockTokens] scratch of demand
+	probe     kvcache.Table // asks the pool what a candidate would take
+	growth    []growth      // of running and paused sequences, longest remaining first
+	stale     bool          // growth is listed again before it is used
+	fairShare *tenantShare  // the tenants of its class are expected to grow up to their share of the blocks only; nil: of none
+	slacks    []int         // [blockTokens] scratch of demand
 }
 
 // growth is what a choice is expected to take yet.
@@ -33,14 +33,14 @@ type growth struct {
 
 // footprint says whether a candidate fits now, with the blocks that it and the
 // running and paused sequences will need until the first of them end, and a watermark.
-// When nothing runs its own blocks are enough: there is nobody to wait for.
+// When nothing runs its own blocks are enough: no sequence would free more.
 func (f *forecast) footprint(c *candidate) verdict {
 	t := &f.probe
 	f.pool.Begin(t, c.req.Domain)
 	defer f.pool.Release(t)
 	if len(f.sequences.running)+len(f.sequences.paused) == 0 {
 		if !f.pool.CanGrowAlone(t, len(c.ids), c.hit) {
-			return never
+			return neverFits
 		}
 		return fits
 	}
@@ -48,7 +48,7 @@ func (f *forecast) footprint(c *candidate) verdict {
 	need, ok := f.pool.CanGrow(t, (blocksFor(len(c.ids), f.blockTokens)+spare)*f.blockTokens, c.hit)
 	c.need = need
 	if !ok {
-		return crowded
+		return lacksRoom
 	}
 	return fits
 }
@@ -71,9 +71,9 @@ func (f *forecast) expected(c *candidate) int {
 		slack:   blocks*f.blockTokens - len(c.ids),
 		private: blocks - c.hit.Full,
 	}
-	f.expect(own, max(c.slots, 1))
+	f.add(own, max(c.slots, 1))
 	need := f.demand()
-	f.unexpect(own, max(c.slots, 1))
+	f.remove(own, max(c.slots, 1))
 	return need
 }
 
@@ -99,7 +99,7 @@ func (f *forecast) demand() int {
 	return most
 }
 
-// refresh makes the list of expected growths anew after somebody left.
+// refresh lists the expected growths again after a sequence left.
 func (f *forecast) refresh() {
 	if !f.stale {
 		return
@@ -109,11 +109,11 @@ func (f *forecast) refresh() {
 		for _, q := range list {
 			g := f.growthOf(q)
 			for i := range q.slots {
-				f.growth = append(f.growth, branch(g, i))
+				f.growth = append(f.growth, forkGrowth(g, i))
 			}
 		}
 	}
-	slices.SortFunc(f.growth, longer)
+	slices.SortFunc(f.growth, compareGrowth)
 	f.stale = false
 }
 
@@ -128,8 +128,8 @@ func (f *forecast) left(r *request, produced int) int {
 // growthOf is the growth of a running sequence.
 func (f *forecast) growthOf(q *sequence) growth {
 	blocks, left := len(q.table.Blocks()), f.left(q.req, q.produced)
-	if p := f.fair; p != nil && q.req.Class == p.key.class {
-		left = min(left, q.req.party.room)
+	if p := f.fairShare; p != nil && q.req.Class == p.key.class {
+		left = min(left, q.req.share.room)
 	}
 	return growth{
 		left:    left,
@@ -138,17 +138,17 @@ func (f *forecast) growthOf(q *sequence) growth {
 	}
 }
 
-func (f *forecast) expect(g growth, slots int) {
+func (f *forecast) add(g growth, slots int) {
 	for i := range slots {
-		b := branch(g, i)
-		at, _ := slices.BinarySearchFunc(f.growth, b, longer)
+		b := forkGrowth(g, i)
+		at, _ := slices.BinarySearchFunc(f.growth, b, compareGrowth)
 		f.growth = slices.Insert(f.growth, at, b)
 	}
 }
 
-func (f *forecast) unexpect(g growth, slots int) {
+func (f *forecast) remove(g growth, slots int) {
 	for i := range slots {
-		if at, ok := slices.BinarySearchFunc(f.growth, branch(g, i), longer); ok {
+		if at, ok := slices.BinarySearchFunc(f.growth, forkGrowth(g, i), compareGrowth); ok {
 			f.growth = slices.Delete(f.growth, at, at+1)
 		}
 	}
@@ -160,8 +160,8 @@ func (f *forecast) fitsNow(c *candidate) bool {
 	return blocksFor(len(c.ids), f.blockTokens)+f.expected(c)+f.cfg.WatermarkBlocks <= f.pool.FreeFor(c.req.Domain)
 }
 
-// branch is the growth of choice i of a sequence that will be forked.
-func branch(g growth, i int) growth {
+// forkGrowth is the growth of choice i of a sequence that will be forked.
+func forkGrowth(g growth, i int) growth {
 	if i > 0 {
 		g.private = 0
 		if g.slack > 0 && g.left > 0 {
@@ -171,9 +171,9 @@ func branch(g growth, i int) growth {
 	return g
 }
 
-// longer sorts by remaining rows, most first. It compares every field, so that
+// compareGrowth sorts by remaining rows, most first. It compares every field, so that
 // entries that are equal to it are interchangeable.
-func longer(a, b growth) int {
+func compareGrowth(a, b growth) int {
 	if a.left != b.left {
 		return b.left - a.left // nearly always: sorting asks this most
 	}

@@ -280,11 +280,11 @@ func TestStepsWithoutOutputsHaveABoundOfTheirOwn(t *testing.T) {
 	if slices.Min(rows) != 512 {
 		t.Errorf("steps of %v rows without a bound, want the whole budget of 512", rows)
 	}
-	if rows, longest := run(500 * time.Millisecond); longest > 500*time.Millisecond || rows[0] != leastAlone || slices.Max(rows) < 100 {
+	if rows, longest := run(500 * time.Millisecond); longest > 500*time.Millisecond || rows[0] != minRowsWithoutDecodes || slices.Max(rows) < 100 {
 		t.Errorf("steps of %v rows, the longest %v, with a bound of 500 ms", rows, longest)
 	}
-	if rows, _ := run(time.Millisecond); slices.Min(rows[:len(rows)-1]) < leastAlone {
-		t.Errorf("steps of %v rows, want at least %d", rows, leastAlone)
+	if rows, _ := run(time.Millisecond); slices.Min(rows[:len(rows)-1]) < minRowsWithoutDecodes {
+		t.Errorf("steps of %v rows, want at least %d", rows, minRowsWithoutDecodes)
 	}
 }
 
@@ -452,7 +452,7 @@ func TestStepsGrowByWhatIsKnown(t *testing.T) {
 		if !m.step() {
 			break
 		}
-		if most := max(leastAlone, unseen*largest); m.plan.Rows > most {
+		if most := max(minRowsWithoutDecodes, maxRowsGrowth*largest); m.plan.Rows > most {
 			t.Errorf("step %d has %d rows, want %d at most after one of %d", steps, m.plan.Rows, most, largest)
 		}
 		largest = max(largest, m.plan.Rows)

@@ -15,7 +15,7 @@ type pacer struct {
 	cfg  *Config
 	cost *cost.Model
 
-	company company // of the requests submitted
+	tenants recentTenants // of the requests submitted
 
 	// Of the step in the making.
 	budget        int                       // rows left
@@ -27,41 +27,42 @@ type pacer struct {
 	finishes      bool                      // the last row of a prompt is among them
 	limit         time.Duration             // that the step may take by its estimate
 	minPromptRows int                       // always allowed, whatever the estimate of their time
-	wanted        int                       // rows that new prompts could take which the step cannot finish
+	unfinished    int                       // rows that new prompts could take which the step cannot finish
 }
 
 // begin starts a step: nothing is planned yet.
 func (p *pacer) begin() {
-	*p = pacer{cfg: p.cfg, cost: p.cost, company: p.company, budget: p.cfg.MaxBatchTokens, limit: math.MaxInt64}
+	*p = pacer{cfg: p.cfg, cost: p.cost, tenants: p.tenants, budget: p.cfg.MaxBatchTokens, limit: math.MaxInt64}
 }
 
-// A step without outputs may take prompts for as long as amortises times the
+// A step without outputs may take prompts for as long as maxStepRatio times the
 // shortest possible step, so that reading the weights once more for the next
 // step costs a few percent at most; a request that arrives meanwhile, or a
-// cancel, waits no longer than that. It has room for leastAlone rows whatever
-// they take, since fewer would leave the kernels half idle. Where several tenants have sent
-// requests lately, steps are shorter: what one of them sends is not to be paid by the others' first tokens.
+// cancel, waits no longer than that. It has room for minRowsWithoutDecodes rows whatever
+// they take, since fewer would leave the kernels half idle. Where several tenants have sent requests within
+// recentTenantTime, steps are shorter (maxSharedStepRatio, minSharedRows), since a step full of one tenant's rows
+// delays the first tokens of the others.
 const (
-	amortises      = 24
-	amortisesAmong = 12
-	leastAlone     = 64
-	leastAmong     = 32
+	maxStepRatio          = 24
+	maxSharedStepRatio    = 12
+	minRowsWithoutDecodes = 64
+	minSharedRows         = 32
 )
 
-// A step whose time is bounded has at most unseen times as many rows as any before it: the first steps are small, and what
+// A step whose time is bounded has at most maxRowsGrowth times as many rows as any before it: the first steps are small, and what
 // many rows take is not known from them.
-const unseen = 2
+const maxRowsGrowth = 2
 
 // A step beside outputs leaves prompts a part of its time however long the outputs
 // take: outputs slow prompts down, they do not stop them. That part is promptShare
-// of the inter-token target, or the time that freshRows rows at the start of a
+// of the inter-token target, or the time that promptFloorRows rows at the start of a
 // prompt take where that time is longer, as on a slow machine: with less, clients
 // in a closed loop would wait longer for a first token than they gain between
 // tokens. The part is a time and not a number of rows, since rows deep in a long
 // prompt take many times as long.
 const (
-	promptShare = 0.25
-	freshRows   = 40
+	promptShare     = 0.25
+	promptFloorRows = 40
 )
 
 // Beside outputs, prompts get spreadRows rows of a step at most, or spreadPerOutput for each
@@ -72,11 +73,17 @@ const (
 	spreadPerOutput = 16
 )
 
+// restart lifts what bounds the time of the step in the making: it is decided again.
+func (p *pacer) restart() { p.limit = math.MaxInt64 }
+
+// shorten bounds the time of the step in the making, with no rows allowed beyond it.
+func (p *pacer) shorten(limit time.Duration) { p.limit, p.minPromptRows = limit, 0 }
+
 // allowance is what one prompt may take of a step.
 type allowance struct {
-	rows  int
-	time  time.Duration // that the whole step may take then
-	least int           // rows that are granted whatever they take
+	rows    int
+	time    time.Duration // that the whole step may take then
+	minRows int           // rows that are granted whatever they take
 }
 
 // A step that finishes a prompt and has enoughRows rows of prompts, or rowsPerRequest for each
@@ -98,21 +105,21 @@ const (
 // It reports whether the prompts that are known are to be divided over several steps (spread).
 func (p *pacer) pace(now int64, steps uint64) bool {
 	p.outputs = p.load
-	p.minPromptRows = leastAlone
-	several := p.company.several(now)
+	p.minPromptRows = minRowsWithoutDecodes
+	several := p.tenants.several(now)
 	if several {
-		p.minPromptRows = leastAmong
+		p.minPromptRows = minSharedRows
 	}
 	p.target = p.strictest()
 	if !p.cost.Ready() {
 		if p.cfg.StepLimit > 0 && steps == 0 {
-			p.budget = min(p.budget, max(leastAlone, p.cfg.MaxBatchTokens/8))
+			p.budget = min(p.budget, max(minRowsWithoutDecodes, p.cfg.MaxBatchTokens/8))
 		}
 		return false
 	}
 	p.limit = p.longest(several)
 	if p.limit < math.MaxInt64 {
-		p.budget = min(p.budget, max(leastAlone, unseen*p.cost.Rows()))
+		p.budget = min(p.budget, max(minRowsWithoutDecodes, maxRowsGrowth*p.cost.Rows()))
 	}
 	if p.target == 0 {
 		return false
@@ -130,9 +137,9 @@ func (p *pacer) longest(several bool) time.Duration {
 	case p.cfg.StepLimit < 0:
 		return math.MaxInt64
 	case several:
-		return min(p.cfg.StepLimit, p.cost.Estimate(p.outputs)+amortisesAmong*shortest)
+		return min(p.cfg.StepLimit, p.cost.Estimate(p.outputs)+maxSharedStepRatio*shortest)
 	default:
-		return min(p.cfg.StepLimit, amortises*shortest)
+		return min(p.cfg.StepLimit, maxStepRatio*shortest)
 	}
 }
 
@@ -156,7 +163,7 @@ func (p *pacer) strictest() time.Duration {
 // part of it.
 func (p *pacer) promptFloor() time.Duration {
 	share := p.cost.Estimate(p.outputs) + time.Duration(float64(p.target)*promptShare)
-	return max(share, p.cost.Estimate(p.outputs.Add(cost.Load{Rows: freshRows})))
+	return max(share, p.cost.Estimate(p.outputs.Add(cost.Load{Rows: promptFloorRows})))
 }
 
 // remaining is all that is left of the step.
@@ -188,7 +195,7 @@ func (p *pacer) spread(rows int) {
 func (p *pacer) guaranteed() allowance {
 	a := p.remaining()
 	a.rows = min(a.rows, max(a.rows/4, p.cfg.RowPanel))
-	a.least = max(a.least/4, p.cfg.RowPanel)
+	a.minRows = max(a.minRows/4, p.cfg.RowPanel)
 	if p.limited() {
 		a.time -= max(0, a.time-p.cost.Estimate(p.load)) / 4 * 3
 	}
@@ -199,19 +206,19 @@ func (p *pacer) limited() bool { return p.limit < math.MaxInt64 }
 
 // hasRoom reports whether the step has room for a new sequence.
 func (p *pacer) hasRoom(requests int) bool {
-	if p.budget <= p.wanted || p.hasEnoughPromptRows(requests) {
+	if p.budget <= p.unfinished || p.hasEnoughPromptRows(requests) {
 		return false
 	}
-	if !p.limited() || p.prompt+p.wanted < p.minPromptRows {
+	if !p.limited() || p.prompt+p.unfinished < p.minPromptRows {
 		return true
 	}
-	return p.cost.Estimate(p.load.Add(cost.Load{Rows: p.wanted + p.cfg.RowPanel, Outputs: 1})) <= p.limit
+	return p.cost.Estimate(p.load.Add(cost.Load{Rows: p.unfinished + p.cfg.RowPanel, Outputs: 1})) <= p.limit
 }
 
-// fit cuts n further rows of a prompt to what the allowance has time for. Where
+// rowsWithin cuts n further rows of a prompt to what the allowance has time for. Where
 // it cuts, the step's rows end on a whole panel of the kernels, for which a
 // part of one takes as long.
-func (p *pacer) fit(q *sequence, n int, a allowance) int {
+func (p *pacer) rowsWithin(q *sequence, n int, a allowance) int {
 	if !p.limited() || n <= 0 {
 		return n
 	}
@@ -220,7 +227,7 @@ func (p *pacer) fit(q *sequence, n int, a allowance) int {
 	if k < n {
 		k = max(0, k-(p.load.Rows+k)%p.cfg.RowPanel)
 	}
-	return max(k, min(n, a.least))
+	return max(k, min(n, a.minRows))
 }
 
 // count books n further rows of a sequence, or takes them back.
@@ -238,23 +245,23 @@ func (p *pacer) count(q *sequence, n int) {
 	}
 }
 
-// companyTime is how long a tenant that sent a request counts as present.
-const companyTime = 10 * time.Second
+// recentTenantTime is how long a tenant that sent a request counts as present.
+const recentTenantTime = 10 * time.Second
 
-// company knows whether several tenants have sent requests lately.
-type company struct {
+// recentTenants knows whether several tenants have sent requests lately.
+type recentTenants struct {
 	tenant string // of the last request
 	at     int64  // when that came
 	other  int64  // when the last one of another tenant came; 0 is never
 }
 
-func (c *company) note(now int64, tenant string) {
+func (c *recentTenants) observe(now int64, tenant string) {
 	if c.at != 0 && c.tenant != tenant {
 		c.other = c.at
 	}
 	c.tenant, c.at = tenant, now
 }
 
-func (c *company) several(now int64) bool {
-	return c.other != 0 && now-c.other <= int64(companyTime)
+func (c *recentTenants) several(now int64) bool {
+	return c.other != 0 && now-c.other <= int64(recentTenantTime)
 }

@@ -6,14 +6,14 @@ import (
 	"weir/scheduler/admission"
 )
 
-// pauses gives slots to those who are due one, from those who have more than they are due, and gives them back.
+// pauses moves slots from classes and tenants above their share to those below it, and lets paused sequences go on.
 //
 // A paused sequence has no slot and gets no rows, but keeps its blocks: it goes
 // on later where it stopped, and no row is computed twice. Slots change hands in
 // this way, since others wait for a slot for as long as an answer takes; a
 // sequence is preempted only for its blocks.
 //
-// Nobody plays ping-pong: a slot goes from a lower class to a higher one, down to the
+// Slots do not go back and forth: a slot goes from a lower class to a higher one, down to the
 // slots that the lower one is guaranteed; to a class that has fewer than those from a
 // higher one; or within a class from a tenant above its share to one that stays within
 // its own share. So with the same tenants it never comes back the same way.
@@ -42,7 +42,7 @@ func (ps *pauses) entitledHead(c inference.Class) *request {
 	if !ok {
 		return nil
 	}
-	if r := ps.requests.find(ID(ref)); ps.shares.entitled(r.party) {
+	if r := ps.requests.find(ID(ref)); ps.shares.entitled(r.share) {
 		return r
 	}
 	return nil
@@ -56,7 +56,7 @@ func (ps *pauses) owed(c inference.Class) bool {
 // freeSlot frees a slot for a request by a pause, or reports false.
 func (ps *pauses) freeSlot(r *request) bool {
 	v := ps.lowerSlot(r)
-	if v == nil && ps.shares.entitled(r.party) {
+	if v == nil && ps.shares.entitled(r.share) {
 		v = ps.surplusSlot(r)
 	}
 	if v == nil {
@@ -73,12 +73,12 @@ func (ps *pauses) freeSlot(r *request) bool {
 // slots than its class is guaranteed: of the lowest class that has more than its own
 // guaranteed ones. Where the request is known to lack blocks, too, a slot is of no use.
 func (ps *pauses) owedSlot(r *request) *sequence {
-	if ps.shares.slots[r.Class] >= ps.shares.guaranteedSlots(r.Class) || ps.pool.FreeFor(r.Domain) < r.blocked {
+	if ps.shares.slots[r.Class] >= ps.shares.guaranteedSlots(r.Class) || ps.pool.FreeFor(r.Domain) < r.lacking {
 		return nil
 	}
 	for i := len(ps.sequences.running) - 1; i >= 1; i-- {
 		v := ps.sequences.running[i]
-		if v.req.Class < r.Class && v.since != ps.step.plans && ps.shares.aboveGuarantee(v.req.Class) && !ps.preemptor.isFirst(v) {
+		if v.req.Class < r.Class && v.startedIn != ps.step.plans && ps.shares.aboveGuarantee(v.req.Class) && !ps.preemptor.isFirst(v) {
 			return v
 		}
 	}
@@ -89,7 +89,7 @@ func (ps *pauses) owedSlot(r *request) *sequence {
 // a request, of those classes that have more slots than they are guaranteed.
 func (ps *pauses) lowerSlot(r *request) *sequence {
 	for i := len(ps.sequences.running) - 1; i >= 0 && ps.sequences.running[i].req.Class > r.Class; i-- {
-		if v := ps.sequences.running[i]; v.since != ps.step.plans && ps.shares.aboveGuarantee(v.req.Class) {
+		if v := ps.sequences.running[i]; v.startedIn != ps.step.plans && ps.shares.aboveGuarantee(v.req.Class) {
 			return v
 		}
 	}
@@ -103,16 +103,16 @@ func (ps *pauses) surplusSlot(r *request) *sequence {
 	for i := len(ps.sequences.running) - 1; i >= 1; i-- {
 		v := ps.sequences.running[i]
 		switch {
-		case v.req.Class != r.Class || v.since == ps.step.plans || !ps.shares.above(v.req.party):
-		case found == nil || v.req.party.slots*found.req.party.weight > found.req.party.slots*v.req.party.weight:
+		case v.req.Class != r.Class || v.startedIn == ps.step.plans || !ps.shares.above(v.req.share):
+		case found == nil || v.req.share.slots*found.req.share.weight > found.req.share.slots*v.req.share.weight:
 			found = v
 		}
 	}
 	return found
 }
 
-// resumePaused gives free slots to paused sequences. Before prompts and newcomers
-// are planned, those hold back that would have to give their slot up again.
+// resumePaused gives free slots to paused sequences. Before prompts and waiting requests
+// are planned (before), it passes over those that would have to give their slot up again.
 func (ps *pauses) resumePaused(before bool) {
 	for len(ps.sequences.paused) > 0 {
 		if q := ps.nextPaused(before); q == nil || !ps.unpause(q) {
@@ -122,7 +122,7 @@ func (ps *pauses) resumePaused(before bool) {
 }
 
 // admitPaused gives a slot to a paused sequence of a class, before preempted ones and
-// newcomers.
+// waiting requests.
 func (ps *pauses) admitPaused(c inference.Class) bool {
 	if len(ps.sequences.paused) == 0 {
 		return false
@@ -138,8 +138,8 @@ func (ps *pauses) unpause(q *sequence) bool {
 	}
 	ps.sequences.paused, _ = remove(ps.sequences.paused, q)
 	ps.sequences.running = insert(ps.sequences.running, q)
-	ps.shares.addSlots(q.req.party, q.slots)
-	q.since = ps.step.plans
+	ps.shares.addSlots(q.req.share, q.slots)
+	q.startedIn = ps.step.plans
 	ps.step.plan.Unpaused = append(ps.step.plan.Unpaused, q.req.id)
 	if q.decoding() && (len(ps.sequences.running) > 1 || ps.preemptor.cover(0)) {
 		ps.step.take(q, 1)
@@ -158,14 +158,14 @@ func (ps *pauses) nextPaused(before bool) *sequence {
 		case found != nil && q.req.Class > found.req.Class:
 			return found
 		case q.late, before && ps.yields(q), full && ps.sequences.isLong(q.pending()):
-		case found == nil || q.req.party.slots*found.req.party.weight < found.req.party.slots*q.req.party.weight:
+		case found == nil || q.req.share.slots*found.req.share.weight < found.req.share.slots*q.req.share.weight:
 			found = q
 		}
 	}
 	return found
 }
 
-// yields reports whether a free slot is for somebody who waits rather than for
+// yields reports whether a free slot is for a waiting request rather than for
 // a paused sequence: for a higher class, if this one has its guaranteed slots, for a lower
 // one that lacks its own, or for another tenant, if this one has its share.
 func (ps *pauses) yields(q *sequence) bool {
@@ -179,5 +179,5 @@ func (ps *pauses) yields(q *sequence) bool {
 			return true
 		}
 	}
-	return !ps.shares.entitled(q.req.party) && ps.entitledHead(q.req.Class) != nil
+	return !ps.shares.entitled(q.req.share) && ps.entitledHead(q.req.Class) != nil
 }

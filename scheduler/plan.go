@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -65,10 +64,9 @@ func (p *Plan) reset() {
 	}
 }
 
-// Plan fills p with the next step; false means that there is nothing to run:
-// no request is live then, but those that wait for Release. p.Failed may name ended requests either way. Every
-// plan that is not empty must be followed by Commit or Abandon; until then Plan
-// reports false.
+// Plan fills p with the next step. It reports false where there is nothing to run: the plan before is out until
+// Commit or Abandon, or no request is live except those that wait for Continue. p.Failed may name ended requests
+// either way.
 //
 // Rows are given out in this order, inside one budget of rows and time: every
 // running output first, then the oldest prompt's guaranteed part, then prompts
@@ -93,8 +91,8 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 	}
 	s.schedule()
 	if len(p.Chunks) == 0 && s.step.pressed {
-		// Whoever ran gave way in vain: start over with an empty engine, where
-		// a request either fits or fails.
+		// All running sequences were preempted and still none has a row: start over with
+		// an empty engine, where a request either fits or fails.
 		s.step.pressed = false
 		s.schedule()
 	}
@@ -112,7 +110,7 @@ func (s *Scheduler) Plan(now int64, p *Plan) bool {
 
 // schedule gives out the rows of a step.
 func (s *Scheduler) schedule() {
-	s.pacer.limit = math.MaxInt64
+	s.pacer.restart()
 	s.shortSteps.shorten()
 	s.decodes()
 	if s.shortSteps.short.on {
@@ -160,11 +158,11 @@ func (s *Scheduler) expire(now int64) {
 			break
 		}
 		if r := s.requests.find(ID(ref)); r != nil {
-			s.endings.failRequest(r, inference.FinishCancelled, r.late(now), expired)
+			s.endings.failRequest(r, inference.FinishCancelled, r.expiry(now), expired)
 		}
 	}
-	for _, r := range slices.Backward(s.requests.dated) {
-		if err := r.slow(now); err != nil {
+	for _, r := range slices.Backward(s.requests.deadlines) {
+		if err := r.missedDeadline(now); err != nil {
 			s.endings.failRequest(r, inference.FinishCancelled, err, expired) // takes r off the list
 		}
 	}

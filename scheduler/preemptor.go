@@ -45,7 +45,7 @@ func (pr *preemptor) cover(i int) bool {
 		switch {
 		case len(pr.sequences.running)+len(pr.sequences.paused) == 1:
 			pr.endings.failForBlocks(q)
-		case q.ran < pr.minimalRun(q) && pr.allocator.allot(q, kvcache.Hit{}, true):
+		case q.runTokens < pr.minimalRun(q) && pr.allocator.allot(q, kvcache.Hit{}, true):
 			return true
 		case i == 0 || q.preemptions < pr.cfg.PreemptLimit:
 			pr.allocator.preempt(q)
@@ -78,29 +78,29 @@ func (pr *preemptor) pickVictim(i int, list []*sequence) *sequence {
 	q := pr.sequences.running[i]
 	var worst *sequence
 	for _, v := range list {
-		if v.req.Class < q.req.Class || v.preemptions >= pr.cfg.PreemptLimit && i > 0 && v.req.Class == q.req.Class || pr.spared(v, q) {
+		if v.req.Class < q.req.Class || v.preemptions >= pr.cfg.PreemptLimit && i > 0 && v.req.Class == q.req.Class || pr.isSpared(v, q) {
 			continue
 		}
-		if worst == nil || pr.sooner(v, worst) <= 0 {
+		if worst == nil || pr.comparePreemption(v, worst) <= 0 {
 			worst = v
 		}
 	}
 	return worst
 }
 
-// spared reports whether a sequence keeps its blocks although another one lacks some: its tenant is within its share of
+// isSpared reports whether a sequence keeps its blocks although another one lacks some: its tenant is within its share of
 // them, and the other's is not. Blocks were counted for their class.
-func (pr *preemptor) spared(v, q *sequence) bool {
-	a, b := v.req.party, q.req.party
+func (pr *preemptor) isSpared(v, q *sequence) bool {
+	a, b := v.req.share, q.req.share
 	return a != b && v.req.Class == q.req.Class && pr.shares.withinShare(a, a.blocks) && !pr.shares.withinShare(b, b.blocks+1)
 }
 
-// sooner orders sequences by who is preempted first: negative if a is.
-func (pr *preemptor) sooner(a, b *sequence) int {
+// comparePreemption orders sequences by which is preempted first: negative if a is.
+func (pr *preemptor) comparePreemption(a, b *sequence) int {
 	if a.req.Class != b.req.Class {
 		return int(b.req.Class) - int(a.req.Class)
 	}
-	if x, y := pr.shield(a), pr.shield(b); x != y {
+	if x, y := pr.protection(a), pr.protection(b); x != y {
 		return x - y
 	}
 	if x, y := a.computed-a.shared, b.computed-b.shared; x != y {
@@ -109,12 +109,12 @@ func (pr *preemptor) sooner(a, b *sequence) int {
 	return compare(b, a)
 }
 
-// shield grades how much a sequence has suffered already.
-func (pr *preemptor) shield(q *sequence) int {
+// protection grades how much a sequence has suffered already.
+func (pr *preemptor) protection(q *sequence) int {
 	switch {
 	case q.preemptions >= pr.cfg.PreemptLimit:
 		return 2
-	case q.ran < pr.cfg.MinRunTokens:
+	case q.runTokens < pr.cfg.MinRunTokens:
 		return 1
 	}
 	return 0
@@ -123,22 +123,22 @@ func (pr *preemptor) shield(q *sequence) int {
 // reclaim preempts sequences that have to give their blocks to a candidate: of
 // lower classes, and of tenants above their share of the pool if the candidate's
 // stays within its own. Then they are not expected to grow beyond it either.
-// Nobody is touched if all of them together would not be enough.
+// None is preempted if all of them together would not be enough.
 func (pr *preemptor) reclaim(c *candidate) bool {
 	pr.victims = pr.victims[:0]
-	fair := pr.tallyBlocks(c)
+	fair := pr.countBlocksFor(c)
 	if fair {
-		pr.forecast.fair, pr.forecast.stale = c.req.party, true
+		pr.forecast.fairShare, pr.forecast.stale = c.req.share, true
 		pr.allocator.match(c)
 		pr.forecast.refresh()
 		if pr.forecast.fitsNow(c) {
-			c.req.blocked = 0
+			c.req.lacking = 0
 			return true
 		}
 	}
 	for _, list := range [2][]*sequence{pr.sequences.paused, pr.sequences.running} {
 		for _, v := range list {
-			if pr.owes(c.req, v, fair) {
+			if pr.mustGiveBlocks(c.req, v, fair) {
 				pr.victims = append(pr.victims, v)
 			}
 		}
@@ -146,8 +146,8 @@ func (pr *preemptor) reclaim(c *candidate) bool {
 	if len(pr.victims) == 0 {
 		return false
 	}
-	slices.SortFunc(pr.victims, pr.gives)
-	n, enough := pr.releasing(c)
+	slices.SortFunc(pr.victims, pr.compareGiving)
+	n, enough := pr.enoughVictims(c)
 	if !enough {
 		return false
 	}
@@ -155,40 +155,40 @@ func (pr *preemptor) reclaim(c *candidate) bool {
 		pr.allocator.preempt(v)
 	}
 	pr.forecast.stale = true
-	c.req.blocked = 0
+	c.req.lacking = 0
 	return true
 }
 
-// gives orders sequences by who gives its blocks to a candidate: the first of all is the last.
-func (pr *preemptor) gives(a, b *sequence) int {
+// compareGiving orders sequences by which gives its blocks to a candidate first: the first running one is the last.
+func (pr *preemptor) compareGiving(a, b *sequence) int {
 	if x, y := pr.isFirst(a), pr.isFirst(b); x != y {
 		if x {
 			return 1
 		}
 		return -1
 	}
-	return pr.sooner(a, b)
+	return pr.comparePreemption(a, b)
 }
 
-// owes reports whether a sequence has to give its blocks to a request: before its first token or after its minimal run. To
+// mustGiveBlocks reports whether a sequence has to give its blocks to a request: before its first token or after its minimal run. To
 // a higher class it gives them no more often than its limit. What its tenant has above its share it gives again after each
 // minimal run, since others would wait for the end of its answer; only its prompt is then computed to the end.
-func (pr *preemptor) owes(r *request, v *sequence, fair bool) bool {
+func (pr *preemptor) mustGiveBlocks(r *request, v *sequence, fair bool) bool {
 	limited, begun := v.preemptions >= pr.cfg.PreemptLimit, v.produced > 0
 	switch {
-	case v.since == pr.step.plans:
+	case v.startedIn == pr.step.plans:
 		return false
 	case v.req.Class > r.Class:
-		return !limited && (!begun || v.ran >= pr.cfg.MinRunTokens)
-	case !fair || v.req.Class != r.Class || v.req.party == r.party:
+		return !limited && (!begun || v.runTokens >= pr.cfg.MinRunTokens)
+	case !fair || v.req.Class != r.Class || v.req.share == r.share:
 		return false
 	}
-	return begun && v.ran >= pr.minimalRun(v) || !begun && !limited
+	return begun && v.runTokens >= pr.minimalRun(v) || !begun && !limited
 }
 
 // minimalRun is how many tokens a sequence produces before others get its tenant's share of the blocks.
 func (pr *preemptor) minimalRun(q *sequence) int {
-	return max(pr.cfg.MinRunTokens, min(q.again/rowsPerToken, longestRun*pr.cfg.MinRunTokens))
+	return max(pr.cfg.MinRunTokens, min(q.recomputed/rowsPerToken, longestRun*pr.cfg.MinRunTokens))
 }
 
 // isFirst reports whether a sequence is the first of the running ones, now or
@@ -197,20 +197,20 @@ func (pr *preemptor) isFirst(q *sequence) bool {
 	return q == pr.step.first || len(pr.sequences.running) > 0 && q == pr.sequences.running[0]
 }
 
-// tallyBlocks counts the blocks of the parties of a candidate's class, and
+// countBlocksFor counts the blocks of the tenants of a candidate's class, and
 // reports whether the candidate's would stay within its share of the pool.
-func (pr *preemptor) tallyBlocks(c *candidate) (within bool) {
+func (pr *preemptor) countBlocksFor(c *candidate) (within bool) {
 	if !pr.shares.contested(c.req.Class) {
 		return false
 	}
 	pr.shares.countBlocks(c.req.Class, pr.sequences.paused, pr.sequences.running)
-	return pr.shares.withinShare(c.req.party, c.req.party.blocks+blocksFor(len(c.ids), pr.blockTokens))
+	return pr.shares.withinShare(c.req.share, c.req.share.blocks+blocksFor(len(c.ids), pr.blockTokens))
 }
 
-// releasing is how many of the victims, in order, must release their blocks for
-// a candidate to fit. Tenants give up what is above their share; those who are
+// enoughVictims is how many of the victims, in order, must release their blocks for
+// a candidate to fit. Tenants give up what is above their share; those that are
 // within it are passed over.
-func (pr *preemptor) releasing(c *candidate) (n int, enough bool) {
+func (pr *preemptor) enoughVictims(c *candidate) (n int, enough bool) {
 	pr.allocator.match(c)
 	pr.forecast.refresh()
 	defer pr.pool.WithAll()
@@ -218,13 +218,13 @@ func (pr *preemptor) releasing(c *candidate) (n int, enough bool) {
 		if pr.forecast.fitsNow(c) {
 			break
 		}
-		p := v.req.party
+		p := v.req.share
 		if v.req.Class == c.req.Class && pr.shares.withinShare(p, p.blocks) {
 			continue
 		}
 		p.blocks -= v.held(pr.blockTokens)
 		pr.pool.Without(&v.table)
-		pr.forecast.unexpect(pr.forecast.growthOf(v), v.slots)
+		pr.forecast.remove(pr.forecast.growthOf(v), v.slots)
 		pr.victims[n] = v
 		n++
 	}

@@ -24,11 +24,11 @@ type prefiller struct {
 }
 
 // Where maxUnfinished prompts of at most unfinishedRows rows have been begun and are
-// not done with this step, newcomers wait in the queue: there their turn is their
+// not done with this step, further requests wait in the queue: there their turn is their
 // tenant's, and a prompt that was begun is not passed by those that came later.
 const (
-	maxUnfinished  = 2
-	unfinishedRows = 256
+	maxUnfinished     = 2
+	maxUnfinishedRows = 256
 )
 
 // due is the deadline of a prompt that would miss it if others went first, and
@@ -84,13 +84,13 @@ func (pf *prefiller) prefills() {
 		default:
 			full = !pf.finish(q)
 		}
-		if left := q.pending() - q.rows; left > 0 && left <= unfinishedRows && !pf.sequences.isLong(q.pending()) {
+		if left := q.pending() - q.rows; left > 0 && left <= maxUnfinishedRows && !pf.sequences.isLong(q.pending()) {
 			unfinished++
 			rows += left
 		}
 	}
 	if unfinished >= maxUnfinished {
-		pf.pacer.wanted += rows
+		pf.pacer.unfinished += rows
 	}
 }
 
@@ -101,7 +101,7 @@ func (pf *prefiller) finish(q *sequence) bool {
 		return false
 	}
 	n, a := q.pending()-q.rows, pf.pacer.remaining()
-	if n > min(a.rows, pf.cfg.PrefillChunk-q.rows) || pf.pacer.fit(q, n, a) < n {
+	if n > min(a.rows, pf.cfg.PrefillChunk-q.rows) || pf.pacer.rowsWithin(q, n, a) < n {
 		return false
 	}
 	if n > 0 {
@@ -110,7 +110,7 @@ func (pf *prefiller) finish(q *sequence) bool {
 	return true
 }
 
-// leftover gives what nobody else wanted to prompts, shortest remaining first.
+// leftover gives the rows that are left to prompts, shortest remaining first.
 func (pf *prefiller) leftover() {
 	for _, q := range pf.prompts() {
 		if pf.pacer.budget == 0 || pf.pacer.hasEnoughPromptRows(pf.liveRequests()) {
@@ -135,7 +135,7 @@ func (pf *prefiller) prompts() []*sequence {
 		pf.oldest = list[0]
 	}
 	if len(list) > 1 {
-		slices.SortFunc(list, shorter)
+		slices.SortFunc(list, comparePrompts)
 	}
 	return list
 }
@@ -144,18 +144,18 @@ func (pf *prefiller) prompts() []*sequence {
 // and the chunk size permit.
 func (pf *prefiller) advance(q *sequence, a allowance) {
 	n := min(a.rows, pf.pacer.budget, q.pending()-q.rows, pf.cfg.PrefillChunk-q.rows)
-	if n = pf.pacer.fit(q, n, a); n > 0 {
+	if n = pf.pacer.rowsWithin(q, n, a); n > 0 {
 		pf.step.take(q, n)
 	}
 }
 
-// shorter orders prompts by class, deadline at risk, size of what is left,
+// comparePrompts orders prompts by class, deadline at risk, size of what is left,
 // size of its tenant, precedence: with a prompt of one tenant, the prompts of another that keeps many going, or that are computed again
 // after a preemption, are not before it. Prompts of one size and tenant are prefilled in the order in which they were
 // admitted: of these, taking the shortest first made some wait for several times
 // as long as others that took as much.
-func shorter(a, b *sequence) int {
-	return cmp.Or(int(a.req.Class)-int(b.req.Class), cmp.Compare(a.due, b.due), a.size()-b.size(), a.req.party.bulk()-b.req.party.bulk(), compare(a, b))
+func comparePrompts(a, b *sequence) int {
+	return cmp.Or(int(a.req.Class)-int(b.req.Class), cmp.Compare(a.due, b.due), a.sizeClass()-b.sizeClass(), a.req.share.sizeClass()-b.req.share.sizeClass(), compare(a, b))
 }
 
 // slackFactor times what the rest of a prompt takes alone is the time in which

@@ -65,7 +65,7 @@ func TestS2EveryChoiceEndsOnce(t *testing.T) {
 func TestS3PlansStayInsideTheBudget(t *testing.T) {
 	explore(t, func(w *world) func() { // world.checkPlan counts the rows
 		w.onPlan = func([]runner) {
-			long, tenants := 0, map[*party]bool{}
+			long, tenants := 0, map[*tenantShare]bool{}
 			for _, c := range w.plan.Chunks {
 				if !c.Decode && c.Count > w.cfg.PrefillChunk {
 					t.Errorf("chunk of %d rows, limit %d", c.Count, w.cfg.PrefillChunk)
@@ -74,7 +74,7 @@ func TestS3PlansStayInsideTheBudget(t *testing.T) {
 			for _, q := range w.sched.sequences.running {
 				if w.sched.sequences.isLong(q.pending()) {
 					long++
-					tenants[q.req.party] = true
+					tenants[q.req.share] = true
 				}
 			}
 			// Resuming outputs are prompts of their own length, admitted one by one. One of each tenant that another crowds runs beside the others.

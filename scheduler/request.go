@@ -113,11 +113,11 @@ type request struct {
 	live    int              // choices that have not ended
 	outcome outcome          // of the choice that ended last
 	answers *answer.History  // of its tenant
-	party   *party           // its tenant's
+	share   *tenantShare     // its tenant's
 
 	overtaken int    // admissions that passed it while it waited
-	blocked   int    // blocks that it lacked at its last trial; below that a trial is pointless
-	tried     uint64 // plan of the last trial
+	lacking   int    // blocks that it lacked at its last trial; below that a trial is pointless
+	judgedIn  uint64 // plan of the last trial
 
 	answered  bool   // a token was sampled
 	prefilled int    // prompt rows that were computed or cached at some time
@@ -147,7 +147,7 @@ const (
 	shed
 )
 
-func (r *request) open(in Request, poolRows int) {
+func (r *request) init(in Request, poolRows int) {
 	choices := slices.Grow(r.choices[:0], in.N)[:in.N]
 	clear(choices)
 	*r = request{
@@ -180,8 +180,8 @@ func (r *request) carrier() *sequence {
 	return nil
 }
 
-// unslotted is how many live choices wait for a slot.
-func (r *request) unslotted() int {
+// waitingChoices is how many live choices wait for a slot.
+func (r *request) waitingChoices() int {
 	n := 0
 	for i := r.next; i < len(r.choices); i++ {
 		if !r.choices[i].ended {
@@ -191,8 +191,8 @@ func (r *request) unslotted() int {
 	return n
 }
 
-// slot gives slots to the first n live choices from choice k on.
-func (r *request) slot(k, n int) {
+// assignSlots gives slots to the first n live choices from choice k on.
+func (r *request) assignSlots(k, n int) {
 	for r.next = k; n > 0; r.next++ {
 		if !r.choices[r.next].ended {
 			n--

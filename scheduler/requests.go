@@ -7,8 +7,8 @@ type requestTable struct {
 	slots []*request
 	free  []int
 
-	partial []*request // with choices that wait for a slot, in order of admission
-	dated   []*request // admitted, with deadlines, in order of admission
+	partial   []*request // with choices that wait for a slot, in order of admission
+	deadlines []*request // admitted, with deadlines, in order of admission
 }
 
 // take returns a slot whose id is new.
@@ -43,9 +43,9 @@ func (rt *requestTable) find(id ID) *request {
 	return nil
 }
 
-// listPartial keeps the list of started requests with choices without a slot.
-func (rt *requestTable) listPartial(r *request) {
-	i, waits := slices.Index(rt.partial, r), r.unslotted() > 0
+// trackPartial keeps the list of started requests with choices without a slot.
+func (rt *requestTable) trackPartial(r *request) {
+	i, waits := slices.Index(rt.partial, r), r.waitingChoices() > 0
 	switch {
 	case waits && i < 0:
 		rt.partial = append(rt.partial, r)
@@ -54,19 +54,19 @@ func (rt *requestTable) listPartial(r *request) {
 	}
 }
 
-// date lists an admitted request that has deadlines.
-func (rt *requestTable) date(r *request) {
+// trackDeadline lists an admitted request that has deadlines.
+func (rt *requestTable) trackDeadline(r *request) {
 	if r.FirstTokenBy != 0 || r.DoneBy != 0 {
-		rt.dated = append(rt.dated, r)
+		rt.deadlines = append(rt.deadlines, r)
 	}
 }
 
-// undate takes a request that has ended off the list.
-func (rt *requestTable) undate(r *request) {
+// untrackDeadline takes a request that has ended off the list.
+func (rt *requestTable) untrackDeadline(r *request) {
 	if r.FirstTokenBy == 0 && r.DoneBy == 0 {
 		return
 	}
-	if i := slices.Index(rt.dated, r); i >= 0 {
-		rt.dated = slices.Delete(rt.dated, i, i+1)
+	if i := slices.Index(rt.deadlines, r); i >= 0 {
+		rt.deadlines = slices.Delete(rt.deadlines, i, i+1)
 	}
 }

@@ -52,14 +52,14 @@ type Scheduler struct {
 	shares     *tenantShares // slots and blocks by tenant
 	pacer      *pacer        // what a step may take in time and rows
 	step       *step         // the plan in the making, or out until Commit
-	charges    *charges      // what requests took
+	charges    *charges      // compute time by tenant
 	forecast   *forecast     // blocks that sequences will need
 	allocator  *allocator    // gives slots and blocks, and takes them back
 	endings    *endings      // how choices and requests end
-	preemptor  *preemptor    // whose blocks others get
+	preemptor  *preemptor    // whose blocks go to others
 	prefiller  *prefiller    // rows for running prompts
-	pauses     *pauses       // whose slots others get
-	admitter   *admitter     // who starts
+	pauses     *pauses       // whose slots go to others
+	admitter   *admitter     // which requests start
 	shortSteps *shortSteps   // steps for newcomers
 	drafter    *drafter      // guesses of the next tokens
 }
@@ -185,7 +185,7 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 	}
 	err := s.Check(&r)
 	if err == nil {
-		err = r.late(now)
+		err = r.expiry(now)
 	}
 	if err != nil {
 		s.stats.Refused++
@@ -201,10 +201,10 @@ func (s *Scheduler) Submit(now int64, r Request) (ID, error) {
 		s.stats.Refused++
 		return 0, err
 	}
-	s.pacer.company.note(now, r.Tenant)
+	s.pacer.tenants.observe(now, r.Tenant)
 	s.pool.Protect(r.Domain, now+int64(protectionTime))
-	q.open(r, s.usable*s.blockTokens)
-	q.answers, q.party = s.lengths.Of(r.Tenant), s.shares.join(now, &q.Request)
+	q.init(r, s.usable*s.blockTokens)
+	q.answers, q.share = s.lengths.Of(r.Tenant), s.shares.add(now, &q.Request)
 	s.stats.Submitted++
 	return q.id, nil
 }
@@ -253,17 +253,17 @@ func (s *Scheduler) Cancel(_ int64, id ID, choice int) bool {
 		return false
 	}
 	if r.started && choice < r.next {
-		s.endings.giveBack(r, choice)
+		s.endings.releaseSlot(r, choice)
 	}
 	if done := s.endings.endChoice(r, choice, cancelled); !done && r.started {
-		s.requests.listPartial(r)
+		s.requests.trackPartial(r)
 	}
 	return true
 }
 
-// Release lets a choice go on that was late. Where several were to be forked, each is released: one that was cancelled
+// Continue lets a choice go on that was late. Where several were to be forked, call it for each: one that was cancelled
 // meanwhile has left the sequence to another.
-func (s *Scheduler) Release(id ID, choice int) {
+func (s *Scheduler) Continue(id ID, choice int) {
 	if r := s.requests.find(id); r != nil && choice >= 0 && choice < len(r.choices) && r.choices[choice].seq != nil {
 		r.choices[choice].seq.late = false
 	}
@@ -272,7 +272,7 @@ func (s *Scheduler) Release(id ID, choice int) {
 // Tariff is what the scheduler expects now.
 func (s *Scheduler) Tariff() Tariff {
 	return Tariff{
-		prices: s.cost.Prices(cost.Load{Rows: tariffRows, Outputs: 1}), typical: s.charges.typical,
+		prices: s.cost.Prices(cost.Load{Rows: tariffRows, Outputs: 1}), outputTimes: s.charges.outputTimes,
 		answers: s.lengths.Means(), known: s.cost.Ready(),
 	}
 }

@@ -18,25 +18,25 @@ type sequence struct {
 	table  kvcache.Table
 	ids    []inference.TokenID // prompt and output so far
 
-	computed int    // leading ids whose KV is final: table.Tokens()
-	produced int    // output tokens
-	shared   int    // leading rows in blocks that other sequences may hold too
-	ran      int    // tokens produced since it last started
-	again    int    // rows that it computed already and did not find in the cache when it last started
-	since    uint64 // plan in which it last got a slot
-	peak     int    // most rows it ever had; below that, rows are computed again
+	computed   int    // leading ids whose KV is final: table.Tokens()
+	produced   int    // output tokens
+	shared     int    // leading rows in blocks that other sequences may hold too
+	runTokens  int    // tokens produced since it last started
+	recomputed int    // rows that it computed already and did not find in the cache when it last started
+	startedIn  uint64 // plan in which it last got a slot
+	peak       int    // most rows it ever had; below that, rows are computed again
 
-	preemptions int
-	drafts      draftRecord         // of looked up ones
-	forces      draftRecord         // of forced ones
-	forced      []inference.TokenID // Result.Forced behind ids
-	due         int64               // scratch of prompts: a deadline that is at risk
-	rows        int                 // in the plan in the making or out, drafts included
-	chunk       int                 // index of these in the plan
-	late        bool                // gets no rows until Release
-	lent        int                 // blocks that others held when it started
-	aside       uint64              // plan of a short step that leaves it out
-	ended       bool                // ended while its rows are in a plan that is out
+	preemptions  int
+	lookupRecord draftRecord         // of looked up ones
+	forcedRecord draftRecord         // of forced ones
+	forced       []inference.TokenID // Result.Forced behind ids
+	due          int64               // scratch of prompts: a deadline that is at risk
+	rows         int                 // in the plan in the making or out, drafts included
+	chunk        int                 // index of these in the plan
+	late         bool                // gets no rows until Continue
+	borrowed     int                 // blocks that others held when it started
+	leftOutIn    uint64              // plan of a short step that leaves it out
+	ended        bool                // ended while its rows are in a plan that is out
 }
 
 func (q *sequence) pending() int { return len(q.ids) - q.computed }
@@ -52,16 +52,16 @@ func (q *sequence) private(blockTokens int) int {
 	return len(q.table.Blocks()) - q.shared/blockTokens
 }
 
-// held is how many blocks count to its tenant's share: all but those that another sequence's count has.
+// held is how many blocks count to its tenant's share: all except those that were counted to another sequence already.
 func (q *sequence) held(blockTokens int) int {
 	if len(q.req.choices) > 1 {
 		return q.private(blockTokens)
 	}
-	return len(q.table.Blocks()) - q.lent
+	return len(q.table.Blocks()) - q.borrowed
 }
 
-// size is how many rows a prompt has left, by powers of four.
-func (q *sequence) size() int { return bits.Len(uint(q.pending())) / 2 }
+// sizeClass is how many rows a prompt has left, by powers of four.
+func (q *sequence) sizeClass() int { return bits.Len(uint(q.pending())) / 2 }
 
 // load is what the next rows of a sequence cost.
 func (q *sequence) load(rows int) cost.Load {
@@ -85,14 +85,14 @@ func (q *sequence) load(rows int) cost.Load {
 type sequences struct {
 	cfg *Config
 
-	running  []*sequence // have slots; the first is preempted only for another tenant's share of the blocks
-	paused   []*sequence // without a slot, their blocks kept
-	resuming []*sequence // preempted: without slot and blocks
+	running   []*sequence // have slots; the first is preempted only for another tenant's share of the blocks
+	paused    []*sequence // without a slot, their blocks kept
+	preempted []*sequence // preempted: without slot and blocks
 }
 
-// resumes reports whether a tenant has preempted sequences of a class.
-func (sq *sequences) resumes(p *party) bool {
-	return slices.ContainsFunc(sq.resuming, func(q *sequence) bool { return q.req.party == p })
+// hasPreempted reports whether a tenant has preempted sequences of a class.
+func (sq *sequences) hasPreempted(p *tenantShare) bool {
+	return slices.ContainsFunc(sq.preempted, func(q *sequence) bool { return q.req.share == p })
 }
 
 // callSlots is how many slots the call of a request has.
@@ -119,16 +119,16 @@ func (sq *sequences) longPrefills() int {
 	return n
 }
 
-// keptOut reports whether none of a party's long prompts run while some of a tenant do that crowds it: one of its own runs beside them.
-func (sq *sequences) keptOut(p *party) bool {
+// keptOut reports whether long prompts of a tenant run that crowds this one, of which none runs: then one of its own may run beside them.
+func (sq *sequences) keptOut(p *tenantShare) bool {
 	crowded := false
 	for _, q := range sq.running {
 		switch {
 		case !sq.isLong(q.pending()):
-		case q.req.party == p:
+		case q.req.share == p:
 			return false
 		default:
-			crowded = crowded || q.req.party.crowds(p)
+			crowded = crowded || q.req.share.crowds(p)
 		}
 	}
 	return crowded
@@ -154,7 +154,7 @@ func (sq *sequences) inFlight(c *candidate, blockTokens int) bool {
 // phase is what a sequence does.
 func (sq *sequences) phase(q *sequence) inference.Phase {
 	_, paused := find(sq.paused, q)
-	_, preempted := find(sq.resuming, q)
+	_, preempted := find(sq.preempted, q)
 	switch {
 	case paused:
 		return inference.PhasePaused

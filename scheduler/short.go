@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"time"
 
 	"weir/internal/inference"
@@ -9,7 +8,7 @@ import (
 	"weir/scheduler/cost"
 )
 
-// shortSteps makes some steps short for newcomers' first tokens.
+// shortSteps makes a step short where the first request of a tenant would wait long behind those of another.
 type shortSteps struct {
 	cfg       *Config
 	cost      *cost.Model
@@ -28,27 +27,28 @@ type shortSteps struct {
 	shortened uint64    // plan of the last short step
 }
 
-// Who comes while another tenant's requests fill the steps waits for the end of a step and for the whole of the next one, of
-// which its own rows are a small part. A short step computes the newcomer's rows and leaves out the other's: the first
+// A request that comes while another tenant's requests fill the steps (the newcomer) waits for the end of a step and for the
+// whole of the next one, of which its own rows are a small part. A short step computes the newcomer's rows and leaves out
+// the other tenant's: the first
 // token is there after one and a half steps at most. No output is left out of two steps in a row.
 const (
-	crowding   = 4 // a tenant's rows are left out if it has so many times the newcomer's requests or slots, by weight, now and in the last recentTime
-	shortShare = 2 // a short step takes this part of the longest ordinary one, at most
+	crowdFactor      = 4 // a tenant's rows are left out if it has so many times the newcomer's requests or slots, by weight, now and in the last recentPeakTime
+	shortStepDivisor = 2 // a short step takes this part of the longest ordinary one, at most
 )
 
-// passedOver is how many tenants whose turn is before a newcomer's are looked past, to see that it waits. Those that do not crowd it
+// maxPassedTenants is how many tenants whose turn is before a newcomer's are looked past, to see that it waits. Those that do not crowd it
 // get their turn before it, the others after the short step.
-const passedOver = 4
+const maxPassedTenants = 4
 
 // shortStep says for whom the step in the making is short.
 type shortStep struct {
-	on    bool
-	few   *request      // of a class and tenant
-	limit time.Duration // that it may take
+	on       bool
+	newcomer *request      // of a class and tenant
+	limit    time.Duration // that it may take
 }
 
 // leftOut reports whether the step in the making is a short one that an output has no part in.
-func (ss *shortSteps) leftOut(q *sequence) bool { return ss.short.on && q.aside == ss.step.plans }
+func (ss *shortSteps) leftOut(q *sequence) bool { return ss.short.on && q.leftOutIn == ss.step.plans }
 
 // shorten makes the step a short one if a request waits whose tenant is crowded by another one, and an ordinary step
 // would take longer by more than a further step costs.
@@ -57,41 +57,41 @@ func (ss *shortSteps) shorten() {
 		return
 	}
 	for c := range inference.Class(inference.NumClasses) {
-		r := ss.newcomerOf(c)
+		r := ss.newcomer(c)
 		if r == nil {
 			continue
 		}
 		shortest := ss.cost.Estimate(cost.Load{Rows: 1, Outputs: 1})
-		outputs, kept, prompts := ss.setAside(r)
+		outputs, kept, prompts := ss.leaveOut(r)
 		ordinary := ss.cost.Estimate(outputs)
-		limit := (ordinary + amortisesAmong*shortest) / shortShare
-		if prompts || ss.waiting.Len() > r.party.live {
-			ordinary += amortisesAmong * shortest
+		limit := (ordinary + maxSharedStepRatio*shortest) / shortStepDivisor
+		if prompts || ss.waiting.Len() > r.share.live {
+			ordinary += maxSharedStepRatio * shortest
 		}
 		if ordinary-ss.cost.Estimate(kept) > 2*shortest {
-			ss.short = shortStep{on: true, few: r, limit: limit}
+			ss.short = shortStep{on: true, newcomer: r, limit: limit}
 			return
 		}
 	}
 }
 
-// newcomerOf is the waiting request of a class whose turn is the next of those whose tenants are entitled to a slot and
+// newcomer is the waiting request of a class whose turn is the next of those whose tenants are entitled to a slot and
 // crowded by another one; nil if there is none.
-func (ss *shortSteps) newcomerOf(c inference.Class) *request {
+func (ss *shortSteps) newcomer(c inference.Class) *request {
 	if !ss.shares.contested(c) || ss.waiting.Waiting(c) == 0 {
 		return nil
 	}
-	if q := ss.admitter.firstResuming(c); q != nil && ss.admitter.starves(q.req) {
+	if q := ss.admitter.firstPreempted(c); q != nil && ss.admitter.passedTooOften(q.req) {
 		return nil
 	}
 	ss.waiting.Scan(c, false)
 	defer ss.waiting.EndScan()
-	for range 1 + passedOver {
+	for range 1 + maxPassedTenants {
 		ref, _, ok := ss.waiting.Next()
 		if !ok {
 			break
 		}
-		if r := ss.requests.find(ID(ref)); ss.shares.entitled(r.party) && ss.shares.crowded(r.party) {
+		if r := ss.requests.find(ID(ref)); ss.shares.entitled(r.share) && ss.shares.isCrowded(r.share) {
 			return r
 		}
 		ss.waiting.Pass()
@@ -99,9 +99,9 @@ func (ss *shortSteps) newcomerOf(c inference.Class) *request {
 	return nil
 }
 
-// setAside notes which outputs a short step for a request leaves out: never the first of all. It returns the load of all
+// leaveOut notes which outputs a short step for a request leaves out: never the first of all. It returns the load of all
 // outputs and of those that take part, and whether prompts run.
-func (ss *shortSteps) setAside(r *request) (all, kept cost.Load, prompts bool) {
+func (ss *shortSteps) leaveOut(r *request) (all, kept cost.Load, prompts bool) {
 	for _, q := range ss.sequences.running {
 		switch {
 		case q.late:
@@ -109,10 +109,10 @@ func (ss *shortSteps) setAside(r *request) (all, kept cost.Load, prompts bool) {
 		case !q.decoding():
 			prompts = true
 			continue
-		case q.req.Class >= r.Class && q.req.party.crowds(r.party) && !ss.preemptor.isFirst(q):
-			q.aside = ss.step.plans
+		case q.req.Class >= r.Class && q.req.share.crowds(r.share) && !ss.preemptor.isFirst(q):
+			q.leftOutIn = ss.step.plans
 		default:
-			q.aside = 0
+			q.leftOutIn = 0
 			kept = kept.Add(q.load(1))
 		}
 		all = all.Add(q.load(1))
@@ -123,16 +123,17 @@ func (ss *shortSteps) setAside(r *request) (all, kept cost.Load, prompts bool) {
 // startAhead starts the requests of a short step, once the outputs that take part in it are planned. It reports whether
 // a prompt will be finished by it; otherwise the step goes on as any other.
 func (ss *shortSteps) startAhead() bool {
-	ss.pacer.limit, ss.pacer.minPromptRows = ss.short.limit, 0
-	for r := ss.short.few; r != nil && ss.startUpTo(r); {
-		r = ss.newcomerOf(ss.short.few.Class)
+	ss.pacer.shorten(ss.short.limit)
+	for r := ss.short.newcomer; r != nil && ss.startUpTo(r); {
+		r = ss.newcomer(ss.short.newcomer.Class)
 	}
 	if ss.pacer.finishes {
 		ss.shortened = ss.step.plans
 		return true
 	}
 	ss.short.on = false
-	ss.pacer.limit, ss.pacer.wanted = math.MaxInt64, 0
+	ss.pacer.restart()
+	ss.pacer.unfinished = 0
 	return false
 }
 
@@ -155,13 +156,13 @@ func (ss *shortSteps) startNext(few *request) bool {
 	ss.waiting.Scan(few.Class, false)
 	defer ss.waiting.EndScan()
 	passed := ss.admitter.passed[:0]
-	for range 1 + passedOver {
+	for range 1 + maxPassedTenants {
 		ref, _, ok := ss.waiting.Next()
 		if !ok {
 			return false
 		}
 		r := ss.requests.find(ID(ref))
-		if !r.party.crowds(few.party) {
+		if !r.share.crowds(few.share) {
 			if !ss.startBriefly(r) {
 				return false
 			}
@@ -197,7 +198,7 @@ func (ss *shortSteps) startBriefly(r *request) bool {
 		return false
 	}
 	v := ss.admitter.judge(&c)
-	if v == crowded && ss.shares.entitled(r.party) {
+	if v == lacksRoom && ss.shares.entitled(r.share) {
 		v = ss.admitter.displace(&c)
 	}
 	return v == fits && ss.admitter.start(&c)

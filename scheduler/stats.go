@@ -50,7 +50,7 @@ func (c *Counters) Ended() uint64 {
 // Stats reports gauges and counters in constant time.
 func (s *Scheduler) Stats() Stats {
 	p := s.pool.Stats()
-	s.stats.Running, s.stats.Resuming, s.stats.Paused = len(s.sequences.running), len(s.sequences.resuming), len(s.sequences.paused)
+	s.stats.Running, s.stats.Resuming, s.stats.Paused = len(s.sequences.running), len(s.sequences.preempted), len(s.sequences.paused)
 	s.stats.Waiting, s.stats.WaitingChoices, s.stats.WaitingTokens = s.waiting.Len(), s.waiting.Choices(), s.waiting.Tokens()
 	s.stats.Live = len(s.requests.slots) - len(s.requests.free)
 	s.stats.KVBlocks, s.stats.KVBlocksUsed = p.Blocks, p.Referenced

@@ -11,10 +11,10 @@ import (
 // Tariff is what requests are expected to take, as a value that other goroutines
 // may keep while the scheduler goes on to learn.
 type Tariff struct {
-	prices  cost.Prices
-	typical typical
-	answers answer.Means
-	known   bool // a step was timed
+	prices      cost.Prices
+	outputTimes outputTimes
+	answers     answer.Means
+	known       bool // a step was timed
 }
 
 // tariffRows are the rows of a step by whose prices prompts are estimated.
@@ -22,8 +22,8 @@ const tariffRows = 64
 
 // token is the work of an output token: until some were timed, that of its rows alone.
 func (t *Tariff) token() float64 {
-	if t.typical.token > 0 {
-		return t.typical.token
+	if t.outputTimes.token > 0 {
+		return t.outputTimes.token
 	}
 	return t.prices.Row + t.prices.Output
 }
@@ -43,13 +43,13 @@ func (t *Tariff) Item(r *Request) admission.Item {
 	prompt := t.prices.Step + t.prices.Of(cost.Load{Rows: rows, Outputs: 1, Prompt: cost.Attended(0, rows)})
 	output, learned := t.answers.Of(r.MaxTokens)
 	it.Work = uint64(prompt + t.token()*output*float64(it.Choices))
-	if !t.known { // the work of requests compares, but nobody knows yet how long it takes
+	if !t.known { // the work of requests compares, but how long it takes is not known yet
 		return it
 	}
 	it.FirstToken = time.Duration(prompt)
 	it.Done = it.FirstToken
 	if learned { // many answers are half as long as the mean, and a deadline is refused only where it is surely missed
-		it.Done += time.Duration(t.typical.step * output / 2)
+		it.Done += time.Duration(t.outputTimes.step * output / 2)
 	}
 	return it
 }

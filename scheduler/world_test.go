@@ -207,7 +207,7 @@ func (w *world) begin() bool {
 	for c := range w.waits {
 		if w.waits[c]--; w.waits[c] < 0 {
 			for k := c.choice; k < c.end; k++ {
-				w.sched.Release(c.id, k)
+				w.sched.Continue(c.id, k)
 			}
 			delete(w.waits, c)
 		}

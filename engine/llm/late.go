@@ -111,7 +111,7 @@ func (l *loop) back(row *lateRow) {
 	j.stream.SetConstraint(j.beside)
 	for k := range j.away {
 		if !j.away[k] {
-			l.e.sched.Release(j.id, k)
+			l.e.sched.Continue(j.id, k)
 		}
 	}
 }
