@@ -123,7 +123,7 @@ type SimOptions struct {
 	Machine   Machine
 	Noise     Noise
 	Clients   int  // requests at a time, in their order (a closed loop); 0: all come at their times
-	Door      bool // requests pass an admission.Door, as they do before an engine
+	Precheck  bool // requests pass an admission.Precheck, as they do before an engine
 	OneTenant bool // all requests are of one tenant, for contrast: nothing is fair between them
 	Requests  []SimRequest
 	Seed      uint64
@@ -153,7 +153,7 @@ type SimOutcome struct {
 	Work    time.Duration // compute time of its rows
 
 	Admitted time.Duration // 0 is never
-	Expected time.Duration // what the door estimated of Admitted, since Sent; negative where it knew nothing yet
+	Expected time.Duration // what the precheck estimated of Admitted, since Sent; negative where it knew nothing yet
 
 	item admission.Item
 	id   scheduler.ID
@@ -211,12 +211,12 @@ func Simulate(o SimOptions) (*SimResult, error) {
 
 // sim is a simulation in progress.
 type sim struct {
-	o     SimOptions
-	sched *scheduler.Scheduler
-	door  admission.Door
-	pool  *kvcache.Pool
-	noise *rand.Rand
-	now   time.Duration
+	o        SimOptions
+	sched    *scheduler.Scheduler
+	precheck admission.Precheck
+	pool     *kvcache.Pool
+	noise    *rand.Rand
+	now      time.Duration
 
 	order  []int // of requests, by arrival
 	next   int   // in order
@@ -288,7 +288,7 @@ func newServer(o SimOptions, blocks int) (*sim, error) {
 	if s.sched, err = scheduler.New(o.Scheduler, pool); err != nil {
 		return nil, err
 	}
-	s.door = admission.NewDoor(s.sched.Bounds())
+	s.precheck = admission.NewPrecheck(s.sched.Bounds())
 	return s, nil
 }
 
@@ -372,10 +372,10 @@ func (s *sim) give(out *SimOutcome, at time.Duration, q scheduler.Request) {
 	id, err := s.sched.Submit(int64(s.now), q)
 	if err != nil {
 		out.Err = err
-		if s.o.Door && (errors.Is(err, inference.ErrQueueFull) || errors.Is(err, inference.ErrTenantQueueFull)) {
-			s.broken = fmt.Errorf("what passed the door is refused by the queue: %w", err)
+		if s.o.Precheck && (errors.Is(err, inference.ErrQueueFull) || errors.Is(err, inference.ErrTenantQueueFull)) {
+			s.broken = fmt.Errorf("what passed the precheck is refused by the queue: %w", err)
 		}
-		s.leaveDoor(out, false)
+		s.leavePrecheck(out, false)
 		return
 	}
 	out.id, out.live = id, true
@@ -385,33 +385,33 @@ func (s *sim) give(out *SimOutcome, at time.Duration, q scheduler.Request) {
 	}
 }
 
-// enter lets a request through the door, or says why not.
+// enter lets a request through the precheck, or says why not.
 func (s *sim) enter(out *SimOutcome, q *scheduler.Request) error {
-	if !s.o.Door {
+	if !s.o.Precheck {
 		return nil
 	}
 	t := s.sched.Tariff()
 	item := t.Item(q)
 	out.Expected = -1
-	if wait, known := s.door.Wait(int64(s.now), &item); known {
+	if wait, known := s.precheck.Wait(int64(s.now), &item); known {
 		out.Expected = wait
 	}
-	if err := s.door.Enter(int64(s.now), []admission.Item{item}); err != nil {
+	if err := s.precheck.Enter(int64(s.now), []admission.Item{item}); err != nil {
 		return err
 	}
 	out.item = item
 	return nil
 }
 
-// leaveDoor notes that a request waits no more, once.
-func (s *sim) leaveDoor(out *SimOutcome, served bool) {
+// leavePrecheck notes that a request waits no more, once.
+func (s *sim) leavePrecheck(out *SimOutcome, served bool) {
 	if out.Admitted == 0 && served {
 		out.Admitted = s.now
 	}
 	if out.item.Choices == 0 {
 		return
 	}
-	s.door.Leave(int64(s.now), &out.item, served)
+	s.precheck.Leave(int64(s.now), &out.item, served)
 	out.item = admission.Item{}
 }
 
@@ -443,7 +443,7 @@ func (s *sim) step() bool {
 		s.sample(&s.plan.Chunks[i])
 	}
 	for i := range s.plan.Chunks {
-		s.leaveDoor(s.plan.Chunks[i].User.(*SimOutcome), true)
+		s.leavePrecheck(s.plan.Chunks[i].User.(*SimOutcome), true)
 	}
 	for _, e := range s.sched.Commit(int64(s.now), s.results) {
 		s.end(&e)
@@ -506,7 +506,7 @@ func (s *sim) end(e *scheduler.End) {
 		out.Err = e.Err
 	}
 	if e.Done {
-		s.leaveDoor(out, false)
+		s.leavePrecheck(out, false)
 		out.live = false
 		s.live--
 		s.release()

@@ -16,7 +16,7 @@ import (
 // sends as much as all others together.
 func overload(seed uint64) SimOptions {
 	rng := rand.New(rand.NewPCG(seed, 77))
-	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Noise: Noise{Deviation: 0.05}, Seed: seed, Door: true}
+	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Noise: Noise{Deviation: 0.05}, Seed: seed, Precheck: true}
 	o.Scheduler.MaxWaiting, o.Scheduler.MaxSeqs = 96, 16
 	for at := time.Duration(0); at < 4*time.Minute; {
 		at += time.Duration(rng.ExpFloat64() / 6 * float64(time.Second))
@@ -40,7 +40,7 @@ func (s *share) add(yes bool) {
 
 func (s share) percent() float64 { return 100 * float64(s.of) / float64(max(s.all, 1)) }
 
-// What the door foresees of waits, and when it says that it pays to try again,
+// What the precheck foresees of waits, and when it says that it pays to try again,
 // beside what happened: at three times the load, the first minute left aside, in
 // which the queue fills.
 func TestWaitsAreForeseen(t *testing.T) {
@@ -123,7 +123,7 @@ func TestDeadlinesUnderOverload(t *testing.T) {
 				inTime++
 			}
 		}
-		dated.Door = false
+		dated.Precheck = false
 		for _, out := range run(dated).Outcomes {
 			if errors.Is(out.Err, inference.ErrDeadline) || out.Err == nil {
 				missedWithout.add(out.Err != nil)

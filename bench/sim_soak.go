@@ -105,7 +105,7 @@ const soakTenants = 16
 func soakLoad(seed, part uint64, steps, checkEvery int) SimOptions {
 	rng := rand.New(rand.NewPCG(seed, 1000+part))
 	o := SimOptions{
-		Machine: SmallMachine, Seed: seed, Door: seed%2 == 0, MaxSteps: steps, CheckEvery: checkEvery, NoGaps: true,
+		Machine: SmallMachine, Seed: seed, Precheck: seed%2 == 0, MaxSteps: steps, CheckEvery: checkEvery, NoGaps: true,
 		Noise: Noise{Deviation: 0.2 * rng.Float64(), SpikeShare: 0.05 * rng.Float64(), SpikeFactor: 3},
 	}
 	seqs := 1 << rng.IntN(7)

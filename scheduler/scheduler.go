@@ -11,7 +11,7 @@
 // same code.
 //
 // Three rules keep it free of deadlock and livelock: what can never fit is
-// refused at the door; what is admitted fits now, together with its predicted
+// refused by Submit; what is admitted fits now, together with its predicted
 // growth; and every step advances the oldest running sequence of the highest active
 // class, or preempts it for a tenant within its share of the blocks and advances
 // that tenant's.

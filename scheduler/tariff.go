@@ -33,7 +33,7 @@ func (t *Tariff) Prompt(from, to int) time.Duration {
 	return time.Duration(t.prices.Step + t.prices.Of(cost.Load{Rows: to - from, Prompt: cost.Attended(from, to-from)}))
 }
 
-// Item is a request as the door of the queue sees it.
+// Item is a request as the queue's Precheck counts it.
 func (t *Tariff) Item(r *Request) admission.Item {
 	it := admission.Item{
 		Tenant: r.Tenant, Class: r.Class, Weight: r.Weight, OverQuota: r.OverQuota, Retries: r.Retries,

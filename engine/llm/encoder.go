@@ -26,14 +26,14 @@ type Encoder struct {
 	cpu   *kernel.CPU
 	kv    *attend.KV // keys and values of one layer, of the texts of a pass
 
-	mu      sync.Mutex
-	inbox   []embedCommand
-	door    admission.Door
-	prices  cost.Prices // after the last pass
-	timed   bool        // prices were learned, and are not the prior's
-	closing bool
-	abort   bool
-	stats   EncoderStats
+	mu       sync.Mutex
+	inbox    []embedCommand
+	precheck admission.Precheck
+	prices   cost.Prices // after the last pass
+	timed    bool        // prices were learned, and are not the prior's
+	closing  bool
+	abort    bool
+	stats    EncoderStats
 
 	calls   atomic.Uint64 // of several texts; names their groups
 	stopped chan struct{} // closed when the loop has ended
@@ -94,7 +94,7 @@ func (e *Encoder) build(f *gguf.File, progress func(done, total int64)) error {
 	if err := e.loop.init(e); err != nil {
 		return err
 	}
-	e.door = admission.NewDoor(e.loop.queue.Bounds())
+	e.precheck = admission.NewPrecheck(e.loop.queue.Bounds())
 	return e.loop.try()
 }
 
@@ -127,7 +127,7 @@ func (e *Encoder) Info() Info { return e.info }
 func (e *Encoder) Stats() EncoderStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, w := e.stats, e.door.Waiting()
+	s, w := e.stats, e.precheck.Waiting()
 	s.Waiting, s.WaitingTokens = w.Requests, w.Tokens
 	return s
 }
@@ -136,7 +136,7 @@ func (e *Encoder) Stats() EncoderStats {
 func (e *Encoder) Load() inference.Load {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w := e.door.Waiting()
+	w := e.precheck.Waiting()
 	return inference.Load{Running: e.stats.Running, Waiting: w.Requests, WaitingTokens: w.Tokens, Ready: !e.closing}
 }
 
@@ -204,7 +204,7 @@ func (e *Encoder) check(a *inference.Embedding) error {
 	return nil
 }
 
-// submit counts a call at the door and hands it to the loop, or refuses it.
+// submit counts a call at the precheck and hands it to the loop, or refuses it.
 func (e *Encoder) submit(c *embedCall) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,7 +217,7 @@ func (e *Encoder) submit(c *embedCall) error {
 		t.item = c.item(len(t.tokens), &e.prices, e.timed)
 		items[i] = t.item
 	}
-	if err := e.door.Enter(c.queued.UnixNano(), items); err != nil {
+	if err := e.precheck.Enter(c.queued.UnixNano(), items); err != nil {
 		return err
 	}
 	for i := range c.texts {
@@ -244,7 +244,7 @@ func (e *Encoder) leave(t *embedText, served bool) {
 	t.counted = false
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.door.Leave(time.Now().UnixNano(), &t.item, served)
+	e.precheck.Leave(time.Now().UnixNano(), &t.item, served)
 }
 
 // Close refuses new calls, lets the others finish until ctx ends, fails the rest, and

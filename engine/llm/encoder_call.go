@@ -52,7 +52,7 @@ type embedText struct {
 	types   []uint8 // nil: all 0
 	item    admission.Item
 	ticket  admission.Ticket
-	counted bool // Encoder.door counts it
+	counted bool // Encoder.precheck counts it
 	waiting bool // in the loop's queue
 
 	// Of a text that is computed.

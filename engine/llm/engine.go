@@ -39,14 +39,14 @@ type Engine struct {
 
 	transfers transfers
 
-	mu      sync.Mutex
-	inbox   []command
-	door    admission.Door   // of the waiting queue, see waiting.go
-	tariff  scheduler.Tariff // after the last step
-	closing bool
-	abort   bool  // cancel what still runs
-	dead    error // a fault that nothing mended
-	stats   Stats
+	mu       sync.Mutex
+	inbox    []command
+	precheck admission.Precheck // of the waiting queue, see waiting.go
+	tariff   scheduler.Tariff   // after the last step
+	closing  bool
+	abort    bool  // cancel what still runs
+	dead     error // a fault that nothing mended
+	stats    Stats
 
 	stepping atomic.Bool  // the last plan had rows
 	turns    *turns.Queue // for masks that are late
@@ -142,7 +142,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if err := e.openScheduler(); err != nil {
 		return err
 	}
-	e.door = admission.NewDoor(e.sched.Bounds())
+	e.precheck = admission.NewPrecheck(e.sched.Bounds())
 	e.end = make(map[inference.TokenID]bool, len(e.opts.EndTokens))
 	for _, id := range e.opts.EndTokens {
 		e.end[id] = true
@@ -200,7 +200,7 @@ func (e *Engine) Info() Info { return e.info }
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, w := e.stats, e.door.Waiting()
+	s, w := e.stats, e.precheck.Waiting()
 	s.Transfers = e.transfers.counts()
 	s.Scheduler.Waiting, s.Scheduler.WaitingChoices, s.Scheduler.WaitingTokens = w.Requests, w.Choices, w.Tokens
 	return s
@@ -210,7 +210,7 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) Load() inference.Load {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s, w := &e.stats, e.door.Waiting()
+	s, w := &e.stats, e.precheck.Waiting()
 	return inference.Load{
 		Running: s.Scheduler.Running, Waiting: w.Requests, WaitingTokens: w.Tokens,
 		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced, FetchRate: e.fetchRate(),

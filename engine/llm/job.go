@@ -43,8 +43,8 @@ type job struct {
 	left   bool          // gone is closed
 
 	ended     []bool         // per choice
-	item      admission.Item // as Engine.door counts it
-	waits     bool           // Engine.door counts it
+	item      admission.Item // as Engine.precheck counts it
+	waits     bool           // Engine.precheck counts it
 	queued    time.Time
 	admitted  time.Time // zero while it waits for the first time
 	first     time.Time // token sampled

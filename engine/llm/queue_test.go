@@ -95,7 +95,7 @@ func TestSubmitRefusesWhatIsBeyondATenantsShare(t *testing.T) {
 			break
 		}
 	}
-	if w := e.door.Waiting(); w != (admission.Waiting{}) || len(e.loop.live) != 0 {
+	if w := e.precheck.Waiting(); w != (admission.Waiting{}) || len(e.loop.live) != 0 {
 		t.Errorf("after all have ended %+v wait, and %d live", w, len(e.loop.live))
 	}
 	if n := e.Stats().Scheduler.Refused; n != 0 {
@@ -137,7 +137,7 @@ func TestBatchGivesWayInAFullQueue(t *testing.T) {
 			t.Errorf("request %d ended with %v, want %v", i, err, want)
 		}
 	}
-	if w := s.door.Waiting(); w != (admission.Waiting{}) {
+	if w := s.precheck.Waiting(); w != (admission.Waiting{}) {
 		t.Errorf("after all have ended %+v wait", w)
 	}
 	if got := s.Stats().Scheduler.Shed; got != 1 {
@@ -195,7 +195,7 @@ func TestRequestsBeforeTheFirstStepAreWork(t *testing.T) {
 	}
 	for s.turn() && s.Load().Waiting > 30 {
 	}
-	time.Sleep(600 * time.Millisecond) // the door believes a rate after half a second
+	time.Sleep(600 * time.Millisecond) // the precheck believes a rate after half a second
 	r := greedy(prompt(1000, 9), 2)
 	r.FirstTokenBy = time.Now().Add(50 * time.Microsecond)
 	if _, err := s.Submit(r); !errors.Is(err, inference.ErrDeadlineUnreachable) {

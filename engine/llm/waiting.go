@@ -7,13 +7,13 @@ import (
 	"weir/scheduler/admission"
 )
 
-// What waits is counted by Engine.door: requests on their way to the step loop,
-// in its inbox and in the scheduler's waiting queue. Submit asks the door on its
+// What waits is counted by Engine.precheck: requests on their way to the step loop,
+// in its inbox and in the scheduler's waiting queue. Submit asks the precheck on its
 // caller's goroutine, so that a client whose stream is refused gets the refusal's
 // status, and one tenant's calls cannot fill the inbox. A request is counted from
 // Submit until its first step or its end, which is never less than the
 // scheduler's own count: what has passed here is not refused there. Engine.mu
-// guards the door.
+// guards the precheck.
 
 // reserve counts the requests of a call, or refuses all of them.
 func (e *Engine) reserve(rs []*inference.Request) ([]admission.Item, error) {
@@ -27,7 +27,7 @@ func (e *Engine) reserve(rs []*inference.Request) ([]admission.Item, error) {
 		q := schedulerRequest(r, e.opts.Speculate)
 		items[i] = e.tariff.Item(&q)
 	}
-	return items, e.door.Enter(time.Now().UnixNano(), items)
+	return items, e.precheck.Enter(time.Now().UnixNano(), items)
 }
 
 // unreserve takes back what reserve counted.
@@ -35,7 +35,7 @@ func (e *Engine) unreserve(items []admission.Item) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range items {
-		e.door.Leave(time.Now().UnixNano(), &items[i], false)
+		e.precheck.Leave(time.Now().UnixNano(), &items[i], false)
 	}
 }
 
@@ -46,6 +46,6 @@ func (e *Engine) leaveWaiting(j *job, served bool) {
 	}
 	j.waits = false
 	e.mu.Lock()
-	e.door.Leave(time.Now().UnixNano(), &j.item, served)
+	e.precheck.Leave(time.Now().UnixNano(), &j.item, served)
 	e.mu.Unlock()
 }

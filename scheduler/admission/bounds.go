@@ -61,10 +61,10 @@ func (b Bounds) Room(all, own, more Waiting) error {
 }
 
 func (b Bounds) room(all, own, more Waiting) error {
-	nobody, newcomer := all.Requests == 0, own.Requests == 0
+	none, newcomer := all.Requests == 0, own.Requests == 0
 	all.Add(more)
 	own.Add(more)
-	if nobody && more.Requests == 1 {
+	if none && more.Requests == 1 {
 		return nil
 	}
 	if all.Choices > b.MaxRequests {
@@ -84,21 +84,6 @@ func (b Bounds) room(all, own, more Waiting) error {
 	}
 	return nil
 }
-
-// room applies the bounds to an item, as if some of what waits were gone.
-func (q *Queue) room(it *Item, gone Waiting) error {
-	own := Waiting{}
-	if i, known := q.byKey[flowKey{it.Tenant, it.Class}]; known {
-		f := q.flows.at(i)
-		own = Waiting{Requests: f.waiting, Choices: f.choices, Tokens: f.tokens}
-	}
-	all := Waiting{Requests: q.Len(), Choices: q.choices, Tokens: q.tokens}
-	all.Sub(gone)
-	return q.Bounds().Room(all, own, it.waiting())
-}
-
-// Bounds are the queue's. They never change, so that they may be read from anywhere.
-func (q *Queue) Bounds() Bounds { return Bounds{q.cfg.MaxRequests, q.cfg.MaxTokens} }
 
 func full(why error, what string, need, limit int) error {
 	return &inference.LimitError{Err: why, What: what, Need: need, Limit: limit, Remedy: "try again later, or raise the queue's limit"}

@@ -30,7 +30,7 @@ func (q *Queue) Check() error {
 	if groups := len(q.groups.slots) - len(q.groups.free); groups != len(q.byGroup) {
 		return fmt.Errorf("check queue: %d live groups, %d by name", groups, len(q.byGroup))
 	}
-	return errors.Join(q.checkDates(&q.ending), q.checkRanks())
+	return errors.Join(q.entries.checkDates(&q.ending), q.sheds.checkTotals())
 }
 
 func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
@@ -51,7 +51,7 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 		if n > 0 {
 			backlogged++
 		}
-		if s.value.idle {
+		if s.value.isIdle {
 			idle++
 		}
 	}
@@ -97,7 +97,7 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 			err = errors.Join(err, walk(&s.value.rest, follows))
 		}
 	}
-	if err = errors.Join(err, q.checkDates(&f.dated)); err != nil {
+	if err = errors.Join(err, q.entries.checkDates(&f.due)); err != nil {
 		return 0, 0, err
 	}
 	onHeap := f.pos != none && q.classes[f.key.class].backlog[f.pos] == i
@@ -105,78 +105,14 @@ func (q *Queue) checkFlow(i int32, f *flow) (entries, tokens int, err error) {
 	case entries != f.waiting || listed != f.listed || choices != f.choices || tokens != f.tokens || work != f.work || entries > f.refs:
 		return 0, 0, fmt.Errorf("flow %q: %d items, %d listed, %d choices, %d tokens, %d of work, counted %d, %d, %d, %d, %d; %d references",
 			f.key.tenant, entries, listed, choices, tokens, work, f.waiting, f.listed, f.choices, f.tokens, f.work, f.refs)
-	case dated != len(f.dated.heap):
-		return 0, 0, fmt.Errorf("flow %q: %d items are due, %d on the heap", f.key.tenant, dated, len(f.dated.heap))
+	case dated != len(f.due.heap):
+		return 0, 0, fmt.Errorf("flow %q: %d items are due, %d on the heap", f.key.tenant, dated, len(f.due.heap))
 	case onHeap != (entries > 0) || f.parked || f.scanned || entries > 0 && listed == 0:
 		return 0, 0, fmt.Errorf("flow %q: %d items, on the heap: %v, parked: %v", f.key.tenant, entries, onHeap, f.parked)
 	case f.report != none && (int(f.report) >= len(q.charged) || q.charged[f.report].flow != i || q.charged[f.report].key != f.key):
 		return 0, 0, fmt.Errorf("flow %q: its charges are to be reported as number %d of %d", f.key.tenant, f.report, len(q.charged))
-	case f.rank > f.service || f.idle != (f.refs == 0):
-		return 0, 0, fmt.Errorf("flow %q: rank %d, service %d, %d references, idle: %v", f.key.tenant, f.rank, f.service, f.refs, f.idle)
+	case f.rank > f.service || f.isIdle != (f.refs == 0):
+		return 0, 0, fmt.Errorf("flow %q: rank %d, service %d, %d references, idle: %v", f.key.tenant, f.rank, f.service, f.refs, f.isIdle)
 	}
 	return entries, tokens, nil
-}
-
-// checkDates checks the order of a heap and the positions that its entries know.
-func (q *Queue) checkDates(d *dates) error {
-	for i, e := range d.heap {
-		if q.entries.at(e).pos[d.by] != int32(i) || i > 0 && q.sooner(d, i, (i-1)/2) {
-			return fmt.Errorf("check queue: the heap of dates is broken at %d", i)
-		}
-	}
-	return nil
-}
-
-// checkRanks recounts what waits by standing.
-func (q *Queue) checkRanks() error {
-	var have ranks
-	for i := range q.entries.slots {
-		if s := &q.entries.slots[i]; s.live {
-			have[s.value.item.standing()].Add(s.value.item.waiting())
-		}
-	}
-	if have != q.ranks {
-		return fmt.Errorf("check queue: by standing %v wait, counted %v", have, q.ranks)
-	}
-	return q.checkPiles(have)
-}
-
-// checkPiles checks that whatever may give way is in the pile where it is looked for.
-func (q *Queue) checkPiles(have ranks) error {
-	var piled [inference.NumClasses]int
-	var below [inference.NumClasses]int
-	for i := range q.flows.slots {
-		f := &q.flows.slots[i].value
-		if !q.flows.slots[i].live {
-			continue
-		}
-		for p, l := range f.piles {
-			before := int32(none)
-			for e := l.head; e != none; e = q.entries.at(e).younger {
-				n := q.entries.at(e)
-				if n.older != before || n.flow != int32(i) || n.item.pile() != p || before != none && q.entries.at(before).number > n.number {
-					return fmt.Errorf("check queue: request %d is in pile %d of %q, behind %d", n.item.Ref, p, f.key.tenant, before)
-				}
-				piled[n.item.standing()]++
-				if p >= lowered {
-					below[f.key.class]++
-				}
-				before = e
-			}
-			if l.tail != before {
-				return fmt.Errorf("check queue: pile %d of %q ends with %d, want %d", p, f.key.tenant, l.tail, before)
-			}
-		}
-	}
-	for c := range have {
-		want := have[c].Requests
-		if c == int(inference.Interactive) {
-			want = 0
-		}
-		if piled[c] != want || below[c] != q.classes[c].lowered {
-			return fmt.Errorf("check queue: %d requests of standing %d may give way, want %d; %d are lowered, counted %d",
-				piled[c], c, want, below[c], q.classes[c].lowered)
-		}
-	}
-	return nil
 }

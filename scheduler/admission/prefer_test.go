@@ -31,7 +31,7 @@ func TestPreferredRequestsPassTheOldestAFewTimesOnly(t *testing.T) {
 		q.EndScan()
 		check(t, q)
 		turns[n.item.Tenant]++
-		if by := int(n.place) * (favour + 1); turns[n.item.Tenant] > by {
+		if by := int(n.place) * (maxPreferredTurns + 1); turns[n.item.Tenant] > by {
 			t.Errorf("request %d of %s has turn %d, want it by turn %d", n.place, n.item.Tenant, turns[n.item.Tenant], by)
 		}
 		if turns["a"] == 6 && turns["b"] < 3 {

@@ -63,7 +63,7 @@ type Item struct {
 	OverQuota bool // it gives way like one of the lowest class
 	Retries   int  // times that the client has tried before; it gives way before first tries
 
-	// What only the Door reads: the expected compute time of prompt and answers in
+	// What only the Precheck reads: the expected compute time of prompt and answers in
 	// the unit of Cost, the deadlines, 0 for none, and how long after it is admitted
 	// its first and its last token are expected.
 	Work                 uint64
@@ -71,8 +71,8 @@ type Item struct {
 	FirstToken, Done     time.Duration
 }
 
-// share is the weight within its bounds.
-func (it *Item) share() uint64 { return uint64(min(max(it.Weight, 1), MaxWeight)) }
+// weight is the weight within its bounds.
+func (it *Item) weight() uint64 { return uint64(min(max(it.Weight, 1), MaxWeight)) }
 
 // waiting is what the item counts as.
 func (it *Item) waiting() Waiting { return Waiting{1, it.Choices, it.Tokens, it.Work} }
@@ -86,58 +86,15 @@ type Ticket uint64
 
 // Queue holds waiting requests. Build it with New.
 type Queue struct {
-	cfg     Config
-	entries slab[entry]
-	flows   slab[flow]
-	byKey   map[flowKey]int32
-	groups  slab[group]
-	byGroup map[groupKey]int32
-	classes [inference.NumClasses]classQueue
+	counters
+	groupTable
+	entries entryTable
+	sheds   shedOrder
 	ending  dates // entries that do not wait for ever
-	ranks   ranks
 	tokens  int
 	choices int
 	offers  uint64 // ever accepted; numbers items in order of arrival
 	scan    scan
-
-	charged   []charge // since the last exchange with other lanes
-	elsewhere []charge // scratch: what they charged
-}
-
-// entry is a waiting item: a node of one of its flow's lists, or of its group's.
-type entry struct {
-	item   Item
-	flow   int32
-	group  int32 // none without one
-	where  where
-	next   int32
-	prev   int32
-	pos    [numDates]int32 // on Queue.ending and on its flow's dated; none when not on it
-	passed bool            // skipped by the scan in progress, and off its flow's dated
-	number uint64          // order of arrival over all flows
-	place  uint64          // order in the flow's line, or among the followers of its group
-
-	older, younger int32 // in its pile, if it is in one
-}
-
-// where says in which list an entry is.
-type where uint8
-
-const (
-	inLine  where = iota // its turn comes
-	aside                // it has a place in line, but waits for something of its own
-	follows              // another request of its group is in line
-)
-
-// classQueue is one class: the flows that wait in it, least served first.
-type classQueue struct {
-	backlog []int32 // binary heap of flow indices by (key, turn)
-	floor   uint64  // service of the last flow whose turn came: the lift when nobody waits
-	waiting int
-	lowered int      // of these, entries that give way like those of a lower class
-	refs    int      // requests waiting or running
-	credit  uint64   // hundredths of the cost owed by the guaranteed share
-	idle    idleList // flows without requests whose debt is remembered
 }
 
 // none is the end of a list and the position of what is on no heap.
@@ -159,7 +116,9 @@ func New(cfg Config) (*Queue, error) {
 	if cfg.MaxDebt == 0 {
 		cfg.MaxDebt = 10e9
 	}
-	q := &Queue{cfg: cfg, byKey: make(map[flowKey]int32), byGroup: make(map[groupKey]int32)}
+	q := &Queue{counters: counters{cfg: cfg, byKey: make(map[flowKey]int32)}}
+	q.groupTable = groupTable{entries: &q.entries, byGroup: make(map[groupKey]int32)}
+	q.sheds = shedOrder{entries: &q.entries, counters: &q.counters}
 	for c := range q.classes {
 		q.classes[c].idle = idleList{none, none, 0}
 	}
@@ -191,10 +150,10 @@ func (q *Queue) Offer(it Item) (Ticket, error) {
 	q.tokens += it.Tokens
 	q.choices += it.Choices
 	q.classes[it.Class].waiting++
-	q.ranks[it.standing()].Add(it.waiting())
-	q.pile(e)
+	q.sheds.totals[it.standing()].Add(it.waiting())
+	q.sheds.list(e)
 	if it.Until != 0 {
-		q.pushDate(&q.ending, e)
+		q.entries.pushDate(&q.ending, e)
 	}
 	return Ticket(q.entries.id(e)), nil
 }
@@ -214,17 +173,17 @@ func (q *Queue) Remove(t Ticket) bool {
 // flow keeps the item's reference.
 func (q *Queue) unlink(e int32) {
 	n := q.entries.at(e)
-	q.unpile(e)
+	q.sheds.unlist(e)
 	q.detach(e)
 	q.tokens -= n.item.Tokens
 	q.choices -= n.item.Choices
-	q.ranks[n.item.standing()].Sub(n.item.waiting())
+	q.sheds.totals[n.item.standing()].Sub(n.item.waiting())
 	l := &q.classes[n.item.Class]
 	l.waiting--
 	if l.waiting == 0 {
 		l.credit = 0
 	}
-	q.removeDate(&q.ending, e)
+	q.entries.removeDate(&q.ending, e)
 	q.entries.put(e)
 }
 
@@ -271,3 +230,59 @@ func (q *Queue) Position(t Ticket) (int, bool) {
 	}
 	return ahead, true
 }
+
+// Shed takes out a request that gives way to an item for which the queue has no
+// room, and hands back its Ref: call it until it reports false, then Offer the
+// item. Nothing is taken out where that would not make room. It costs O(tenants that
+// wait in the class).
+func (q *Queue) Shed(it Item) (ref uint64, ok bool) {
+	it.Choices = max(it.Choices, 1)
+	if it.Class >= inference.NumClasses || q.room(&it, Waiting{}) == nil || q.room(&it, q.sheds.totals.below(it.standing())) != nil {
+		return 0, false
+	}
+	for s := inference.Class(inference.NumClasses - 1); s > it.standing(); s-- {
+		if q.sheds.totals[s].Requests > 0 {
+			return q.drop(q.sheds.furthest(s)), true
+		}
+	}
+	return 0, false
+}
+
+// Expire takes out one item whose time to wait is over and hands back its Ref;
+// call it until it reports false. Items with the same end leave in order of
+// arrival.
+func (q *Queue) Expire(now int64) (ref uint64, ok bool) {
+	if len(q.ending.heap) == 0 {
+		return 0, false
+	}
+	e := q.ending.heap[0]
+	n := q.entries.at(e)
+	if n.item.Until > now {
+		return 0, false
+	}
+	return q.drop(e), true
+}
+
+// drop takes an entry out without service and returns its Ref.
+func (q *Queue) drop(e int32) uint64 {
+	n := q.entries.at(e)
+	ref, f := n.item.Ref, n.flow
+	q.unlink(e)
+	q.release(f)
+	return ref
+}
+
+// room applies the bounds to an item, as if some of what waits were gone.
+func (q *Queue) room(it *Item, gone Waiting) error {
+	own := Waiting{}
+	if i, known := q.byKey[flowKey{it.Tenant, it.Class}]; known {
+		f := q.flows.at(i)
+		own = Waiting{Requests: f.waiting, Choices: f.choices, Tokens: f.tokens}
+	}
+	all := Waiting{Requests: q.Len(), Choices: q.choices, Tokens: q.tokens}
+	all.Sub(gone)
+	return q.Bounds().Room(all, own, it.waiting())
+}
+
+// Bounds are the queue's. They never change, so that they may be read from anywhere.
+func (q *Queue) Bounds() Bounds { return Bounds{q.cfg.MaxRequests, q.cfg.MaxTokens} }

@@ -738,7 +738,7 @@ func (n *naive) head(c inference.Class, aside bool, skipped uint64) (best naiveI
 	}
 	for _, it := range n.waiting(c) {
 		k, b := n.key(it.Item), n.key(best.Item)
-		byDue := n.hurried[k] < hurry || skipped != 0 && k == skippedKey
+		byDue := n.hurried[k] < maxDueTurns || skipped != 0 && k == skippedKey
 		switch {
 		case it.place == 0 || it.aside && !aside || it.Ref == skipped:
 		case !ok, n.service[k] < n.service[b], n.service[k] == n.service[b] && n.turn[k] < n.turn[b]:

@@ -20,9 +20,9 @@ type scan struct {
 	preferred bool // current took the turn of an older one of its flow
 }
 
-// hurry is how many turns in a row requests may get because they are due, before the oldest one
+// maxDueTurns is how many turns in a row requests may get because they are due, before the oldest one
 // of their tenant gets its own.
-const hurry = 4
+const maxDueTurns = 4
 
 // Order returns the classes in the order in which they are to be tried: lower
 // classes whose guaranteed share is due first, then by precedence.
@@ -78,7 +78,7 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 			return 0, 0, false
 		}
 		e := q.cursor(fi)
-		if e == none || len(q.classes[s.class].backlog)+len(s.parked) > 1 && q.flows.at(fi).looked >= (q.cfg.LookAhead+1)/2 {
+		if e == none || len(q.classes[s.class].backlog)+len(s.parked) > 1 && q.flows.at(fi).skipped >= (q.cfg.LookAhead+1)/2 {
 			q.park(fi)
 			continue
 		}
@@ -93,20 +93,20 @@ func (q *Queue) Next() (ref uint64, t Ticket, ok bool) {
 func (q *Queue) cursor(fi int32) int32 {
 	s, f := &q.scan, q.flows.at(fi)
 	if !f.scanned {
-		f.scanned, f.cursor, f.second = true, f.line.head, none
+		f.scanned, f.cursor, f.asideCursor = true, f.line.head, none
 		if s.aside {
-			f.second = f.aside.head
+			f.asideCursor = f.aside.head
 		}
 		s.touched = append(s.touched, fi)
 	}
-	if len(f.dated.heap) > 0 && (f.hurried < hurry || f.looked > 0) {
-		return f.dated.heap[0]
+	if len(f.due.heap) > 0 && (f.jumped < maxDueTurns || f.skipped > 0) {
+		return f.due.heap[0]
 	}
 	for f.cursor != none && q.entries.at(f.cursor).passed {
 		f.cursor = q.entries.at(f.cursor).next
 	}
-	if f.second != none && (f.cursor == none || q.entries.at(f.second).place < q.entries.at(f.cursor).place) {
-		return f.second
+	if f.asideCursor != none && (f.cursor == none || q.entries.at(f.asideCursor).place < q.entries.at(f.cursor).place) {
+		return f.asideCursor
 	}
 	return f.cursor
 }
@@ -129,15 +129,15 @@ func (q *Queue) Skip() {
 	f := q.flows.at(n.flow)
 	switch {
 	case n.where == aside:
-		f.second = n.next
+		f.asideCursor = n.next
 	case n.item.Due != 0:
 		n.passed = true
-		q.removeDate(&f.dated, s.current)
+		q.entries.removeDate(&f.due, s.current)
 		s.passed = append(s.passed, s.current)
 	default:
 		f.cursor = n.next
 	}
-	f.looked++
+	f.skipped++
 	s.skipped++
 	s.current = none
 }
@@ -169,7 +169,7 @@ func (q *Queue) SetAside() {
 	q.unlist(s.current)
 	f.listed++
 	n.where = aside
-	q.insert(&f.aside, s.current)
+	q.entries.insert(&f.aside, s.current)
 	s.current = none
 }
 
@@ -186,9 +186,9 @@ func (q *Queue) Take(cost uint64) FlowID {
 	f := q.flows.at(fi)
 	switch {
 	case e == f.line.head:
-		f.hurried = 0
+		f.jumped = 0
 	case s.preferred, q.entries.at(e).pos[due] != none:
-		f.hurried++
+		f.jumped++
 	}
 	l := &q.classes[s.class]
 	l.floor = max(l.floor, f.service)
@@ -197,18 +197,6 @@ func (q *Queue) Take(cost uint64) FlowID {
 	q.unlink(e)
 	q.serve(fi, cost)
 	return FlowID(fi)
-}
-
-// bookShares books admitted work against the guaranteed shares: lower classes
-// that wait are owed their part of it, the admitted class has received it.
-func (q *Queue) bookShares(c inference.Class, cost uint64) {
-	l := &q.classes[c]
-	l.credit -= min(l.credit, 100*cost)
-	for lower := c + 1; lower < inference.NumClasses; lower++ {
-		if o := &q.classes[lower]; o.waiting > 0 {
-			o.credit = min(o.credit+cost*uint64(q.cfg.SharePercent[lower]), rebaseAbove)
-		}
-	}
 }
 
 // unpass forgets that an entry was skipped: it is leaving.
@@ -225,11 +213,11 @@ func (q *Queue) EndScan() {
 	for _, e := range s.passed {
 		n := q.entries.at(e)
 		n.passed = false
-		q.pushDate(&q.flows.at(n.flow).dated, e)
+		q.entries.pushDate(&q.flows.at(n.flow).due, e)
 	}
 	for _, fi := range s.touched {
 		f := q.flows.at(fi)
-		f.scanned, f.cursor, f.second, f.looked = false, none, none, 0
+		f.scanned, f.cursor, f.asideCursor, f.skipped = false, none, none, 0
 	}
 	for _, fi := range s.parked {
 		f := q.flows.at(fi)
@@ -239,4 +227,46 @@ func (q *Queue) EndScan() {
 		}
 	}
 	s.touched, s.parked, s.passed, s.current = s.touched[:0], s.parked[:0], s.passed[:0], none
+}
+
+// Rival is a waiting request that may take the turn of an older one of its tenant.
+type Rival struct {
+	Ref    uint64
+	Ticket Ticket
+}
+
+// maxPreferredTurns is how many turns in a row requests may get because they are preferred or due, before the
+// oldest one of their tenant gets its own.
+const maxPreferredTurns = 12
+
+// Rivals appends to list the requests behind the one that Next returned which may take its
+// turn, oldest first, until list is full: those of its tenant in line with no
+// date. There are none where others have taken the oldest one's turn favour times in a row, or
+// where the turn goes by date.
+func (q *Queue) Rivals(list []Rival) []Rival {
+	e := q.scan.current
+	if e == none {
+		return list
+	}
+	n := q.entries.at(e)
+	f := q.flows.at(n.flow)
+	if f.jumped >= maxPreferredTurns || n.where != inLine || n.item.Due != 0 {
+		return list
+	}
+	for e = n.next; e != none && len(list) < cap(list); {
+		rival := q.entries.at(e)
+		if rival.item.Due == 0 {
+			list = append(list, Rival{rival.item.Ref, Ticket(q.entries.id(e))})
+		}
+		e = rival.next
+	}
+	return list
+}
+
+// Prefer gives the turn of the request that Next returned to one of its Rivals: Take takes
+// that one. A tenant's oldest request loses its turn favour times in a row at most.
+func (q *Queue) Prefer(t Ticket) {
+	if e, ok := q.entries.index(uint64(t)); ok && q.scan.current != none {
+		q.scan.current, q.scan.preferred = e, true
+	}
 }

@@ -16,7 +16,7 @@ type Service struct {
 }
 
 // Lane is one queue's end of a Service. A lane outlives its queue where the
-// queue is built anew after a fault.
+// queue is built again after a fault.
 type Lane struct {
 	service *Service
 	inbox   []charge          // from other lanes since the last exchange; guarded by Service.mu
@@ -100,63 +100,3 @@ func (l *Lane) add(c *charge) {
 	l.byKey[c.key] = int32(len(l.inbox))
 	l.inbox = append(l.inbox, *c)
 }
-
-// Exchange tells other lanes what was charged here since the last exchange, and
-// books what they charged: call it at the start of a step. Without a lane it
-// does nothing.
-func (q *Queue) Exchange() {
-	if q.cfg.Lane == nil {
-		return
-	}
-	for i := range q.charged {
-		q.flows.at(q.charged[i].flow).report = none
-	}
-	q.elsewhere = q.cfg.Lane.exchange(q.charged, q.elsewhere[:0])
-	q.charged = q.charged[:0]
-	for i := range q.elsewhere {
-		q.book(&q.elsewhere[i])
-	}
-	clear(q.elsewhere) // the names of tenants that may be gone
-}
-
-// report notes a charge for the next exchange.
-func (q *Queue) report(fi int32, cost uint64) {
-	if q.cfg.Lane == nil || cost == 0 {
-		return
-	}
-	f := q.flows.at(fi)
-	if f.report == none {
-		f.report = int32(len(q.charged))
-		q.charged = append(q.charged, charge{key: f.key, scale: f.scale, flow: fi})
-	}
-	c := &q.charged[f.report]
-	c.cost, c.scale = min(c.cost+cost, maxCost), f.scale
-}
-
-// book adds what a tenant was charged in another lane to its counter here. In a
-// class in which nobody waits or runs no score is kept, since nobody is deprived
-// there. Elsewhere a tenant can fall behind by MaxDebt at most: it may have had
-// another lane to itself, and is not to starve here for it.
-func (q *Queue) book(c *charge) {
-	l := &q.classes[c.key.class]
-	if l.refs == 0 {
-		return
-	}
-	fi, known := q.byKey[c.key]
-	if !known {
-		fi = q.open(c.key)
-		q.flows.at(fi).service = l.floor
-		l.idle.append(q, fi)
-	}
-	f := q.flows.at(fi)
-	if most := l.floor + q.maxDebt(); f.service < most {
-		f.service = min(f.service+c.cost*c.scale, most)
-	}
-	if f.service > rebaseAbove {
-		q.rebase(f.key.class)
-	}
-	q.forget(c.key.class)
-}
-
-// maxDebt is MaxDebt in units of counters.
-func (q *Queue) maxDebt() uint64 { return min(q.cfg.MaxDebt, maxCost/8) * unitScale }

@@ -1,6 +1,10 @@
 package admission
 
-import "weir/internal/inference"
+import (
+	"fmt"
+
+	"weir/internal/inference"
+)
 
 // A request that finds the queue full is let in where others give way to it.
 // Those beyond a quota count as of the lowest class, whatever theirs is. Only
@@ -11,6 +15,13 @@ import "weir/internal/inference"
 // the queue: taking turns keeps them together.) Of a tenant, and of tenants that are
 // equally far, those go first that their clients have sent before, and of these the
 // youngest, which has waited least.
+//
+// shedOrder knows what waits in this order.
+type shedOrder struct {
+	entries  *entryTable
+	counters *counters
+	totals   queueTotals
+}
 
 // standing is the class that an item counts as when others give way to it.
 func (it *Item) standing() inference.Class {
@@ -20,19 +31,19 @@ func (it *Item) standing() inference.Class {
 	return it.Class
 }
 
-// ranks counts what waits by its standing.
-type ranks [inference.NumClasses]Waiting
+// queueTotals counts what waits by its standing.
+type queueTotals [inference.NumClasses]Waiting
 
 // below is what gives way to requests of a standing.
-func (r *ranks) below(s inference.Class) (w Waiting) {
+func (r *queueTotals) below(s inference.Class) (w Waiting) {
 	for i := s + 1; i < inference.NumClasses; i++ {
 		w.Add(r[i])
 	}
 	return w
 }
 
-// piles are the entries of a flow that may give way, in order of arrival.
-type piles [numPiles]line
+// shedLists are the entries of a flow that may give way, in order of arrival.
+type shedLists [numShedLists]line
 
 // Entries of a flow are of one class, and so of at most two standings: their class's, and
 // that of those beyond a quota.
@@ -41,14 +52,14 @@ const (
 	retries
 	firstTriesLowered
 	retriesLowered
-	numPiles
+	numShedLists
 
 	lowered = firstTriesLowered // the offset of those whose standing is below their class
 )
 
-var emptyPiles = piles{emptyLine, emptyLine, emptyLine, emptyLine}
+var emptyShedLists = shedLists{emptyLine, emptyLine, emptyLine, emptyLine}
 
-func (it *Item) pile() int {
+func (it *Item) shedList() int {
 	p := firstTries
 	if it.Retries > 0 {
 		p = retries
@@ -59,62 +70,45 @@ func (it *Item) pile() int {
 	return p
 }
 
-// pile puts an entry among those that may give way.
-func (q *Queue) pile(e int32) {
-	n := q.entries.at(e)
+// list puts an entry among those that may give way.
+func (so *shedOrder) list(e int32) {
+	n := so.entries.at(e)
 	if n.item.standing() == inference.Interactive {
-		return // nobody is above these
+		return // no class is above these
 	}
 	if n.item.standing() != n.item.Class {
-		q.classes[n.item.Class].lowered++
+		so.counters.classes[n.item.Class].overQuota++
 	}
-	p := &q.flows.at(n.flow).piles[n.item.pile()]
+	p := &so.counters.flows.at(n.flow).shedLists[n.item.shedList()]
 	n.older, n.younger = p.tail, none
 	if p.tail == none {
 		p.head = e
 	} else {
-		q.entries.at(p.tail).younger = e
+		so.entries.at(p.tail).younger = e
 	}
 	p.tail = e
 }
 
-// unpile takes an entry out of its pile: it leaves the queue.
-func (q *Queue) unpile(e int32) {
-	n := q.entries.at(e)
+// unlist takes an entry off its list: it leaves the queue.
+func (so *shedOrder) unlist(e int32) {
+	n := so.entries.at(e)
 	if n.item.standing() == inference.Interactive {
 		return
 	}
 	if n.item.standing() != n.item.Class {
-		q.classes[n.item.Class].lowered--
+		so.counters.classes[n.item.Class].overQuota--
 	}
-	p := &q.flows.at(n.flow).piles[n.item.pile()]
+	p := &so.counters.flows.at(n.flow).shedLists[n.item.shedList()]
 	if n.older == none {
 		p.head = n.younger
 	} else {
-		q.entries.at(n.older).younger = n.younger
+		so.entries.at(n.older).younger = n.younger
 	}
 	if n.younger == none {
 		p.tail = n.older
 	} else {
-		q.entries.at(n.younger).older = n.older
+		so.entries.at(n.younger).older = n.older
 	}
-}
-
-// Shed takes out a request that gives way to an item for which the queue has no
-// room, and hands back its Ref: call it until it reports false, then Offer the
-// item. Nothing is taken out where that would not make room. It costs O(tenants that
-// wait in the class).
-func (q *Queue) Shed(it Item) (ref uint64, ok bool) {
-	it.Choices = max(it.Choices, 1)
-	if it.Class >= inference.NumClasses || q.room(&it, Waiting{}) == nil || q.room(&it, q.ranks.below(it.standing())) != nil {
-		return 0, false
-	}
-	for s := inference.Class(inference.NumClasses - 1); s > it.standing(); s-- {
-		if q.ranks[s].Requests > 0 {
-			return q.drop(q.furthest(s)), true
-		}
-	}
-	return 0, false
 }
 
 // candidate is an entry that may give way, and what decides between candidates.
@@ -142,38 +136,92 @@ func (it *Item) work() uint64 { return min(max(it.Work, it.Cost), maxCost) }
 // furthest is the entry of a standing, of which some wait, that gives way first. Tenants
 // compare by their service above the least served one of their class plus the work that
 // waits of them, by weight.
-func (q *Queue) furthest(s inference.Class) int32 {
+func (so *shedOrder) furthest(s inference.Class) int32 {
 	best := candidate{entry: none}
 	for c := range inference.Class(inference.NumClasses) {
 		offset := firstTries
 		if c != s {
-			if s != inference.Batch || q.classes[c].lowered == 0 {
+			if s != inference.Batch || so.counters.classes[c].overQuota == 0 {
 				continue
 			}
 			offset = lowered
 		}
-		least, any := q.leastServed(c)
+		least, any := so.counters.leastServed(c)
 		if !any {
 			continue
 		}
-		floor := q.flows.at(least).service
-		for _, fi := range q.classes[c].backlog {
-			f := q.flows.at(fi)
+		floor := so.counters.flows.at(least).service
+		for _, fi := range so.counters.classes[c].backlog {
+			f := so.counters.flows.at(fi)
 			next := candidate{
-				entry: f.piles[offset+retries].tail, retry: true,
+				entry: f.shedLists[offset+retries].tail, retry: true,
 				beyond: (f.service-floor)/unitScale + f.work/(unitScale/f.scale),
 			}
 			if next.entry == none {
-				next.entry, next.retry = f.piles[offset].tail, false
+				next.entry, next.retry = f.shedLists[offset].tail, false
 			}
 			if next.entry == none || best.entry != none && next.beyond < best.beyond {
 				continue
 			}
-			next.number = q.entries.at(next.entry).number
+			next.number = so.entries.at(next.entry).number
 			if best.entry == none || next.before(best) {
 				best = next
 			}
 		}
 	}
 	return best.entry
+}
+
+// checkTotals recounts what waits by standing.
+func (so *shedOrder) checkTotals() error {
+	var have queueTotals
+	for i := range so.entries.slots {
+		if s := &so.entries.slots[i]; s.live {
+			have[s.value.item.standing()].Add(s.value.item.waiting())
+		}
+	}
+	if have != so.totals {
+		return fmt.Errorf("check queue: by standing %v wait, counted %v", have, so.totals)
+	}
+	return so.checkLists(have)
+}
+
+// checkLists checks that all entries that may give way are in the list where furthest looks for them.
+func (so *shedOrder) checkLists(have queueTotals) error {
+	var listed [inference.NumClasses]int
+	var below [inference.NumClasses]int
+	for i := range so.counters.flows.slots {
+		f := &so.counters.flows.slots[i].value
+		if !so.counters.flows.slots[i].live {
+			continue
+		}
+		for p, l := range f.shedLists {
+			before := int32(none)
+			for e := l.head; e != none; e = so.entries.at(e).younger {
+				n := so.entries.at(e)
+				if n.older != before || n.flow != int32(i) || n.item.shedList() != p || before != none && so.entries.at(before).number > n.number {
+					return fmt.Errorf("check queue: request %d is in shed list %d of %q, behind %d", n.item.Ref, p, f.key.tenant, before)
+				}
+				listed[n.item.standing()]++
+				if p >= lowered {
+					below[f.key.class]++
+				}
+				before = e
+			}
+			if l.tail != before {
+				return fmt.Errorf("check queue: shed list %d of %q ends with %d, want %d", p, f.key.tenant, l.tail, before)
+			}
+		}
+	}
+	for c := range have {
+		want := have[c].Requests
+		if c == int(inference.Interactive) {
+			want = 0
+		}
+		if listed[c] != want || below[c] != so.counters.classes[c].overQuota {
+			return fmt.Errorf("check queue: %d requests of standing %d may give way, want %d; %d are lowered, counted %d",
+				listed[c], c, want, below[c], so.counters.classes[c].overQuota)
+		}
+	}
+	return nil
 }

@@ -30,8 +30,8 @@ func (q *Queue) Check() error {
 			return fmt.Errorf("check batches: kind %q has %d requests of %d rows, counted %d of %d", k.name, h.requests, h.rows, k.requests, k.rows)
 		}
 	}
-	if d := q.door.Waiting(); d.Requests != live || d.Tokens != q.line.Tokens() {
-		return fmt.Errorf("check batches: the door counts %d requests of %d rows, %d of %d wait", d.Requests, d.Tokens, live, q.line.Tokens())
+	if d := q.precheck.Waiting(); d.Requests != live || d.Tokens != q.line.Tokens() {
+		return fmt.Errorf("check batches: the precheck counts %d requests of %d rows, %d of %d wait", d.Requests, d.Tokens, live, q.line.Tokens())
 	}
 	return nil
 }

@@ -64,13 +64,13 @@ type Ticket struct {
 
 // Queue holds waiting requests. Build it with New.
 type Queue struct {
-	line    *admission.Queue
-	door    admission.Door
-	entries []entry  // by admission.Item.Ref
-	free    []uint64 // unused entries
-	kinds   []kind   // of what waits
-	byName  map[string]int
-	dropped []dropped
+	line     *admission.Queue
+	precheck admission.Precheck
+	entries  []entry  // by admission.Item.Ref
+	free     []uint64 // unused entries
+	kinds    []kind   // of what waits
+	byName   map[string]int
+	dropped  []dropped
 }
 
 // entry is a waiting request.
@@ -105,7 +105,7 @@ func New(cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build queue of predictions: %w", err)
 	}
-	return &Queue{line: line, door: admission.NewDoor(line.Bounds()), byName: make(map[string]int)}, nil
+	return &Queue{line: line, precheck: admission.NewPrecheck(line.Bounds()), byName: make(map[string]int)}, nil
 }
 
 // Len is the number of waiting requests.
@@ -129,7 +129,7 @@ func (q *Queue) Debt(tenant string, c inference.Class) time.Duration {
 func (q *Queue) Offer(now int64, w Work) (Ticket, error) {
 	it := w.item()
 	call := [1]admission.Item{it}
-	if err := q.door.Enter(now, call[:]); err != nil {
+	if err := q.precheck.Enter(now, call[:]); err != nil {
 		return Ticket{}, err
 	}
 	for ref, gives := q.line.Shed(it); gives; ref, gives = q.line.Shed(it) {
@@ -138,7 +138,7 @@ func (q *Queue) Offer(now int64, w Work) (Ticket, error) {
 	it.Ref = q.take()
 	t, err := q.line.Offer(it)
 	if err != nil {
-		q.door.Leave(now, &it, false)
+		q.precheck.Leave(now, &it, false)
 		q.free = append(q.free, it.Ref)
 		return Ticket{}, err
 	}
@@ -157,10 +157,10 @@ func (q *Queue) Begin(now int64, w Work) (Taken, error) {
 	it := w.item()
 	if it.DoneBy != 0 {
 		call := [1]admission.Item{it}
-		if err := q.door.Enter(now, call[:]); err != nil {
+		if err := q.precheck.Enter(now, call[:]); err != nil {
 			return Taken{}, err
 		}
-		q.door.Leave(now, &it, false) // it did not wait, so that it tells nothing of how fast the queue moves
+		q.precheck.Leave(now, &it, false) // it did not wait, so that it tells nothing of how fast the queue moves
 	}
 	if _, err := q.line.Offer(it); err != nil {
 		return Taken{}, err
@@ -241,7 +241,7 @@ func (q *Queue) take() uint64 {
 // leave forgets an entry that is not in line any more.
 func (q *Queue) leave(now int64, ref uint64, served bool) {
 	e := &q.entries[ref]
-	q.door.Leave(now, &e.item, served)
+	q.precheck.Leave(now, &e.item, served)
 	q.part(&e.work)
 	*e = entry{}
 	q.free = append(q.free, ref)

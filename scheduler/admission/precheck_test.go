@@ -18,7 +18,7 @@ func work(tenant string) Item {
 }
 
 func TestDoorCountsCallsAllOrNone(t *testing.T) {
-	d := NewDoor(Bounds{MaxRequests: 40})
+	d := NewPrecheck(Bounds{MaxRequests: 40})
 	enter := func(n int, it Item) error {
 		call := make([]Item, n)
 		for i := range call {
@@ -64,9 +64,9 @@ func TestDoorCountsCallsAllOrNone(t *testing.T) {
 
 // drained is a door at which two tenants of equal weight keep the queue full for a
 // minute, while one request of each leaves every two seconds.
-func drained(t testing.TB) (d Door, now int64) {
+func drained(t testing.TB) (d Precheck, now int64) {
 	t.Helper()
-	d = NewDoor(Bounds{MaxRequests: 60})
+	d = NewPrecheck(Bounds{MaxRequests: 60})
 	for _, tenant := range []string{"a", "b"} {
 		for range 20 {
 			if err := d.Enter(now, []Item{work(tenant)}); err != nil {
@@ -155,7 +155,7 @@ func TestDoorRefusesWhatCannotBeInTime(t *testing.T) {
 
 // A refusal never says that a request needs 0 ms of the 0 ms that it has.
 func TestDoorRoundsWhatIsNeededUp(t *testing.T) {
-	d := NewDoor(Bounds{MaxRequests: 10})
+	d := NewPrecheck(Bounds{MaxRequests: 10})
 	it := work("a")
 	it.FirstToken, it.FirstTokenBy = 300*time.Microsecond, 1000
 	var limit *inference.LimitError
@@ -166,16 +166,16 @@ func TestDoorRoundsWhatIsNeededUp(t *testing.T) {
 
 // Idle tenants do not fill the memory.
 func TestDoorForgetsIdleTenants(t *testing.T) {
-	d := NewDoor(Bounds{MaxRequests: 10})
-	for i := range 3 * maxParties {
+	d := NewPrecheck(Bounds{MaxRequests: 10})
+	for i := range 3 * maxTenantQueues {
 		it := work(strconv.Itoa(i))
 		if err := d.Enter(int64(i), []Item{it}); err != nil {
 			t.Fatal(err)
 		}
 		d.Leave(int64(i), &it, true)
 	}
-	if n := len(d.flows); n > maxParties {
-		t.Errorf("%d tenants are remembered, limit %d", n, maxParties)
+	if n := len(d.tenants); n > maxTenantQueues {
+		t.Errorf("%d tenants are remembered, limit %d", n, maxTenantQueues)
 	}
 	if d.weight != 0 || d.Waiting() != (Waiting{}) {
 		t.Errorf("weight %d, %+v wait", d.weight, d.Waiting())
