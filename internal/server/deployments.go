@@ -96,6 +96,13 @@ func (d *deployments) drain() {
 	}
 }
 
+// halt ends the following soon.
+func (d *deployments) halt() {
+	if d != nil {
+		d.over()
+	}
+}
+
 // stop ends the following. A version that is being loaded is not waited for: the shelf closes it.
 func (d *deployments) stop() {
 	if d == nil {

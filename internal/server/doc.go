@@ -1,5 +1,5 @@
 // Package server is weir's serving process as a library: [New] assembles it from a configuration and binds its ports, [Server.Run]
-// loads the models and answers requests until its context ends, and [Server.Close] releases what a server that never ran
+// loads the models and answers requests until its context ends, and [Server.Close] ends it at once, or releases what a server that never ran
 // holds. Flags, signals and help texts are the business of cmd/weir.
 //
 // It connects packages that do not know each other: the edge (api), the engines, the routing to other servers, the store,

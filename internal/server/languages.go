@@ -227,13 +227,13 @@ func (l *languages) stop() {
 }
 
 // load reads the models that a process starts with, unless a reload was first.
-func (l *languages) load(plan []*planned) error {
+func (l *languages) load(ctx context.Context, plan []*planned) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	if len(*l.table.Load()) > 0 {
 		return nil
 	}
-	commit, _, err := l.shelf.Prepare(context.Background(), l.specs(plan))
+	commit, _, err := l.shelf.Prepare(ctx, l.specs(plan))
 	if err != nil {
 		return err
 	}

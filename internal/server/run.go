@@ -47,7 +47,7 @@ func (s *Server) listen() {
 
 // load reads the models and opens the API for requests, the classical ones first: they
 // take milliseconds.
-func (s *Server) load() error {
+func (s *Server) load(ctx context.Context) error {
 	if err := s.predictors.load(s.config); err != nil {
 		return err
 	}
@@ -61,14 +61,22 @@ func (s *Server) load() error {
 	if len(s.plan) == 0 {
 		s.rollouts.start()
 		s.deployments.start()
-		return s.openClassic()
+		return s.opened(ctx, s.openClassic)
 	}
-	if err := s.languages.load(s.plan); err != nil {
+	if err := s.languages.load(ctx, s.plan); err != nil {
 		return err
 	}
 	s.rollouts.start()
 	s.deployments.start()
-	return s.announce()
+	return s.opened(ctx, s.announce)
+}
+
+// opened says what is served, unless the server ends already.
+func (s *Server) opened(ctx context.Context, say func() error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return say()
 }
 
 // announce says what is served.

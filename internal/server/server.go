@@ -35,6 +35,7 @@ type Server struct {
 	metrics *telemetry.Metrics
 	bodies  *memory.Budget // of requests, and of answers of other servers
 	closing closers
+	life    lifetime
 
 	ports  listeners
 	http   *api.Server   // on ports.api
@@ -104,27 +105,45 @@ func (s *Server) AdminURL() string { return s.ports.adminURL() }
 func (s *Server) Loaded() <-chan struct{} { return s.loaded }
 
 // Run answers requests and loads the models until ctx ends, and then lets running requests end; or until loading or a
-// listener fails. It closes the server.
+// listener fails. It closes the server, which runs once.
 func (s *Server) Run(ctx context.Context) error {
+	ctx, end, err := s.life.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	go s.audit.logHeads(ctx)
 	s.listen()
 	loaded := make(chan error, 1)
-	go func() { loaded <- s.load() }()
-	for {
-		select {
-		case err := <-loaded:
-			if err != nil {
-				return errors.Join(err, s.Close())
-			}
-			loaded = nil
-			s.batches.Start()
-			close(s.loaded)
-		case err := <-s.failed:
-			return errors.Join(err, s.Close())
-		case <-ctx.Done():
-			return s.drain()
+	go func() { loaded <- s.load(ctx) }()
+	select {
+	case err := <-loaded:
+		if err != nil {
+			return errors.Join(err, s.cut())
 		}
+	case err := <-s.failed:
+		s.endLoading(loaded)
+		return errors.Join(err, s.cut())
+	case <-ctx.Done():
+		s.endLoading(loaded)
+		return s.drain(ctx)
 	}
+	s.batches.Start()
+	close(s.loaded)
+	select {
+	case err := <-s.failed:
+		return errors.Join(err, s.cut())
+	case <-ctx.Done():
+		return s.drain(ctx)
+	}
+}
+
+// endLoading ends the loading of models early: what is closed next must not be begun meanwhile.
+func (s *Server) endLoading(loaded <-chan error) {
+	s.life.cancel(nil)
+	s.rollouts.over()
+	s.deployments.halt()
+	<-loaded
 }
 
 // Reload reads the settings again and puts those into force that can change at run time. by says who asked. What is not valid
@@ -134,15 +153,22 @@ func (s *Server) Reload(ctx context.Context, by string) error {
 	return err
 }
 
-// Close gives back what a server has taken that was not run. Requests that run are cut off.
-func (s *Server) Close() error {
+// Close gives back what a server has taken that was not run. One that runs ends, and Close waits for it; its requests are cut off.
+func (s *Server) Close() error { return s.life.end(s.cut) }
+
+// cut closes all without waiting for requests.
+func (s *Server) cut() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 0)
 	defer cancel()
 	return s.closing.close(ctx)
 }
 
-// drain lets running requests finish, for as long as the configuration allows.
-func (s *Server) drain() error {
+// drain lets running requests finish, for as long as the configuration allows, unless Close ends the server.
+func (s *Server) drain(ended context.Context) error {
+	if errors.Is(context.Cause(ended), errClosed) {
+		s.log.Info("closed")
+		return s.cut()
+	}
 	s.log.Info("stopping; a second signal ends the process at once",
 		zap.Duration("timeout", s.config.Server.ShutdownTimeout))
 	s.deployments.drain()

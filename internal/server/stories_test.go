@@ -39,7 +39,7 @@ func startServer(t *testing.T, edit func(c *configs.Config)) *Server {
 		t.Fatal(err)
 	}
 	s.listen()
-	if err := s.load(); err != nil {
+	if err := s.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	engine := s.languages.engines()[0]
