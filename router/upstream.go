@@ -81,8 +81,12 @@ type Call struct {
 	// it. None: everywhere.
 	Residency []string
 
-	Domain  string // tenants that share prefixes of prompts have the same
-	Output  int    // expected output tokens
+	Domain string // tenants that share prefixes of prompts have the same
+	Output int    // expected output tokens
+	// MostBytes is what a whole answer can have at most, by what was asked for; 0: not known. A server whose answer is larger, and
+	// larger than this server takes, is at fault.
+	MostBytes int
+
 	Session string // a hint: requests of one session profit from one server; "" is none
 	Resume  bool   // a stream that breaks goes on at another server
 

@@ -210,9 +210,34 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		sent.Head.Version, sent.Head.Beta = c.plainNames("Anthropic-Version"), c.plainNames("Anthropic-Beta")
 	}
 	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
+	sent.MostBytes = c.mostAnswer(r)
 	r.askUsage(sent)
 	sent.Body, sent.Prompt = r.sent.withoutModel()
 	return sent
+}
+
+// oneAnswerBytes is what one answer has at most, by far: a million tokens of eight bytes.
+const oneAnswerBytes = 8 << 20
+
+// largerFields of a request ask for answers of which that is not known: log-probabilities, what a tool of the server has found, sounds.
+var largerFields = []string{"logprobs", "include", "modalities"}
+
+// mostAnswer is how many bytes a whole answer has at most; 0: that is not known. Some answers repeat parts of their request.
+func (c *call) mostAnswer(r *relayed) int {
+	if !r.service.writes {
+		return 0
+	}
+	for _, f := range r.sent.fields {
+		if slices.ContainsFunc(largerFields, func(part string) bool { return strings.Contains(f.name, part) }) {
+			return 0
+		}
+	}
+	var ignored *api.Error
+	answers := int64(r.sent.count("n", 1, maxInt32, 1, &ignored)) * r.prompts()
+	if ignored != nil {
+		return 0
+	}
+	return int(answers * int64(oneAnswerBytes+2*len(c.ctx.PostBody())))
 }
 
 // maxNamesBytes bounds fields of the header that go to Anthropic's own API: a version, the names of beta features.
@@ -244,14 +269,17 @@ func (p *passage) ask(ctx context.Context, r *relayed, sent *router.Call) (fault
 // whole reads an answer that is no stream, and gives what the client gets of it.
 func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
 	p.inTime()
-	var said *chunk.Chunk
+	read := p.account.events.Read
 	if r.service.writes {
-		said = p.account.chunk(p.answer.Whole)
+		read = p.account.chunk
 	}
-	p.read(p.answer.Whole)
+	said := read(p.answer.Whole)
+	p.read(p.answer.Whole, said)
 	p.texts.read(p.form, p.answer.Whole)
-	if r.job == nil && p.form == chatForm && !p.account.told {
-		p.answer.Whole = p.withOwnUsage(p.answer.Whole, said)
+	if said != nil && r.job == nil && (said.HasUsage() || r.service.writes && (!said.Usage.IsEmpty() || p.answers(said))) {
+		if at, own := p.correction(p.answer.Whole, said, true); own != nil {
+			p.answer.Whole = slices.Replace(p.answer.Whole, at.From, at.To, own...)
+		}
 	}
 	if !r.service.writes {
 		p.result.Reasons = append(p.result.Reasons, inference.FinishStop)
@@ -260,6 +288,11 @@ func (p *passage) whole(r *relayed) ([]byte, *api.Error) {
 		return p.rewordWhole(r.job)
 	}
 	return underName(p.answer.Whole, p.name), nil
+}
+
+// answers reports whether a whole answer says something. What has no answer of its own, such as embeddings, keeps that it tells no usage.
+func (p *passage) answers(said *chunk.Chunk) bool {
+	return said.Said() && (p.form != chatForm || said.Choices > 0)
 }
 
 // tellRoute says in the answer's header which server it is from, and why.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"weir/api"
 	"weir/internal/inference"
@@ -26,6 +25,8 @@ type account struct {
 	own     bool             // the client got what was counted here
 	head    chunkHead        // of the event in which a choice ended
 	told    bool             // usage has come, and nothing that was said after it
+	wrong   bool             // the last event, or the answer, has one that cannot be
+	counted bool             // here: all that has come
 	events  chunk.Reader
 	ended   chunk.Set // choices whose end was counted
 
@@ -43,6 +44,7 @@ const maxCountedBytes = 1 << 20
 
 // chunk reads an event of a stream, or a whole answer, of any API, and counts the texts that it delivers.
 func (a *account) chunk(data []byte) *chunk.Chunk {
+	a.wrong = false
 	c := a.events.Read(data)
 	if c == nil {
 		return nil
@@ -53,7 +55,7 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 		if t.IsEmpty() {
 			continue
 		}
-		a.told, a.own = false, false
+		a.told, a.own, a.counted = false, false, false
 		if t.Choice != last { // the name and the arguments of a call are one
 			a.pieces, last = a.pieces+1, t.Choice
 		}
@@ -112,6 +114,10 @@ func (p *passage) estimate() {
 		}
 		return
 	}
+	if a.counted { // which the client may have been told
+		return
+	}
+	a.counted = true
 	if !r.Estimated && r.PromptTokens == 0 && a.prompt != nil {
 		r.PromptTokens = a.prompt()
 		a.guessed = r.PromptTokens
@@ -240,30 +246,36 @@ func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 	return append(dst, data[from:]...), true
 }
 
-// ownUsage is the usage of a chat by what was counted here.
+// ownUsage is the usage by what was counted here, in the words of the answer's API.
 func (p *passage) ownUsage() []byte {
 	p.account.own = true
-	p.estimate()
-	prompt, output := p.result.PromptTokens, p.result.OutputTokens
-	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, output, prompt+output)
+	u := p.used()
+	switch p.form {
+	case responseForm:
+		return appendResponseUsage(nil, &u)
+	case messageForm:
+		return appendMessageUsage(nil, u)
+	case chatForm:
+	}
+	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, u.prompt, u.output, u.prompt+u.output)
 }
 
-// withOwnUsage is a whole answer with what was counted here in place of a usage that is not there or cannot be. said is what it says, nil where
-// it was not read. What has no answer of its own, such as embeddings, keeps that it tells none.
-func (p *passage) withOwnUsage(whole []byte, said *chunk.Chunk) []byte {
-	if said == nil {
-		if said = p.account.events.Read(whole); said == nil || !said.HasUsage() {
-			return whole
-		}
+// correction is what was counted here in place of a usage that cannot be and, where the answer is over, of one that is not told, of an
+// answer or of an event that is no chat's. c is what it says. own is nil where nothing is to be corrected.
+func (p *passage) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.Span, own []byte) {
+	part := p.part(data, c)
+	switch {
+	case p.account.told || part.Object.IsEmpty() || !over && !p.account.wrong:
+		return at, nil
+	case !part.Usage.IsEmpty():
+		return part.Usage, p.ownUsage()
 	}
-	if !said.Usage.IsEmpty() {
-		return slices.Replace(whole, said.Usage.From, said.Usage.To, p.ownUsage()...)
+	end := part.Object.To - 1
+	own = append([]byte(`,"usage":`), p.ownUsage()...)
+	if len(bytes.TrimSpace(data[part.Object.From+1:end])) == 0 {
+		own = own[1:]
 	}
-	end := bytes.LastIndexByte(whole, '}')
-	if said.Choices <= 0 || !said.Said() || end < 0 {
-		return whole
-	}
-	return slices.Insert(whole, end, append([]byte(`,"usage":`), p.ownUsage()...)...)
+	return chunk.Span{From: end, To: end}, own
 }
 
 // appendOwnUsage appends what was counted here as the event behind which a chat's stream ends, for a client that asked for the usage and
@@ -276,8 +288,8 @@ func (p *passage) appendOwnUsage(dst []byte) []byte {
 	dst = append(dst, "data: {"...)
 	for _, f := range []struct {
 		name string
-		raw  json.RawMessage
-	}{{"id", h.ID}, {"object", h.Object}, {"created", h.Created}} {
+		raw  []byte
+	}{{"id", h.id}, {"object", h.object}, {"created", h.created}} {
 		if len(f.raw) > 0 {
 			dst = append(append(append(api.AppendString(dst, f.name), ':'), f.raw...), ',')
 		}

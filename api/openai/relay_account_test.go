@@ -278,7 +278,7 @@ func TestUsageThatCannotBe(t *testing.T) {
 		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":-9,"total_tokens":-9}}`, 0, 0, 0, false},
 	} {
 		p := &passage{form: tc.form}
-		p.read([]byte(tc.text))
+		p.read([]byte(tc.text), p.account.chunk([]byte(tc.text)))
 		if r := &p.result; r.PromptTokens != tc.prompt || r.CachedTokens != tc.cached || r.OutputTokens != tc.output || p.account.told != tc.told || len(r.Reasons) != 1 {
 			t.Errorf("%s: %d tokens, %d cached, %d of output, told %v, reasons %v", tc.text, r.PromptTokens, r.CachedTokens, r.OutputTokens, p.account.told, r.Reasons)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"weir/api"
 	"weir/internal/inference"
+	"weir/router/chunk"
 )
 
 // form is how an API writes its answers.
@@ -29,16 +30,8 @@ func formOf(path string) form {
 	return chatForm
 }
 
-// relayedAnswer is what is read of an answer or of a chunk.
+// relayedAnswer is what is read of a response or a message, whole or as an event, beside its usage.
 type relayedAnswer struct {
-	Usage   *relayedUsage
-	Choices []struct {
-		Index  int
-		Reason string `json:"finish_reason"`
-	}
-
-	chunkHead
-
 	Type   string // of an event; of a whole answer of Messages: message
 	Status string // of a response
 
@@ -46,73 +39,83 @@ type relayedAnswer struct {
 
 	Stop string `json:"stop_reason"` // of a message
 
-	Response, Message *relayedAnswer // of an event
-	Delta             *struct {
+	Response *relayedAnswer // of an event
+	Delta    *struct {
 		Stop string `json:"stop_reason"`
 	}
-	Sequence int64 `json:"sequence_number"`
 }
 
 // chunkHead is what the events of a chat's stream have in common.
-type chunkHead struct {
-	ID, Object, Created json.RawMessage
-}
+type chunkHead struct{ id, object, created []byte }
 
-// relayedUsage counts tokens in the words of each API.
-type relayedUsage struct {
-	Prompt  told  `json:"prompt_tokens"`
-	Output  *told `json:"completion_tokens"`
-	Total   told  `json:"total_tokens"`
-	Details struct {
-		Cached told `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	OutputDetails struct {
-		Reasoning told `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-
-	ResponseDetails struct {
-		Reasoning told `json:"reasoning_tokens"`
-	} `json:"output_tokens_details"`
-
-	Input        told `json:"input_tokens"`
-	InputDetails struct {
-		Cached told `json:"cached_tokens"`
-	} `json:"input_tokens_details"`
-	OutputTokens told `json:"output_tokens"`
-	CacheRead    told `json:"cache_read_input_tokens"` // of Messages, whose input_tokens leave them out, and those that follow
-	CacheWritten told `json:"cache_creation_input_tokens"`
-}
-
-// read takes usage and finish reasons out of an answer or a chunk, and reports whether it is the end of
-// a stream of typed events. What is not JSON passes unread.
-func (p *passage) read(text []byte) (ends bool) {
-	var a relayedAnswer
-	if json.Unmarshal(text, &a) != nil {
+// read takes usage and finish reasons out of an answer or of an event, of which c is what it says, and reports whether it ends the answer.
+// What is not JSON passes unread.
+func (p *passage) read(data []byte, c *chunk.Chunk) (ends bool) {
+	if c == nil {
 		return false
 	}
-	switch p.form {
-	case responseForm:
-		return p.readResponse(cmp.Or(a.Response, &a))
-	case messageForm:
-		p.readMessage(&a)
-		return a.Type == "message_stop"
-	case chatForm:
-		p.readChat(&a)
+	if p.form == chatForm {
+		p.readChat(data, c)
+		return false
 	}
-	return false
+	var usage []byte
+	if p.account.wrong = p.tells(data, c); p.account.wrong { // unless it is believed
+		usage = p.part(data, c).Usage.Of(data)
+	}
+	var a relayedAnswer
+	if json.Unmarshal(data, &a) != nil {
+		return false
+	}
+	if p.form == responseForm {
+		return p.readResponse(cmp.Or(a.Response, &a), usage)
+	}
+	return p.readMessage(&a, usage)
+}
+
+// part is the object of an event, or the whole answer, that has the usage in the words of its API.
+func (p *passage) part(data []byte, c *chunk.Chunk) chunk.Part {
+	switch kind := c.Type.Of(data); {
+	case p.form == responseForm && bytes.HasPrefix(kind, []byte(`"response.`)):
+		return c.Response
+	case p.form == messageForm && string(kind) == `"message_start"`:
+		return c.Message
+	}
+	return c.Whole
+}
+
+// tells reports whether an event of another API than chats', or a whole answer, has a usage.
+func (p *passage) tells(data []byte, c *chunk.Chunk) bool {
+	usage := p.part(data, c).Usage.Of(data)
+	return len(usage) > 0 && !isNull(usage)
 }
 
 // readChat reads a chat completion or a completion, whole or a chunk of one.
-func (p *passage) readChat(a *relayedAnswer) {
-	if u := a.Usage; u != nil {
+func (p *passage) readChat(data []byte, c *chunk.Chunk) {
+	if c.HasUsage() {
+		u := readUsage(c.Usage.Of(data))
 		p.take(u.ofChat())
 	}
-	for _, c := range a.Choices {
-		if c.Reason != "" {
-			p.over(c.Index, finishOf(c.Reason))
-			p.account.head = a.chunkHead
+	for _, end := range c.Ends {
+		p.over(end.Choice, finishOf(string(end.Of(data))))
+	}
+	if len(c.Ends) > 0 && p.account.asked {
+		p.account.head = headOf(data)
+	}
+}
+
+// headOf is the head of an event, which is kept longer than the event.
+func headOf(data []byte) (h chunkHead) {
+	for name, value := range chunk.Fields(data) {
+		switch name {
+		case "id":
+			h.id = bytes.Clone(value)
+		case "object":
+			h.object = bytes.Clone(value)
+		case "created":
+			h.created = bytes.Clone(value)
 		}
 	}
+	return h
 }
 
 // finishOf reads why an answer ended: the words of chats, those of Responses for what is incomplete, and
@@ -128,9 +131,10 @@ func finishOf(word string) inference.FinishReason {
 }
 
 // readResponse reads a response object. It reports whether the response is over.
-func (p *passage) readResponse(a *relayedAnswer) bool {
-	if u := a.Usage; u != nil {
-		p.take(counted{u.Input, u.InputDetails.Cached, u.OutputTokens, u.ResponseDetails.Reasoning, u.Total})
+func (p *passage) readResponse(a *relayedAnswer, usage []byte) bool {
+	if len(usage) > 0 {
+		u := readUsage(usage)
+		p.take(u.ofResponse())
 	}
 	switch a.Status {
 	case "completed":
@@ -146,42 +150,66 @@ func (p *passage) readResponse(a *relayedAnswer) bool {
 }
 
 // readMessage reads a message, or an event of one: the first tells what the prompt has, a later one what
-// the answer has.
-func (p *passage) readMessage(a *relayedAnswer) {
+// the answer has. It reports whether that is the last one with a usage.
+func (p *passage) readMessage(a *relayedAnswer, usage []byte) bool {
 	stop := a.Stop
 	if a.Delta != nil {
 		stop = cmp.Or(stop, a.Delta.Stop)
 	}
-	for _, part := range []*relayedAnswer{a, a.Message} {
-		if part == nil || part.Usage == nil {
-			continue
-		}
-		u := part.Usage
-		prompt := u.Input + u.CacheRead + u.CacheWritten // 0: a later event tells of the answer alone
-		if min(u.Input, u.CacheRead, u.CacheWritten) < 0 || !p.account.believes(counted{prompt: max(prompt, 1), output: u.OutputTokens}) {
-			p.account.told = false
-			continue
-		}
-		if prompt > 0 {
-			p.result.PromptTokens, p.result.CachedTokens = int(prompt), int(u.CacheRead)
-		}
-		p.result.OutputTokens = max(p.result.OutputTokens, int(u.OutputTokens))
-		p.account.told = part.Type != "message" || stop != "" // the first one counts what is yet to come
+	if len(usage) > 0 {
+		u := readUsage(usage)
+		p.takeMessage(&u, a.Type == "message_start" || a.Type == "message" && stop == "")
 	}
 	if stop != "" {
 		p.over(0, finishOf(stop))
 	}
+	return stop != ""
 }
 
-// responseEvent reads an event of Responses.
-func (r *relayStream) responseEvent(data []byte) {
-	switch {
-	case r.begun == nil && bytes.Contains(data, []byte(`"response.created"`)):
-		r.begun = bytes.Clone(data)
-	case bytes.Contains(data, []byte(`"response.completed"`)) || bytes.Contains(data, []byte(`"response.incomplete"`)) ||
-		bytes.Contains(data, []byte(`"response.failed"`)) || bytes.Contains(data, []byte(`"response.cancelled"`)):
-		r.done = r.p.read(data) || r.done
+// takeMessage counts what was told of a message. first: the answer is yet to come.
+func (p *passage) takeMessage(u *relayedUsage, first bool) {
+	prompt := u.input + u.cacheRead + u.cacheWritten // 0: a later event tells of the answer alone
+	if min(u.input, u.cacheRead, u.cacheWritten) < 0 || !p.account.believes(counted{prompt: max(prompt, 1), output: u.outputTokens}) {
+		p.account.told, p.account.wrong = false, true
+		return
 	}
+	p.account.wrong = false
+	if prompt > 0 {
+		p.result.PromptTokens, p.result.CachedTokens = int(prompt), int(u.cacheRead)
+		p.result.Estimated, p.account.guessed = false, 0
+	}
+	p.result.OutputTokens = max(p.result.OutputTokens, int(u.outputTokens))
+	p.account.told = !first
+}
+
+// responseEvent reads an event of Responses. It reports whether the answer is over.
+func (r *relayStream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
+	switch string(c.Type.Of(data)) {
+	case `"response.completed"`, `"response.incomplete"`, `"response.failed"`, `"response.cancelled"`:
+		over = r.p.read(data, c)
+		r.done = over || r.done
+	default:
+		if r.p.tells(data, c) {
+			r.p.read(data, c)
+		}
+	}
+	r.countEvent(data)
+	return over
+}
+
+// messageEvent reads an event of Messages, likewise.
+func (r *relayStream) messageEvent(data []byte, c *chunk.Chunk) (over bool) {
+	switch kind := string(c.Type.Of(data)); {
+	case kind == `"message_stop"`:
+		r.done = true
+	case kind == `"message_delta"`, r.p.tells(data, c):
+		return r.p.read(data, c)
+	}
+	return false
+}
+
+// countEvent notes an event's number.
+func (r *relayStream) countEvent(data []byte) {
 	if _, rest, ok := bytes.Cut(data, []byte(`"sequence_number":`)); ok {
 		digits := 0
 		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/memory"
+	"weir/router/balance"
 	"weir/router/fleet"
 )
 
@@ -150,7 +151,8 @@ func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
 	}{
 		"a chat":            {routeChat, `{"model":"front","messages":[{"role":"user","content":"x"}]}`, 5 << 20, 8 << 20},
 		"embeddings":        {routeEmbeddings, `{"model":"front","input":"x"}`, 5 << 20, 8 << 20},
-		"above 64 MiB":      {routeChat, `{"model":"front","messages":[{"role":"user","content":"x"}]}`, 65 << 20, 256 << 20},
+		"above 64 MiB":      {routeChat, `{"model":"front","n":20,"messages":[{"role":"user","content":"x"}]}`, 65 << 20, 256 << 20},
+		"with much in it":   {routeChat, `{"model":"front","logprobs":true,"messages":[{"role":"user","content":"x"}]}`, 65 << 20, 256 << 20},
 		"a chat as message": {routeMessages, `{"model":"front","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`, 3 << 20, 8 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,6 +179,45 @@ func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
 				t.Errorf("%s is %s, with faults %v", s.ID, s.Breaker, s.Faults)
 			}
 		})
+	}
+}
+
+// A server that answers without an end is at fault: another one answers, and its breaker opens. Alone it is a server that failed.
+func TestAnswersWithoutEndAreTheServersFault(t *testing.T) {
+	endless, well := largeAnswers(t, 1<<40), largeAnswers(t, 1)
+	for path, body := range map[string]string{
+		routeChat:     `{"model":"front","messages":[{"role":"user","content":"x"}]}`,
+		routeMessages: `{"model":"front","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`,
+	} {
+		for _, servers := range [][]*httptest.Server{{endless}, {endless, well}} {
+			config := fleet.Config{Model: "front", Bodies: memory.New(64 << 20), Balance: balance.Config{Policy: balance.RoundRobin}, Routing: fleet.Routing{BreakerFailures: 2, BreakerPause: time.Hour, RetryShare: 1}}
+			for _, s := range servers {
+				config.Sources = append(config.Sources, fleet.Source{URL: s.URL + "/v1", Kind: fleet.VLLM, Model: "m"})
+			}
+			front, err := fleet.New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, DefaultConfig(), &fakeBackend{})
+			if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: front}); err != nil {
+				t.Fatal(err)
+			}
+			for range 4 {
+				want, said := http.StatusOK, `"b`
+				if len(servers) == 1 {
+					want, said = http.StatusBadGateway, "bad_answer"
+				}
+				if status, text := r.post(path, body); status != want || !strings.Contains(text, said) {
+					t.Errorf("%s, %d servers: %d %.300s", path, len(servers), status, text)
+				}
+			}
+			for _, s := range front.Status() {
+				if broken := strings.Contains(endless.URL, s.ID); broken != (s.Breaker == "open") || broken != (s.Faults["bad_answer"] >= 2) {
+					t.Errorf("%s, %d servers: %s is %s, with faults %v", path, len(servers), s.ID, s.Breaker, s.Faults)
+				}
+			}
+			r.close()
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *
 		cancel: func(error) {}, cause: func() error { return context.Cause(ctx) },
 	}
 	if a.Events == nil {
-		p.read(a.Whole)
+		p.read(a.Whole, p.account.chunk(a.Whole))
 		p.texts.read(chatForm, a.Whole)
 	} else {
 		defer func() { _ = a.Events.Close() }() // all that was wanted of it was read

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"weir/api"
@@ -170,7 +171,7 @@ func (r *relayStream) appendLine(line []byte) {
 		}
 	}
 	whole := true
-	if c := r.event(line); c != nil {
+	if c, line := r.event(line); c != nil {
 		r.out, whole = r.p.appendChunk(r.out, line, c)
 	} else {
 		r.out = appendUnderName(r.out, line, r.p.name)
@@ -180,12 +181,12 @@ func (r *relayStream) appendLine(line []byte) {
 	}
 }
 
-// event reads one line. The chunk is of a chat or a completion.
-func (r *relayStream) event(line []byte) *chunk.Chunk {
+// event reads one line, and gives what the client gets of it: of a chat or a completion, that is still to be read out of the chunk.
+func (r *relayStream) event(line []byte) (*chunk.Chunk, []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if r.name = !ok && bytes.HasPrefix(line, []byte("event:")); !ok {
 		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
-		return nil
+		return nil, line
 	}
 	res := &r.p.result
 	res.LastToken = time.Now()
@@ -202,23 +203,32 @@ func (r *relayStream) event(line []byte) *chunk.Chunk {
 		if !r.silent {
 			r.out = r.p.appendOwnUsage(r.out)
 		}
-		return nil
+		return nil, line
 	}
 	c := r.p.account.chunk(data)
+	if c == nil {
+		return nil, line
+	}
+	over := false
 	switch r.p.form {
 	case chatForm:
-		if c != nil && (c.HasUsage() || c.Finished != 0) {
-			r.p.read(data)
+		if c.HasUsage() || c.Finished != 0 {
+			r.p.read(data, c)
 		}
-		return c
+		return c, line
 	case responseForm:
-		r.responseEvent(data)
+		over = r.responseEvent(data, c)
 	case messageForm:
-		if bytes.Contains(data, []byte(`"usage"`)) || bytes.Contains(data, []byte(`"message_stop"`)) {
-			r.done = r.p.read(data) || r.done
-		}
+		over = r.messageEvent(data, c)
 	}
-	return nil
+	if at, own := r.p.correction(data, c, over); own != nil {
+		head := len(line) - len(data)
+		line = slices.Concat(line[:head+at.From], own, line[head+at.To:])
+	}
+	if r.begun == nil && string(c.Type.Of(data)) == `"response.created"` {
+		r.begun = bytes.Clone(line[len("data:"):])
+	}
+	return nil, line
 }
 
 func (r *relayStream) failure() *api.Error { return r.failed }

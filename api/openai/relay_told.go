@@ -3,6 +3,8 @@ package openai
 import (
 	"math"
 	"strconv"
+
+	"weir/router/chunk"
 )
 
 // told is a number of tokens in a server's usage; notTold is what cannot be one.
@@ -13,16 +15,73 @@ const notTold told = -1
 // maxToldTokens bounds what a request can have of one kind of tokens: no context and no batch of inputs comes near.
 const maxToldTokens = 1 << 28
 
-// UnmarshalJSON never fails: what else the answer says counts whatever stands here.
-func (n *told) UnmarshalJSON(raw []byte) error {
+// toldOf is a number of tokens as JSON. null is none.
+func toldOf(raw []byte) told {
 	if string(raw) == "null" {
-		return nil
+		return 0
 	}
-	*n = notTold
 	if f, err := strconv.ParseFloat(string(raw), 64); err == nil && f >= 0 && f <= maxToldTokens && f == math.Trunc(f) {
-		*n = told(f)
+		return told(f)
 	}
-	return nil
+	return notTold
+}
+
+// relayedUsage counts tokens in the words of each API.
+type relayedUsage struct {
+	prompt, output, total told // of chats
+	tellsOutput           bool
+	cached, reasoning     told
+
+	input, outputTokens         told // of Responses and Messages
+	inputCached, outputThoughts told // of Responses
+	cacheRead, cacheWritten     told // of Messages, whose input_tokens leave them out
+}
+
+// readUsage reads a usage of any API. What is no object tells nothing that can be.
+func readUsage(raw []byte) relayedUsage {
+	if len(raw) == 0 || raw[0] != '{' {
+		return relayedUsage{prompt: notTold, input: notTold}
+	}
+	var u relayedUsage
+	for name, value := range chunk.Fields(raw) {
+		switch name {
+		case "prompt_tokens":
+			u.prompt = toldOf(value)
+		case "completion_tokens":
+			u.output, u.tellsOutput = toldOf(value), !isNull(value)
+		case "total_tokens":
+			u.total = toldOf(value)
+		case "input_tokens":
+			u.input = toldOf(value)
+		case "output_tokens":
+			u.outputTokens = toldOf(value)
+		case "cache_read_input_tokens":
+			u.cacheRead = toldOf(value)
+		case "cache_creation_input_tokens":
+			u.cacheWritten = toldOf(value)
+		case "prompt_tokens_details":
+			u.cached = detailOf(value, cachedTokens)
+		case "completion_tokens_details":
+			u.reasoning = detailOf(value, reasoningTokens)
+		case "input_tokens_details":
+			u.inputCached = detailOf(value, cachedTokens)
+		case "output_tokens_details":
+			u.outputThoughts = detailOf(value, reasoningTokens)
+		}
+	}
+	return u
+}
+
+const cachedTokens, reasoningTokens = "cached_tokens", "reasoning_tokens"
+
+// detailOf is a number of tokens in the details of another one.
+func detailOf(raw []byte, name string) (n told) {
+	for field, value := range chunk.Fields(raw) {
+		if field == name {
+			n = toldOf(value)
+		}
+	}
+	return n
 }
 
 // counted is what a server says that an answer used.
@@ -31,19 +90,24 @@ type counted struct{ prompt, cached, output, reasoning, total told }
 // ofChat is the usage of a chat or a completion, and of what has no output: embeddings and rankings. A server that leaves the
 // output out tells it by the total.
 func (u *relayedUsage) ofChat() counted {
-	c := counted{prompt: u.Prompt, cached: u.Details.Cached, reasoning: u.OutputDetails.Reasoning, total: u.Total}
+	c := counted{prompt: u.prompt, cached: u.cached, reasoning: u.reasoning, total: u.total}
 	switch {
-	case u.Output != nil:
-		c.output = *u.Output
-	case u.Prompt >= 0 && u.Total >= u.Prompt:
-		c.output = u.Total - u.Prompt
+	case u.tellsOutput:
+		c.output = u.output
+	case u.prompt >= 0 && u.total >= u.prompt:
+		c.output = u.total - u.prompt
 	default:
 		c.output = notTold
 	}
-	if u.Prompt == 0 && (u.Output == nil || *u.Output == 0) { // rerankers count one number
-		c.prompt, c.output = u.Total, 0
+	if u.prompt == 0 && u.output == 0 { // rerankers count one number
+		c.prompt, c.output = u.total, 0
 	}
 	return c
+}
+
+// ofResponse is the usage of a response.
+func (u *relayedUsage) ofResponse() counted {
+	return counted{u.input, u.inputCached, u.outputTokens, u.outputThoughts, u.total}
 }
 
 // hiddenTokens of an answer may be neither in its texts nor among the thoughts that the server tells of: Anthropic's API bills thoughts
@@ -89,9 +153,11 @@ func (p *passage) take(c counted) {
 			r.CachedTokens = int(c.cached)
 		}
 	}
-	if p.account.told = p.account.believes(c); !p.account.told {
+	p.account.told = p.account.believes(c)
+	if p.account.wrong = !p.account.told; p.account.wrong {
 		return
 	}
+	r.Estimated, p.account.guessed = false, 0
 	r.OutputTokens = int(c.output)
 	p.reasoned = int(min(c.reasoning, c.output))
 }

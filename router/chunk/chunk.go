@@ -31,15 +31,23 @@ type Chunk struct {
 
 	UsageField Span // usage with its name and one comma, so that the rest is JSON without it
 
+	Type              Span // of an event that has one: a JSON string
+	Whole             Part // the event itself
+	Response, Message Part // of an event of Responses, of Messages
+
 	Choices  int    // in the event; -1: it has no list of them
 	Seen     Set    // choices in the event
 	Finished Set    // those that have a finish reason in it
-	Texts    []Text // what they say in words; only until the next event is read
+	Ends     []Text // their finish reasons; only until the next event is read
+	Texts    []Text // what they say in words; likewise
 	Wrong    string // what has another type than it must have; "" is nothing
 
 	null   bool // usage is null
 	beside bool // a choice says something that is not in words
 }
+
+// Part is an object of an event that may have a usage. What has no object has none.
+type Part struct{ Object, Usage Span }
 
 // Said reports whether a choice says something.
 func (c *Chunk) Said() bool {
@@ -80,7 +88,7 @@ func First(n int) Set {
 type Reader struct {
 	last          Chunk
 	before, after []byte // around the text of last; before is empty where another event says nothing about the next one
-	texts         []Text
+	texts, ends   []Text
 	skim          skimmer
 }
 
@@ -92,11 +100,12 @@ func (r *Reader) Read(data []byte) *Chunk {
 		return &r.last
 	}
 	r.before = r.before[:0]
-	r.last = Chunk{Choices: -1, Texts: r.texts[:0]}
+	r.last = Chunk{Choices: -1, Texts: r.texts[:0], Ends: r.ends[:0]}
 	s := &r.skim
 	*s = skimmer{b: data}
 	s.event(&r.last)
 	s.space()
+	r.ends = r.last.Ends
 	if r.texts = r.last.Texts; s.bad || s.i < len(data) {
 		return nil
 	}
@@ -111,9 +120,13 @@ func (r *Reader) Read(data []byte) *Chunk {
 func (r *Reader) move(by int) {
 	c := &r.last
 	end := c.Texts[0].To
-	for _, s := range []*Span{&c.Model, &c.Usage, &c.UsageField} {
+	for _, s := range []*Span{&c.Model, &c.Usage, &c.UsageField, &c.Type, &c.Whole.Object, &c.Whole.Usage,
+		&c.Response.Object, &c.Response.Usage, &c.Message.Object, &c.Message.Usage} {
 		if s.From >= end {
-			s.From, s.To = s.From+by, s.To+by
+			s.From += by
+		}
+		if s.To > end { // of an object around the text, too
+			s.To += by
 		}
 	}
 	c.Texts[0].To += by

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,7 +108,7 @@ func same(t *testing.T, data []byte, got, want *Chunk) {
 			t.Fatalf("%s: texts %v, alone %v", data, a.Texts, b.Texts)
 		}
 	}
-	if a.Model != b.Model || a.Error != b.Error || a.Usage != b.Usage || a.UsageField != b.UsageField || a.Choices != b.Choices || a.Seen != b.Seen ||
+	if a.Model != b.Model || a.Error != b.Error || a.Usage != b.Usage || a.UsageField != b.UsageField || a.Type != b.Type || a.Whole != b.Whole || a.Response != b.Response || a.Message != b.Message || !slices.Equal(a.Ends, b.Ends) || a.Choices != b.Choices || a.Seen != b.Seen ||
 		a.Finished != b.Finished || a.Said() != b.Said() || a.Wrong != b.Wrong || a.null != b.null {
 		t.Fatalf("%s:\n%+v, alone\n%+v", data, a, b)
 	}

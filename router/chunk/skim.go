@@ -220,8 +220,13 @@ func (s *skimmer) event(c *Chunk) {
 		return
 	}
 	var t typed
+	from := s.i
 	for f := s.open('{'); s.field(&f); {
 		switch string(f.name) {
+		case "response":
+			s.part(&c.Response)
+		case "message":
+			s.part(&c.Message)
 		case "type":
 			t.kind = s.value()
 		case "object":
@@ -249,7 +254,23 @@ func (s *skimmer) event(c *Chunk) {
 			s.value()
 		}
 	}
+	c.Type, c.Whole = t.kind, Part{Span{from, s.i}, c.Usage}
 	t.read(s, c)
+}
+
+// part reads an object that may have a usage.
+func (s *skimmer) part(p *Part) {
+	if *p = (Part{}); s.space() != '{' {
+		s.value()
+		return
+	}
+	from := s.i
+	for f := s.open('{'); s.field(&f); {
+		if v := s.value(); string(f.name) == "usage" {
+			p.Usage = v
+		}
+	}
+	p.Object = Span{from, s.i}
 }
 
 // usage reads the field usage. What is cut out with it is the comma before it, or for the first field the one behind it.
@@ -295,7 +316,7 @@ func (s *skimmer) choices(c *Chunk) {
 
 // choice reads one choice. Its index may stand behind what it says.
 func (s *skimmer) choice(c *Chunk) {
-	index, finished, texts := 0, false, len(c.Texts)
+	index, reason, texts := 0, Span{}, len(c.Texts)
 	for f := s.open('{'); s.field(&f); {
 		switch string(f.name) {
 		case "index":
@@ -309,8 +330,11 @@ func (s *skimmer) choice(c *Chunk) {
 		case "delta", "message":
 			s.said(c)
 		case "finish_reason":
-			v := s.value()
-			finished = !s.bad && !isEmpty(v.Of(s.b))
+			if reason = s.value(); s.bad || isEmpty(reason.Of(s.b)) {
+				reason = Span{}
+			} else if s.b[reason.From] == '"' {
+				reason = Span{reason.From + 1, reason.To - 1}
+			}
 		default:
 			s.value()
 		}
@@ -318,8 +342,9 @@ func (s *skimmer) choice(c *Chunk) {
 	for i := texts; i < len(c.Texts); i++ {
 		c.Texts[i].Choice = index
 	}
-	if c.Seen.Add(index); finished {
+	if c.Seen.Add(index); !reason.IsEmpty() {
 		c.Finished.Add(index)
+		c.Ends = append(c.Ends, Text{Span: reason, Choice: index})
 	}
 }
 

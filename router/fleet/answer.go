@@ -33,8 +33,8 @@ func oversized(format string, args ...any) error {
 	return &faultError{fault: Oversized, err: fmt.Errorf("%w: %w: %w", router.ErrOversized, fmt.Errorf(format, args...), errNotJudged)}
 }
 
-// read reads a whole answer within the memory that all bodies share.
-func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err error) {
+// read reads a whole answer within the memory that all bodies share. plausible is the most that the request can have asked for; 0: not known.
+func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64, plausible int) (err error) {
 	a.Memory = f.config.Bodies.Share()
 	a.Memory.Patience = memoryPatience
 	most := 0 // not known
@@ -46,10 +46,13 @@ func (f *Fleet) read(a *router.Answer, body io.Reader, declared int64) (err erro
 	} else {
 		a.Whole, err = a.Memory.Read(body, most, maxAnswerBytes)
 	}
+	size := len(a.Whole)
 	switch {
 	case err == nil:
 		a.Whole = bytes.TrimPrefix(a.Whole, []byte(byteOrderMark))
 		return nil
+	case plausible > 0 && size > plausible && (errors.Is(err, memory.ErrNeverFits) || errors.Is(err, memory.ErrTooLarge)):
+		err = BadAnswer.because("the answer goes on behind %d bytes, and has %d at most by what was asked for: %w", size, plausible, err)
 	case errors.Is(err, memory.ErrNoRoom):
 		err = noMemory()
 	case errors.Is(err, memory.ErrNeverFits):

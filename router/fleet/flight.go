@@ -212,7 +212,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path)), hide: r.wire.hide}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
-	if err = fl.fleet.read(answer, res.Body, res.ContentLength); err != nil {
+	if err = fl.fleet.read(answer, res.Body, res.ContentLength, fl.call.MostBytes); err != nil {
 		return nil, err
 	}
 	if faultOf(answer.Status) == NoFault {

@@ -74,7 +74,7 @@ func (p *Predictor) ask(ctx context.Context, r *replica) (*router.Description, e
 	defer func() { _ = res.Body.Close() }() // only read
 	answer := router.Answer{Status: res.StatusCode}
 	defer answer.Release()
-	err = p.fleet.read(&answer, res.Body, res.ContentLength)
+	err = p.fleet.read(&answer, res.Body, res.ContentLength, 0)
 	if err == nil && res.StatusCode != http.StatusOK {
 		err = fmt.Errorf("status %d: %.200q", res.StatusCode, answer.Whole)
 	}

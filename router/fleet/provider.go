@@ -91,7 +91,7 @@ func (fl *flight) translateOnce(ctx context.Context, a *attempt, api provider.AP
 
 // translateWhole reads an answer that is no stream.
 func (fl *flight) translateWhole(api provider.API, answer *router.Answer, res *http.Response, who provider.Identity) (*router.Answer, error) {
-	err := fl.fleet.read(answer, res.Body, res.ContentLength)
+	err := fl.fleet.read(answer, res.Body, res.ContentLength, fl.call.MostBytes)
 	if err != nil {
 		return nil, err
 	}
