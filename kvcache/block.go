@@ -13,7 +13,7 @@ type BlockID int32
 type Class uint8
 
 // The retention classes, in the order of eviction. Ephemeral, the zero value, suits
-// generated text that nobody is expected to send again.
+// generated text that no client is expected to send again.
 const (
 	Ephemeral Class = iota
 	Normal

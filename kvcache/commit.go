@@ -45,16 +45,3 @@ func (p *Pool) seal(t *Table, i int, ids []int32) {
 		p.counts.Collisions++
 	}
 }
-
-// publish enters block b into the cache as a child of parent.
-func (p *Pool) publish(b, parent BlockID, h Hash, ids []int32) {
-	m := &p.blocks[b]
-	m.hash, m.parent, m.published = h, parent, true
-	copy(p.rows(b), ids)
-	p.index.insert(b)
-	p.children.pushFront(p.childRing(m.domain, parent), int32(b))
-	p.raise(parent, m.class) // a replaced tail may be of a lower class than the blocks grown after it
-	if p.config.Events {
-		p.log.add(Event{Kind: Stored, Hash: h, Parent: p.blocks[parent].hash})
-	}
-}

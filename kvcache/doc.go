@@ -56,7 +56,7 @@
 // There is one synchronous step loop, so a released block is free at once;
 // deferred release, which overlapping steps would need, is not there.
 // Blocks do not spill to disk; Pin and Unpin, which keep a block from being
-// reused while somebody reads it, are there for whoever adds that.
+// reused while something outside reads it, are there for code that adds that.
 //
 // # Misuse
 //

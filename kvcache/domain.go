@@ -85,7 +85,7 @@ type domain struct {
 	resident int // blocks held or cached
 	cached   int // idle and published
 
-	protected bool  // listed in Pool.protected
+	protected bool  // listed in domainTable.protected
 	until     int64 // when that ends
 	leaving   int   // blocks that Without counts as cached
 }

@@ -11,7 +11,7 @@ const (
 	Removed
 	// Cleared: the reader must forget all blocks; a Stored event for each
 	// published block follows. Cleared takes the place of events that were dropped
-	// because nobody drained them.
+	// because they were not drained in time.
 	Cleared
 )
 
@@ -56,7 +56,7 @@ func (p *Pool) DrainEvents(yield func(Event)) {
 // a reader that has missed events.
 func (p *Pool) Relist() { p.log.overflow = p.config.Events }
 
-// listCache reports the whole cache anew.
+// listCache reports the whole cache.
 func (p *Pool) listCache(yield func(Event)) {
 	yield(Event{Kind: Cleared})
 	for i := range p.blocks {

@@ -20,47 +20,47 @@ type Hit struct {
 // Match finds the longest cached prefix of tokens in domain d, at most limit
 // tokens of it. A sequence needs one row to compute, so limit is usually
 // len(tokens)-1. Cost: one hash and one look-up per block up to the first miss.
-func (p *Pool) Match(d Domain, tokens []int32, limit int) Hit {
-	return p.MatchChain(d, nil, tokens, limit)
+func (bs *blockStore) Match(d Domain, tokens []int32, limit int) Hit {
+	return bs.MatchChain(d, nil, tokens, limit)
 }
 
 // MatchChain is Match for a caller that keeps the hashes of tokens, as
 // Domain.Chain gives them. A chain may be short; the hashes that it lacks are
 // computed here.
-func (p *Pool) MatchChain(d Domain, chain []Hash, tokens []int32, limit int) Hit {
+func (bs *blockStore) MatchChain(d Domain, chain []Hash, tokens []int32, limit int) Hit {
 	limit = min(limit, len(tokens))
 	hit := Hit{queried: len(tokens)}
-	slot, ok := p.slots[d]
+	slot, ok := bs.slots[d]
 	if !ok {
 		return hit
 	}
-	n := p.blockTokens
+	n := bs.blockTokens
 	var h Hash
 	for end := n; end <= limit; end += n {
 		ids := tokens[end-n : end]
 		if hit.Full < len(chain) {
 			h = chain[hit.Full]
 		} else {
-			h = d.hashBlock(&p.buf, hit.Full == 0, h, ids)
+			h = d.hashBlock(&bs.buf, hit.Full == 0, h, ids)
 		}
-		b := p.index.find(h)
-		if b == 0 || !p.same(b, slot, hit.last, ids) {
+		b := bs.index.find(h)
+		if b == 0 || !bs.same(b, slot, hit.last, ids) {
 			break
 		}
 		hit.last = b
 		hit.Full++
 	}
 	hit.Tokens = hit.Full * n
-	hit.lastGen = p.blocks[hit.last].gen
-	p.matchPartial(&hit, slot, tokens[hit.Tokens:max(limit, hit.Tokens)])
+	hit.lastGen = bs.blocks[hit.last].gen
+	bs.matchPartial(&hit, slot, tokens[hit.Tokens:max(limit, hit.Tokens)])
 	return hit
 }
 
 // same reports whether block b holds ids after parent in the domain. An equal
 // hash alone is no proof.
-func (p *Pool) same(b BlockID, slot int32, parent BlockID, ids []int32) bool {
-	m := &p.blocks[b]
-	return m.domain == slot && m.parent == parent && slices.Equal(p.rows(b), ids)
+func (bs *blockStore) same(b BlockID, slot int32, parent BlockID, ids []int32) bool {
+	m := &bs.blocks[b]
+	return m.domain == slot && m.parent == parent && slices.Equal(bs.rows(b), ids)
 }
 
 // partialScan bounds the children that are compared with the tokens after the
@@ -68,25 +68,25 @@ func (p *Pool) same(b BlockID, slot int32, parent BlockID, ids []int32) bool {
 const partialScan = 8
 
 // minPartial is the number of rows that are worth a copy.
-func (p *Pool) minPartial() int { return max(4, p.blockTokens/4) }
+func (bs *blockStore) minPartial() int { return max(4, bs.blockTokens/4) }
 
 // matchPartial adds the child of the hit's last block that shares most leading
 // tokens with rest.
-func (p *Pool) matchPartial(hit *Hit, slot int32, rest []int32) {
-	if len(rest) < p.minPartial() {
+func (bs *blockStore) matchPartial(hit *Hit, slot int32, rest []int32) {
+	if len(rest) < bs.minPartial() {
 		return
 	}
-	list := p.childRing(slot, hit.last)
-	best, from := p.minPartial()-1, BlockID(0)
-	for n, b := 0, p.children.front(list); n < partialScan && b != list; n, b = n+1, p.children.front(b) {
-		if k := commonPrefix(p.rows(BlockID(b)), rest); k > best {
+	list := bs.childRing(slot, hit.last)
+	best, from := bs.minPartial()-1, BlockID(0)
+	for n, b := 0, bs.children.front(list); n < partialScan && b != list; n, b = n+1, bs.children.front(b) {
+		if k := commonPrefix(bs.rows(BlockID(b)), rest); k > best {
 			best, from = k, BlockID(b)
 		}
 	}
 	if from == 0 {
 		return
 	}
-	hit.Partial, hit.PartialTokens, hit.partial = from, best, p.blocks[from].gen
+	hit.Partial, hit.PartialTokens, hit.partial = from, best, bs.blocks[from].gen
 	hit.Tokens += best
 }
 
@@ -103,11 +103,11 @@ func commonPrefix(a, b []int32) int {
 // current reports whether every block of a hit still holds what was matched.
 // The last whole block is enough to look at: its parents stay published as long
 // as it does.
-func (p *Pool) current(hit *Hit) bool {
-	return p.unchanged(hit.last, hit.lastGen) && p.unchanged(hit.Partial, hit.partial)
+func (bs *blockStore) current(hit *Hit) bool {
+	return bs.unchanged(hit.last, hit.lastGen) && bs.unchanged(hit.Partial, hit.partial)
 }
 
-func (p *Pool) unchanged(b BlockID, gen uint32) bool {
-	m := &p.blocks[b]
+func (bs *blockStore) unchanged(b BlockID, gen uint32) bool {
+	m := &bs.blocks[b]
 	return b == 0 || m.published && m.gen == gen
 }

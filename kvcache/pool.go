@@ -21,14 +21,14 @@ type Config struct {
 
 	// FloorPercent is the part of an equal share of the pool, in percent, that each
 	// domain keeps: cached blocks of a domain that has no more are evicted for other
-	// domains only when nobody has cached blocks above the floor. 0 is no floor.
+	// domains only when no domain has cached blocks above the floor. 0 is no floor.
 	FloorPercent int
 
 	// HashBits cuts block hashes to force collisions in tests; 0 means 128.
 	HashBits int
 
 	ModelDigest string // content digest of the weights and their parameters
-	KVType      string // element type of the arena: "f16", "q8_0"
+	KVType      string // element type of the arena, as --kv-cache-dtype names it: "f32", "f16", "q8_0", "q4_0"
 	Secret      []byte // makes hashes unpredictable to clients; share it among replicas of one router
 
 	Events bool // keep a log for DrainEvents
@@ -65,42 +65,12 @@ func (c Config) validate() error {
 	return nil
 }
 
-// The lists of idle blocks: sentinels in Pool.lru after the blocks.
-const (
-	freeList  = 0 // unpublished, a stack
-	classList = 1 // one per class, published, least recently used first
-	numLists  = classList + numClasses
-)
-
 // Pool hands out blocks and remembers what is in them. See the package comment
 // for its structure and its rules.
 type Pool struct {
-	config      Config
-	blockTokens int
-
-	blocks   []block
-	ids      []int32 // [Blocks][BlockTokens] token ids of published blocks
-	index    index
-	lru      rings // blocks, then the numLists lists of idle blocks
-	own      rings // blocks, then numClasses lists of cached blocks per domain slot
-	children rings // blocks, then the published children of each block, then those of each domain slot
-
-	slots     map[Domain]int32 // into domains; looked up, never iterated
-	domains   []domain
-	slotsFree []int32
-	hand      int32   // domain at which the search for one above its floor goes on
-	protected []int32 // domains whose floor holds against sequences of others, too
-	soonest   int64   // when the protection of one ends, or before
-	left      []int32 // domains of the tables that Without counts as released
-	leaving   int     // their blocks
-
+	blockStore
 	tables []*Table // live; Table.place points back
-
-	free, cached, pinned int // idle unpublished, idle published, unreferenced but pinned
-	counts               Counters
-	log                  eventLog
-	buf                  preimage
-	fault                error // first misuse
+	fault  error    // first misuse
 }
 
 // New makes a pool whose blocks are all free.
@@ -109,13 +79,13 @@ func New(c Config) (*Pool, error) {
 		return nil, err
 	}
 	n := c.Blocks
-	p := &Pool{
+	p := &Pool{blockStore: blockStore{
+		domainTable: domainTable{usable: n - 1, floorPercent: c.FloorPercent, slots: map[Domain]int32{}},
 		config:      c,
 		blockTokens: c.blockTokens(),
 		blocks:      make([]block, n),
 		ids:         make([]int32, n*c.blockTokens()),
-		slots:       map[Domain]int32{},
-	}
+	}}
 	p.index = newIndex(p.blocks)
 	p.lru.grow(n + numLists)
 	p.own.grow(n)
@@ -138,140 +108,58 @@ func (p *Pool) Domain(name string, extra ...Field) Domain { return p.config.Doma
 // BlockTokens is the number of rows in a block.
 func (p *Pool) BlockTokens() int { return p.blockTokens }
 
-// Usable is the number of blocks that sequences can hold: all but the null
-// block.
-func (p *Pool) Usable() int { return len(p.blocks) - 1 }
-
-// FreeNow is the number of blocks that could be handed out now: never used,
-// released, or cached and evictable.
-func (p *Pool) FreeNow() int { return p.free + p.cached }
-
-// blocksFor is the number of blocks that cover rows.
-func (p *Pool) blocksFor(rows int) int { return (rows + p.blockTokens - 1) / p.blockTokens }
-
-// rows are the token ids stored for block b.
-func (p *Pool) rows(b BlockID) []int32 {
-	at := int(b) * p.blockTokens
-	return p.ids[at : at+p.blockTokens]
-}
-
-func (p *Pool) classRing(c Class) int32 { return int32(len(p.blocks)) + classList + int32(c) }
-
-func (p *Pool) ownRing(slot int32, c Class) int32 {
-	return int32(len(p.blocks)) + slot*numClasses + int32(c)
-}
-
-// childRing is the list of published blocks that follow parent, newest first.
-func (p *Pool) childRing(slot int32, parent BlockID) int32 {
-	if parent == 0 {
-		return 2*int32(len(p.blocks)) + slot
-	}
-	return int32(len(p.blocks)) + int32(parent)
-}
-
-// park puts a block that became idle on its list. An unpublished one leaves
-// its domain.
-func (p *Pool) park(b BlockID) {
-	m := &p.blocks[b]
-	if m.published {
-		p.lru.pushBack(p.classRing(m.class), int32(b))
-		p.own.pushBack(p.ownRing(m.domain, m.class), int32(b))
-		p.domains[m.domain].cached++
-		p.cached++
-		return
-	}
-	p.lru.pushFront(int32(len(p.blocks))+freeList, int32(b))
-	p.free++
-	if m.domain != noDomain {
-		slot := m.domain
-		m.domain = noDomain
-		p.domains[slot].resident--
-		p.closeDomain(slot)
+// Stats reports the pool's state without walking it.
+func (p *Pool) Stats() Stats {
+	return Stats{
+		Blocks:     p.Usable(),
+		Free:       p.free,
+		Cached:     p.cached,
+		Referenced: p.Usable() - p.free - p.cached - p.pinned,
+		Pinned:     p.pinned,
+		Published:  p.index.count,
+		Tables:     len(p.tables),
+		Domains:    len(p.slots),
+		Counters:   p.counts,
 	}
 }
 
-// unpark takes an idle block off its list.
-func (p *Pool) unpark(b BlockID) {
-	m := &p.blocks[b]
-	p.lru.remove(int32(b))
-	if !m.published {
-		p.free--
-		return
+// Resident is the number of blocks that a domain holds or has cached.
+func (p *Pool) Resident(d Domain) int {
+	if slot, ok := p.slots[d]; ok {
+		return p.domains[slot].resident
 	}
-	p.own.remove(int32(b))
-	p.domains[m.domain].cached--
-	p.cached--
+	return 0
 }
 
-// refresh makes a cached block the most recently used of its class.
-func (p *Pool) refresh(b BlockID) {
-	if p.blocks[b].idle() {
-		p.unpark(b)
-		p.park(b)
+// FreeFor is the number of blocks that Grow could hand out to a table of a domain now: FreeNow except for what is protected of
+// others.
+func (p *Pool) FreeFor(d Domain) int {
+	slot, ok := p.slots[d]
+	if !ok {
+		slot = noDomain
 	}
+	return p.FreeNow() + p.leaving - p.protectedFrom(slot)
 }
 
-// hold adds a table's reference.
-func (p *Pool) hold(b BlockID) {
-	m := &p.blocks[b]
-	switch {
-	case m.idle():
-		p.unpark(b)
-	case m.ref == 0:
-		p.pinned--
-	}
-	m.ref++
+// Without has FreeFor answer as if a table had been released, until WithAll. Nothing is released.
+func (p *Pool) Without(t *Table) {
+	n := p.Sole(t)
+	p.domains[t.domain].leaving += n
+	p.leaving += n
+	p.left = append(p.left, t.domain)
 }
 
-// drop takes a table's reference back; the null block has none.
-func (p *Pool) drop(b BlockID) {
-	if b == 0 {
-		return
+// WithAll ends what Without began.
+func (p *Pool) WithAll() {
+	for _, slot := range p.left {
+		p.domains[slot].leaving = 0
 	}
-	m := &p.blocks[b]
-	m.ref--
-	switch {
-	case m.idle():
-		p.park(b)
-	case m.ref == 0:
-		p.pinned++
-	}
+	p.left, p.leaving = p.left[:0], 0
 }
 
-// alloc takes an idle block for a table of domain slot: the domain's own
-// oldest when it is at its bound, else a free one, else the oldest of the
-// lowest class: of domains above their floor if there are any, else its own or of those that are not protected. The caller has made sure that one is idle.
-func (p *Pool) alloc(slot int32, c Class) BlockID {
-	if d := &p.domains[slot]; p.config.TenantBlocks > 0 && d.resident >= p.config.TenantBlocks {
-		p.evictOwn(slot)
-	}
-	if p.free == 0 {
-		p.evict(slot)
-	}
-	b := BlockID(p.lru.front(int32(len(p.blocks)) + freeList))
-	p.unpark(b)
-	m := &p.blocks[b]
-	m.ref, m.class, m.domain = 1, c, slot
-	m.gen++
-	p.domains[slot].resident++
-	return b
-}
-
-// raise lifts a block and the published blocks before it to class c at least,
-// so that a parent is never in a lower class than its children.
-func (p *Pool) raise(b BlockID, c Class) {
-	for b != 0 && p.blocks[b].class < c {
-		m := &p.blocks[b]
-		idle := m.idle()
-		if idle {
-			p.unpark(b)
-		}
-		m.class = c
-		if idle {
-			p.park(b)
-		}
-		b = m.parent
-	}
+// affords reports whether so many blocks can be taken for a domain, of so many that are idle, without what is protected of others.
+func (p *Pool) affords(slot int32, need, idle int) bool {
+	return need <= idle && (need <= p.free || need <= idle-p.protectedFrom(slot))
 }
 
 // Pin keeps a published block's content in place although no table may name

@@ -9,81 +9,70 @@ import (
 // A protected domain's floor holds against the sequences of others, too: what is cached within it is evicted for
 // another domain's sequence only when nothing else runs (GrowAlone). Otherwise a live sequence comes before the cache.
 // (The memory.low of Linux's control groups does the same for their pages.)
+//
+// domainTable has the domains with tables or blocks, and the floors that others leave them.
+type domainTable struct {
+	usable       int // blocks that sequences can hold
+	floorPercent int // Config.FloorPercent
+
+	slots     map[Domain]int32 // into domains; looked up, never iterated
+	domains   []domain
+	slotsFree []int32
+
+	protected []int32 // domains whose floor holds against sequences of others, too
+	soonest   int64   // when the protection of one ends, or before
+	left      []int32 // domains of the tables that Without counts as released
+	leaving   int     // their blocks
+}
 
 // Protect keeps the cached blocks of a domain, as far as they are within its floor, from other domains' sequences until
 // a time. A domain without tables and blocks has nothing to keep.
-func (p *Pool) Protect(d Domain, until int64) {
-	slot, ok := p.slots[d]
-	if !ok || p.config.FloorPercent == 0 {
+func (dt *domainTable) Protect(d Domain, until int64) {
+	slot, ok := dt.slots[d]
+	if !ok || dt.floorPercent == 0 {
 		return
 	}
-	m := &p.domains[slot]
+	m := &dt.domains[slot]
 	if !m.protected {
 		m.protected = true
-		p.protected = append(p.protected, slot)
+		dt.protected = append(dt.protected, slot)
 	}
 	m.until = max(m.until, until)
-	p.soonest = min(p.soonest, m.until)
+	dt.soonest = min(dt.soonest, m.until)
 }
 
 // Advance ends the protection of domains whose time has passed.
-func (p *Pool) Advance(now int64) {
-	if now < p.soonest || len(p.protected) == 0 {
+func (dt *domainTable) Advance(now int64) {
+	if now < dt.soonest || len(dt.protected) == 0 {
 		return
 	}
-	p.soonest = math.MaxInt64
-	for i, d := range slices.Backward(p.protected) {
-		if until := p.domains[d].until; until <= now {
-			p.unprotect(i)
+	dt.soonest = math.MaxInt64
+	for i, d := range slices.Backward(dt.protected) {
+		if until := dt.domains[d].until; until <= now {
+			dt.unprotect(i)
 		} else {
-			p.soonest = min(p.soonest, until)
+			dt.soonest = min(dt.soonest, until)
 		}
 	}
 }
 
 // unprotect takes a domain off the list, by its place there.
-func (p *Pool) unprotect(i int) {
-	d := &p.domains[p.protected[i]]
+func (dt *domainTable) unprotect(i int) {
+	d := &dt.domains[dt.protected[i]]
 	d.protected, d.until = false, 0
-	last := len(p.protected) - 1
-	p.protected[i] = p.protected[last]
-	p.protected = p.protected[:last]
-}
-
-// FreeFor is the number of blocks that Grow could hand out to a table of a domain now: FreeNow but for what is protected of
-// others.
-func (p *Pool) FreeFor(d Domain) int {
-	slot, ok := p.slots[d]
-	if !ok {
-		slot = noDomain
-	}
-	return p.FreeNow() + p.leaving - p.protectedFrom(slot)
-}
-
-// Without has FreeFor answer as if a table had been released, until WithAll. Nothing is released.
-func (p *Pool) Without(t *Table) {
-	n := p.Sole(t)
-	p.domains[t.domain].leaving += n
-	p.leaving += n
-	p.left = append(p.left, t.domain)
-}
-
-// WithAll ends what Without began.
-func (p *Pool) WithAll() {
-	for _, slot := range p.left {
-		p.domains[slot].leaving = 0
-	}
-	p.left, p.leaving = p.left[:0], 0
+	last := len(dt.protected) - 1
+	dt.protected[i] = dt.protected[last]
+	dt.protected = dt.protected[:last]
 }
 
 // protectedFrom is how many cached blocks of other domains than one are protected.
-func (p *Pool) protectedFrom(slot int32) (n int) {
-	if len(p.protected) == 0 || len(p.slots) < 2 {
+func (dt *domainTable) protectedFrom(slot int32) (n int) {
+	if len(dt.protected) == 0 || len(dt.slots) < 2 {
 		return 0
 	}
-	floor := p.floor()
-	for _, s := range p.protected {
-		if d := &p.domains[s]; s != slot {
+	floor := dt.floor()
+	for _, s := range dt.protected {
+		if d := &dt.domains[s]; s != slot {
 			cached := d.cached + d.leaving
 			n += max(0, min(cached, floor-(d.resident-cached)))
 		}
@@ -92,26 +81,28 @@ func (p *Pool) protectedFrom(slot int32) (n int) {
 }
 
 // floor is how many blocks others leave each domain.
-func (p *Pool) floor() int { return p.Usable() * p.config.FloorPercent / (100 * max(len(p.slots), 1)) }
-
-// affords reports whether so many blocks can be taken for a domain, of so many that are idle, without what is protected of others.
-func (p *Pool) affords(slot int32, need, idle int) bool {
-	return need <= idle && (need <= p.free || need <= idle-p.protectedFrom(slot))
+func (dt *domainTable) floor() int {
+	return dt.usable * dt.floorPercent / (100 * max(len(dt.slots), 1))
 }
 
 // checkProtection recounts them for Check.
-func (p *Pool) checkProtection() error {
+func (dt *domainTable) checkProtection() error {
 	listed := map[int32]bool{}
-	for _, slot := range p.protected {
-		if d := &p.domains[slot]; listed[slot] || !d.protected || d.tables+d.resident == 0 {
+	for _, slot := range dt.protected {
+		if d := &dt.domains[slot]; listed[slot] || !d.protected || d.tables+d.resident == 0 {
 			return fmt.Errorf("K19: domain slot %d is listed as protected: twice %v, protected %v, %d tables, %d blocks", slot, listed[slot], d.protected, d.tables, d.resident)
 		}
 		listed[slot] = true
 	}
-	for slot := range p.domains {
-		if d := &p.domains[slot]; d.protected != listed[int32(slot)] || d.leaving != 0 {
+	for slot := range dt.domains {
+		if d := &dt.domains[slot]; d.protected != listed[int32(slot)] || d.leaving != 0 {
 			return fmt.Errorf("K19: domain slot %d: protected %v, listed %v; %d blocks are supposed to leave", slot, d.protected, listed[int32(slot)], d.leaving)
 		}
 	}
 	return nil
+}
+
+// aboveFloor reports whether a domain has more blocks than others leave it.
+func (dt *domainTable) aboveFloor(slot int32) bool {
+	return dt.domains[slot].resident*len(dt.slots)*100 > dt.usable*dt.floorPercent
 }

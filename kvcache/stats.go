@@ -23,26 +23,3 @@ type Stats struct {
 	Domains    int // with live tables or resident blocks
 	Counters
 }
-
-// Stats reports the pool's state without walking it.
-func (p *Pool) Stats() Stats {
-	return Stats{
-		Blocks:     p.Usable(),
-		Free:       p.free,
-		Cached:     p.cached,
-		Referenced: p.Usable() - p.free - p.cached - p.pinned,
-		Pinned:     p.pinned,
-		Published:  p.index.count,
-		Tables:     len(p.tables),
-		Domains:    len(p.slots),
-		Counters:   p.counts,
-	}
-}
-
-// Resident is the number of blocks that a domain holds or has cached.
-func (p *Pool) Resident(d Domain) int {
-	if slot, ok := p.slots[d]; ok {
-		return p.domains[slot].resident
-	}
-	return 0
-}
