@@ -120,8 +120,7 @@ func (pf *prefiller) leftover() {
 	}
 }
 
-// prompts lists the running prompts, by class, then those whose deadline is at risk, soonest
-// first, then those with least left, by powers of four, of these those of tenants with few requests, and then the oldest. The first of them in order of precedence is the oldest.
+// prompts lists the running prompts in the order of comparePrompts, and notes the oldest, the first in order of precedence.
 func (pf *prefiller) prompts() []*sequence {
 	list := pf.prompting[:0]
 	for _, q := range pf.sequences.running {
@@ -149,11 +148,11 @@ func (pf *prefiller) advance(q *sequence, a allowance) {
 	}
 }
 
-// comparePrompts orders prompts by class, deadline at risk, size of what is left,
-// size of its tenant, precedence: with a prompt of one tenant, the prompts of another that keeps many going, or that are computed again
-// after a preemption, are not before it. Prompts of one size and tenant are prefilled in the order in which they were
-// admitted: of these, taking the shortest first made some wait for several times
-// as long as others that took as much.
+// comparePrompts orders prompts by class, then by deadline where it is at risk, by rows left (in powers of four), by
+// size of their tenant (in powers of four), and by precedence. So a tenant with many requests, or with prompts that are
+// computed again after a preemption, does not delay the prompt of a tenant with one. Prompts of one size and tenant are
+// prefilled in the order in which they were admitted: taking the shortest first made some wait for several times as
+// long as others that took as much.
 func comparePrompts(a, b *sequence) int {
 	return cmp.Or(int(a.req.Class)-int(b.req.Class), cmp.Compare(a.due, b.due), a.sizeClass()-b.sizeClass(), a.req.share.sizeClass()-b.req.share.sizeClass(), compare(a, b))
 }

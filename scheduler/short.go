@@ -29,15 +29,16 @@ type shortSteps struct {
 
 // A request that comes while another tenant's requests fill the steps (the newcomer) waits for the end of a step and for the
 // whole of the next one, of which its own rows are a small part. A short step computes the newcomer's rows and leaves out
-// the other tenant's: the first
-// token is there after one and a half steps at most. No output is left out of two steps in a row.
+// the other tenant's: the first token is there after one and a half steps at most. No output is left out of two steps in
+// a row. Rows are left out of a tenant that has crowdFactor times the newcomer's requests or slots, by weight, now and in
+// the last recentPeakTime.
 const (
-	crowdFactor      = 4 // a tenant's rows are left out if it has so many times the newcomer's requests or slots, by weight, now and in the last recentPeakTime
+	crowdFactor      = 4
 	shortStepDivisor = 2 // a short step takes this part of the longest ordinary one, at most
 )
 
-// maxPassedTenants is how many tenants whose turn is before a newcomer's are looked past, to see that it waits. Those that do not crowd it
-// get their turn before it, the others after the short step.
+// maxPassedTenants bounds how many tenants before a newcomer's a scan passes to find it. Those that do not crowd it get
+// their turn before it, the others after the short step.
 const maxPassedTenants = 4
 
 // shortStep says for whom the step in the making is short.
