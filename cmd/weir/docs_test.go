@@ -19,7 +19,7 @@ var foreign = strings.Fields(`--help --version
 	--all --embeddings --weir --onnx --out --seconds --schemas --limit
 	--repack --no-repack --kl-divergence --enable-prefix-caching
 	--enable-prompt-tokens-details --kv-events-config --page-size --prefix-caching-hash-algo --data-parallel-external-lb
-	--web --enable-feature --ignore-missing --from-literal --cpunodebind --membind --latency --shapes --set --set-file`)
+	--web --enable-feature --ignore-missing --from-literal --cpunodebind --membind --latency --shapes --roles --cores --every --set --set-file`)
 
 // What the documents tell readers to type exists: every verb of weir and every flag.
 func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
