@@ -47,21 +47,21 @@ type Scheduler struct {
 	lengths     *answer.Lengths
 	stats       Stats
 
-	requests   *requestTable // the live ones
-	sequences  *sequences    // their running, paused and preempted ones
-	shares     *tenantShares // slots and blocks by tenant
-	pacer      *pacer        // what a step may take in time and rows
-	step       *step         // the plan in the making, or out until Commit
-	charges    *charges      // compute time by tenant
-	forecast   *forecast     // blocks that sequences will need
-	allocator  *allocator    // gives slots and blocks, and takes them back
-	endings    *endings      // how choices and requests end
-	preemptor  *preemptor    // whose blocks go to others
-	prefiller  *prefiller    // rows for running prompts
-	pauses     *pauses       // whose slots go to others
-	admitter   *admitter     // which requests start
-	shortSteps *shortSteps   // steps for newcomers
-	drafter    *drafter      // guesses of the next tokens
+	requests   requestTable // the live ones
+	sequences  sequences    // their running, paused and preempted ones
+	shares     tenantShares // slots and blocks by tenant
+	pacer      pacer        // what a step may take in time and rows
+	step       step         // the plan in the making, or out until Commit
+	charges    charges      // compute time by tenant
+	forecast   forecast     // blocks that sequences will need
+	allocator  allocator    // gives slots and blocks, and takes them back
+	endings    endings      // how choices and requests end
+	preemptor  preemptor    // whose blocks go to others
+	prefiller  prefiller    // rows for running prompts
+	pauses     pauses       // whose slots go to others
+	admitter   admitter     // which requests start
+	shortSteps shortSteps   // steps for newcomers
+	drafter    drafter      // guesses of the next tokens
 }
 
 // New returns a scheduler over the pool, of which it must be the only user.
@@ -87,46 +87,46 @@ func New(cfg Config, pool *kvcache.Pool) (*Scheduler, error) {
 	return s, nil
 }
 
-// assemble makes the parts.
+// assemble makes the parts, which know each other by their places in s.
 func (s *Scheduler) assemble() {
 	cfg, pool, waiting, model, blockTokens, stats := &s.cfg, s.pool, s.waiting, s.cost, s.blockTokens, &s.stats.Counters
-	s.requests = &requestTable{}
-	s.sequences = &sequences{cfg: cfg}
-	s.shares = newTenantShares(cfg, s.usable, blockTokens)
-	s.pacer = &pacer{cfg: cfg, cost: model}
-	s.step = &step{pacer: s.pacer}
-	s.charges = &charges{cost: model, waiting: waiting, pacer: s.pacer, step: s.step}
-	s.forecast = &forecast{
-		cfg: cfg, pool: pool, lengths: s.lengths, sequences: s.sequences, blockTokens: blockTokens, slacks: make([]int, blockTokens),
+	s.requests = requestTable{}
+	s.sequences = sequences{cfg: cfg}
+	s.shares = *newTenantShares(cfg, s.usable, blockTokens)
+	s.pacer = pacer{cfg: cfg, cost: model}
+	s.step = step{pacer: &s.pacer}
+	s.charges = charges{cost: model, waiting: waiting, pacer: &s.pacer, step: &s.step}
+	s.forecast = forecast{
+		cfg: cfg, pool: pool, lengths: s.lengths, sequences: &s.sequences, blockTokens: blockTokens, slacks: make([]int, blockTokens),
 	}
-	s.allocator = &allocator{
-		pool: pool, lengths: s.lengths, sequences: s.sequences, shares: s.shares, requests: s.requests, step: s.step,
-		forecast: s.forecast, stats: stats, blockTokens: blockTokens,
+	s.allocator = allocator{
+		pool: pool, lengths: s.lengths, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
+		forecast: &s.forecast, stats: stats, blockTokens: blockTokens,
 	}
-	s.endings = &endings{
-		pool: pool, waiting: waiting, sequences: s.sequences, shares: s.shares, requests: s.requests, step: s.step,
-		allocator: s.allocator, stats: stats,
+	s.endings = endings{
+		pool: pool, waiting: waiting, sequences: &s.sequences, shares: &s.shares, requests: &s.requests, step: &s.step,
+		allocator: &s.allocator, stats: stats,
 	}
-	s.preemptor = &preemptor{
-		cfg: cfg, pool: pool, sequences: s.sequences, shares: s.shares, step: s.step, forecast: s.forecast,
-		allocator: s.allocator, endings: s.endings, blockTokens: blockTokens,
+	s.preemptor = preemptor{
+		cfg: cfg, pool: pool, sequences: &s.sequences, shares: &s.shares, step: &s.step, forecast: &s.forecast,
+		allocator: &s.allocator, endings: &s.endings, blockTokens: blockTokens,
 	}
-	s.prefiller = &prefiller{cfg: cfg, cost: model, waiting: waiting, pacer: s.pacer, step: s.step, sequences: s.sequences}
-	s.pauses = &pauses{
-		cfg: cfg, pool: pool, waiting: waiting, requests: s.requests, sequences: s.sequences, shares: s.shares,
-		pacer: s.pacer, step: s.step, allocator: s.allocator, preemptor: s.preemptor,
+	s.prefiller = prefiller{cfg: cfg, cost: model, waiting: waiting, pacer: &s.pacer, step: &s.step, sequences: &s.sequences}
+	s.pauses = pauses{
+		cfg: cfg, pool: pool, waiting: waiting, requests: &s.requests, sequences: &s.sequences, shares: &s.shares,
+		pacer: &s.pacer, step: &s.step, allocator: &s.allocator, preemptor: &s.preemptor,
 	}
-	s.admitter = &admitter{
-		cfg: cfg, pool: pool, waiting: waiting, requests: s.requests, sequences: s.sequences, shares: s.shares,
-		pacer: s.pacer, step: s.step, forecast: s.forecast, allocator: s.allocator, endings: s.endings,
-		preemptor: s.preemptor, pauses: s.pauses, prefiller: s.prefiller, charges: s.charges, stats: stats, blockTokens: blockTokens,
+	s.admitter = admitter{
+		cfg: cfg, pool: pool, waiting: waiting, requests: &s.requests, sequences: &s.sequences, shares: &s.shares,
+		pacer: &s.pacer, step: &s.step, forecast: &s.forecast, allocator: &s.allocator, endings: &s.endings,
+		preemptor: &s.preemptor, pauses: &s.pauses, prefiller: &s.prefiller, charges: &s.charges, stats: stats, blockTokens: blockTokens,
 	}
-	s.shortSteps = &shortSteps{
-		cfg: cfg, cost: model, waiting: waiting, requests: s.requests, sequences: s.sequences, shares: s.shares,
-		pacer: s.pacer, step: s.step, allocator: s.allocator, preemptor: s.preemptor, prefiller: s.prefiller, admitter: s.admitter,
+	s.shortSteps = shortSteps{
+		cfg: cfg, cost: model, waiting: waiting, requests: &s.requests, sequences: &s.sequences, shares: &s.shares,
+		pacer: &s.pacer, step: &s.step, allocator: &s.allocator, preemptor: &s.preemptor, prefiller: &s.prefiller, admitter: &s.admitter,
 	}
-	s.drafter = &drafter{
-		cfg: cfg, cost: model, pool: pool, pacer: s.pacer, step: s.step, sequences: s.sequences, blockTokens: blockTokens,
+	s.drafter = drafter{
+		cfg: cfg, cost: model, pool: pool, pacer: &s.pacer, step: &s.step, sequences: &s.sequences, blockTokens: blockTokens,
 	}
 }
 
