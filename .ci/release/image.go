@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 const (
@@ -65,14 +67,7 @@ func (r *release) annotations() map[string]string {
 func (r *release) imageOf(b built, recipe recipe) (v1.Image, error) {
 	var copies []file
 	for _, c := range recipe.copies {
-		f := file{name: c.to, mode: 0o644}
-		var err error
-		if c.from == "weir" {
-			f.mode = 0o755
-			f.data, err = os.ReadFile(b.path)
-		} else {
-			f.data, err = os.ReadFile(filepath.Join(r.source, filepath.FromSlash(c.from)))
-		}
+		f, err := r.copied(b, c)
 		if err != nil {
 			return nil, err
 		}
@@ -99,6 +94,33 @@ func (r *release) imageOf(b built, recipe recipe) (v1.Image, error) {
 	base = mutate.ConfigMediaType(mutate.MediaType(base, types.OCIManifestSchema1), types.OCIConfigJSON)
 	return mutate.Append(base, mutate.Addendum{Layer: layer, MediaType: types.OCILayer,
 		History: v1.History{Created: v1.Time{Time: r.at}, CreatedBy: "configs/kubernetes/Containerfile"}})
+}
+
+// copied is a file of the image: the binary, the certificates of authorities, which a checkout does not have, or one of the checkout.
+func (r *release) copied(b built, c copied) (file, error) {
+	f := file{name: c.to, mode: 0o644}
+	var err error
+	switch c.from {
+	case "weir":
+		f.mode = 0o755
+		f.data, err = os.ReadFile(b.path)
+	case "ca-certificates.crt":
+		f.data = authorities()
+	default:
+		f.data, err = os.ReadFile(filepath.Join(r.source, filepath.FromSlash(c.from)))
+	}
+	return f, err
+}
+
+// authorities are the certificates that Mozilla trusts without a condition, as PEM.
+func authorities() []byte {
+	var b bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // to memory
+		}
+	}
+	return b.Bytes()
 }
 
 // tarFolder packs a folder's files, in the order of their names.

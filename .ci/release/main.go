@@ -144,5 +144,8 @@ func emptied(folder string) (string, error) {
 			return "", err
 		}
 	}
-	return folder, os.MkdirAll(folder, 0o755)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	return folder, os.WriteFile(filepath.Join(folder, sumsName), nil, 0o644) // by which the next release knows it, if this one fails
 }

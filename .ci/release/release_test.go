@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -127,7 +128,8 @@ func TestContainerfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []copied{{"weir", "weir"}, {"LICENSE", "licenses/LICENSE"}, {"NOTICE", "licenses/NOTICE"}}
+	want := []copied{{"weir", "weir"}, {"LICENSE", "licenses/LICENSE"}, {"NOTICE", "licenses/NOTICE"},
+		{"ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt"}}
 	if !reflect.DeepEqual(r.copies, want) {
 		t.Errorf("copies %v, want %v", r.copies, want)
 	}
@@ -149,6 +151,14 @@ func TestContainerfile(t *testing.T) {
 	}
 }
 
+// The image has the certificates that TLS to hubs, registries and providers needs, in the one order that makes images the same.
+func TestAuthorities(t *testing.T) {
+	data := authorities()
+	if n := bytes.Count(data, []byte("BEGIN CERTIFICATE")); n < 100 || !x509.NewCertPool().AppendCertsFromPEM(data) || !bytes.Equal(data, authorities()) {
+		t.Errorf("%d certificates: want more than 100 that can be read, and the same bytes again", n)
+	}
+}
+
 // A folder with something else in it is not emptied.
 func TestForeignFolderStays(t *testing.T) {
 	folder := t.TempDir()
@@ -158,7 +168,13 @@ func TestForeignFolderStays(t *testing.T) {
 	if _, err := emptied(folder); err == nil {
 		t.Error("it is taken for a folder of artefacts")
 	}
-	if err := os.WriteFile(filepath.Join(folder, sumsName), nil, 0o600); err != nil {
+	if err := os.Remove(filepath.Join(folder, "letter")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := emptied(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "artefact"), nil, 0o600); err != nil { // of a release that failed half-way
 		t.Fatal(err)
 	}
 	if _, err := emptied(folder); err != nil {

@@ -18,6 +18,9 @@ func (r *release) sums() error {
 	}
 	var b bytes.Buffer
 	for _, e := range entries {
+		if e.Name() == sumsName {
+			continue
+		}
 		data, err := os.ReadFile(filepath.Join(r.out, e.Name()))
 		if err != nil {
 			return err
