@@ -32,7 +32,7 @@ func (s *Server) promptTokens(model string, parts []router.Part) int {
 	if size == 0 {
 		return t.ids
 	}
-	return t.ids + max(1, int(s.guessInput(model, t.texts, size)))
+	return t.ids + max(1, int(s.guessInput(model, func() []router.Part { return t.texts }, size)))
 }
 
 // promptTexts are what a model reads of a prompt.

@@ -41,8 +41,11 @@ func (c *call) relayedClass(t terms) string {
 // prompts is how many prompts a relayed request has, each of which is answered.
 func (r *relayed) prompts() int64 {
 	for _, f := range r.sent.fields {
+		if f.name != "prompt" {
+			continue
+		}
 		var list []json.RawMessage
-		if f.name != "prompt" || json.Unmarshal(f.raw, &list) != nil || len(list) == 0 {
+		if json.Unmarshal(f.raw, &list) != nil || len(list) == 0 {
 			continue
 		}
 		if c := list[0][0]; c == '"' || c == '[' { // else it is one of token ids

@@ -65,16 +65,18 @@ func (c *call) relayedInput(r *relayed, tokens []int32) int64 {
 	if tokens != nil {
 		return int64(len(tokens))
 	}
-	_, parts := r.sent.withoutModel()
-	return c.server.guessInput(r.model.ID, parts, len(c.ctx.PostBody()))
+	return c.server.guessInput(r.model.ID, func() []router.Part {
+		_, parts := r.sent.withoutModel()
+		return parts
+	}, len(c.ctx.PostBody()))
 }
 
-// guessInput is relayedInput of a prompt's parts, of a request of so many bytes.
-func (s *Server) guessInput(model string, parts []router.Part, size int) int64 {
+// guessInput is relayedInput of a prompt's parts, which are asked for where they count, of a request of so many bytes.
+func (s *Server) guessInput(model string, parts func() []router.Part, size int) int64 {
 	if s.config.Counter != nil && size <= mostCountedBytes {
 		if encoding, ok := s.config.Counter.CountFor(model); ok {
 			sum := 0
-			for _, p := range parts {
+			for _, p := range parts() {
 				n, err := encoding.Count(string(p.Text))
 				if err != nil {
 					return int64(size / relayBytesPerToken)

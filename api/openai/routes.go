@@ -130,7 +130,7 @@ func (s *Server) admitHead(h *fasthttp.RequestHeader, hd *head) {
 	switch method := edge.MethodName(h); {
 	case !found:
 		hd.fault = s.noRoute(path)
-	case !slices.Contains(rt.methods(), method):
+	case !rt.takes(method):
 		hd.fault = methodNotAllowed(method, rt)
 	case !hd.caller.Scope.Has(rt.scope):
 		hd.fault = edge.LacksScope(rt.scope)
@@ -180,6 +180,9 @@ func (rt *route) methods() []string {
 	}
 	return methods
 }
+
+// takes reports whether a method is one of the route's.
+func (rt *route) takes(method string) bool { return method == rt.method || slices.Contains(rt.methods(), method) }
 
 func (rt *route) allow() string { return strings.Join(rt.methods(), ", ") }
 
