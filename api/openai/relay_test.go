@@ -282,6 +282,9 @@ func TestPagesNeverReachAClient(t *testing.T) {
 			{502, 502, "failed (status 502)"}, {504, 504, "failed (status 504)"},
 		} {
 			status = tc.status
+			if tc.status == http.StatusNotFound && (path == routeEmbeddings || path == routeCohereEmbed || path == routeRerank) {
+				tc.want, tc.tells = http.StatusBadRequest, "do not have "+path
+			}
 			for _, stream := range []string{"", `,"stream":true`} {
 				res, text := r.do("POST", path, "Anthropic-Version: 2023-06-01\r\n", `{"model":"front",`+body+stream+`}`)
 				var said struct {

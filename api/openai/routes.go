@@ -182,7 +182,9 @@ func (rt *route) methods() []string {
 }
 
 // takes reports whether a method is one of the route's.
-func (rt *route) takes(method string) bool { return method == rt.method || slices.Contains(rt.methods(), method) }
+func (rt *route) takes(method string) bool {
+	return method == rt.method || slices.Contains(rt.methods(), method)
+}
 
 func (rt *route) allow() string { return strings.Join(rt.methods(), ", ") }
 
