@@ -5,34 +5,7 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
-
-	"weir/api"
-	"weir/api/edge"
 )
-
-// Edges answer lines of batches, each on the paths that it serves.
-type Edges []Edge
-
-// Serves implements Edge.
-func (e Edges) Serves(method, path string) bool { return e.at(method, path) != nil }
-
-// HandleFor implements Edge.
-func (e Edges) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
-	at := e.at(edge.MethodName(&ctx.Request.Header), string(ctx.Request.Header.RequestURI()))
-	if at == nil { // served when the batch was made, by a server with other settings
-		api.Refuse("unknown_url", "this server does not serve the line's url").Write(ctx)
-		return
-	}
-	at.HandleFor(ctx, errand)
-}
-
-func (e Edges) at(method, path string) Edge {
-	i := slices.IndexFunc(e, func(one Edge) bool { return one.Serves(method, path) })
-	if i < 0 {
-		return nil
-	}
-	return e[i]
-}
 
 // endpoints are the paths that lines may be for, as far as the edge serves them. Those of predictions name their model.
 var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", predictV1, inferV2}

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
-
-	"weir/api/edge"
 )
 
 // A batch of predictions names its model in its endpoint; its lines count rows, and a wrong one fails alone.
@@ -59,22 +57,5 @@ func TestEndpointsOfPredictions(t *testing.T) {
 	}
 	if text := faultMessage([]byte(`{"error":"too late"}`)); text != "too late" {
 		t.Error(text)
-	}
-}
-
-// only is an edge of one path.
-type only string
-
-func (o only) Serves(_, path string) bool                         { return path == string(o) }
-func (o only) HandleFor(ctx *fasthttp.RequestCtx, _ *edge.Errand) { ctx.SetBodyString(string(o)) }
-
-func TestEdgesAnswerWhatTheyServe(t *testing.T) {
-	e := Edges{only("/a"), only("/b")}
-	for path, want := range map[string]string{"/a": "/a", "/b": "/b", "/c": "unknown_url"} {
-		ctx := newErrand("POST", path, nil)
-		e.HandleFor(ctx, &edge.Errand{})
-		if !strings.Contains(string(ctx.Response.Body()), want) || e.Serves("POST", path) != (path != "/c") {
-			t.Errorf("%s: %s", path, ctx.Response.Body())
-		}
 	}
 }

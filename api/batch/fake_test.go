@@ -293,6 +293,7 @@ type world struct {
 	limit Limits
 	busy  func() int
 	fails func(error)
+	mux   *edge.Mux
 
 	*Server
 }
@@ -304,13 +305,6 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// nobody is what is behind the server under test: it answers nothing.
-type nobody struct{ api.Handler }
-
-func (nobody) Drain(context.Context) error  { return nil }
-func (nobody) Handle(*fasthttp.RequestCtx)  {}
-func (nobody) Panicked(value any, _ []byte) { panic(value) }
-
 // begin starts a process.
 func (w *world) begin() {
 	w.t.Helper()
@@ -319,10 +313,11 @@ func (w *world) begin() {
 		w.t.Fatal(err)
 	}
 	w.Server, err = New(Config{Callers: callers, Edge: w.edge, Limits: w.limit, Store: w.store, Dir: w.dir, Busy: w.busy,
-		Failed: func(err error) { w.fails(err) }}, nobody{})
+		Failed: func(err error) { w.fails(err) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.mux = edge.NewMux(edge.MuxConfig{Callers: callers}, w.Server)
 	w.Start()
 }
 
@@ -341,7 +336,7 @@ func (w *world) end() {
 func (w *world) ask(method, path, body string) (int, map[string]any) {
 	w.t.Helper()
 	ctx := newErrand(method, path, []byte(body))
-	w.Handle(ctx)
+	w.mux.Handle(ctx)
 	var answer map[string]any
 	if err := json.Unmarshal(ctx.Response.Body(), &answer); err != nil {
 		w.t.Fatalf("%s %s: %v in %s", method, path, err, ctx.Response.Body())

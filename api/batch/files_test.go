@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"weir/api"
+	"weir/api/edge"
 )
 
 // served is a world behind a listener.
@@ -36,7 +36,7 @@ func serveWorld(t *testing.T, change func(*Limits)) *served {
 	s := &served{w, fasthttputil.NewInmemoryListener()}
 	config := api.DefaultConfig()
 	config.MaxRequestBytes, config.BodyMemoryBytes = 4<<10, 8<<10
-	server := api.New(config, w.Server)
+	server := api.New(config, w.mux)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(s.ln) }()
 	t.Cleanup(func() {
@@ -274,14 +274,15 @@ func TestOrdersThatAreRefused(t *testing.T) {
 }
 
 func TestPathsThatAreNotOurs(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	defer w.end()
 	for path, want := range map[string]bool{
 		"/v1/files": true, "/v1/files/": true, "/v1/files/a": true, "/v1/files/a/content": true, "/v1/batches/b/cancel": true,
 		"/v1/filesystem": false, "/v1/files/a/b": false, "/v1/files/../models": false, "/v1/files//content": false, "/v1/models": false,
 	} {
-		var h fasthttp.RequestHeader
-		h.SetRequestURI(path)
-		if _, _, ours := find(&h); ours != want {
-			t.Errorf("%s: %v", path, ours)
+		if e, _ := w.Find(edge.RequestPath([]byte(path))); (e != nil) != want {
+			t.Errorf("%s: %v", path, e)
 		}
 	}
 }

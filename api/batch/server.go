@@ -2,10 +2,11 @@ package batch
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,8 +38,6 @@ type Config struct {
 	Audit func(ctx context.Context, by, action, object string, details map[string]any) error
 	// Failed hears of failures in the background. It must not block.
 	Failed func(error)
-
-	DrainRetries bool // clients refused while the server drains should try again
 }
 
 // Edge answers requests that the process makes itself.
@@ -84,19 +83,18 @@ const (
 	settingTenantBytes = "--file-tenant-bytes"
 )
 
-// Server answers requests for files and batches, passes all others on, and runs the batches.
+// Server answers requests for files and batches, and runs the batches.
 type Server struct {
 	config  Config
-	next    api.Handler
+	routes  []*route
 	folder  *folder // nil: unavailable
 	running *edge.Running
-	ids     edge.IDs
 	uploads uploads
 	worker  *worker // nil: unavailable
 }
 
-// New returns a server in front of next, which gets what is not of this package. Start runs the batches.
-func New(c Config, next api.Handler) (*Server, error) {
+// New returns a server. Start runs the batches.
+func New(c Config) (*Server, error) {
 	switch {
 	case c.Callers == nil || c.Edge == nil:
 		return nil, errors.New("batch: callers and edge are needed")
@@ -112,15 +110,16 @@ func New(c Config, next api.Handler) (*Server, error) {
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
-	s := &Server{config: c, next: next, running: edge.NewRunning(), uploads: uploads{byTenant: map[string]int{}}}
+	s := &Server{config: c, running: edge.NewRunning(), uploads: uploads{byTenant: map[string]int{}}}
 	if c.Store == nil {
+		s.routes = s.routeTable()
 		return s, nil
 	}
 	var err error
 	if s.folder, err = openFolder(c.Dir, c.Cipher); err != nil {
 		return nil, fmt.Errorf("the folder of files: %w", err)
 	}
-	s.worker = newWorker(&s.config, s.folder)
+	s.routes, s.worker = s.routeTable(), newWorker(&s.config, s.folder)
 	return s, nil
 }
 
@@ -129,13 +128,6 @@ func (s *Server) Start() {
 	if s.worker != nil {
 		s.worker.start()
 	}
-}
-
-// route is what one path asks for.
-type route struct {
-	pattern string
-	method  string
-	serve   func(*call) *api.Error
 }
 
 const (
@@ -147,39 +139,60 @@ const (
 	routeCancel  = "/v1/batches/{id}/cancel"
 )
 
-var routes = []route{
-	{routeFiles, http.MethodGet, (*call).listFiles},
-	{routeFiles, http.MethodPost, (*call).createFile},
-	{routeFile, http.MethodGet, (*call).showFile},
-	{routeFile, http.MethodDelete, (*call).deleteFile},
-	{routeContent, http.MethodGet, (*call).fileContent},
-	{routeBatches, http.MethodGet, (*call).listBatches},
-	{routeBatches, http.MethodPost, (*call).createBatch},
-	{routeBatch, http.MethodGet, (*call).showBatch},
-	{routeCancel, http.MethodPost, (*call).cancelBatch},
+// route is one path, with what each of its methods does.
+type route struct {
+	edge.Route
+	server *Server
+	serve  map[string]func(*call) *api.Error // by method
 }
 
-// find is the route of a request, and the id in its path. ours: the path is of this package; a route without
-// serve has another method.
-func find(h *fasthttp.RequestHeader) (rt route, id string, ours bool) {
-	path := edge.PathView(h.RequestURI())
+func (s *Server) routeTable() []*route {
+	type verbs = map[string]func(*call) *api.Error
+	table := []*route{
+		{Route: edge.Route{Pattern: routeFiles}, serve: verbs{http.MethodGet: (*call).listFiles, http.MethodPost: (*call).createFile}},
+		{Route: edge.Route{Pattern: routeFile}, serve: verbs{http.MethodGet: (*call).showFile, http.MethodDelete: (*call).deleteFile}},
+		{Route: edge.Route{Pattern: routeContent}, serve: verbs{http.MethodGet: (*call).fileContent}},
+		{Route: edge.Route{Pattern: routeBatches}, serve: verbs{http.MethodGet: (*call).listBatches, http.MethodPost: (*call).createBatch}},
+		{Route: edge.Route{Pattern: routeBatch}, serve: verbs{http.MethodGet: (*call).showBatch}},
+		{Route: edge.Route{Pattern: routeCancel}, serve: verbs{http.MethodPost: (*call).cancelBatch}},
+	}
+	for _, rt := range table {
+		rt.server, rt.Scope = s, tenant.ScopeInference
+		rt.Methods = slices.Sorted(maps.Keys(rt.serve))
+		if s.folder == nil {
+			rt.Bars = func(*fasthttp.RequestHeader, tenant.Caller) *api.Error {
+				return api.Refuse("unsupported_operation", s.config.Unavailable)
+			}
+		}
+	}
+	return table
+}
+
+// Find implements edge.Protocol.
+func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
 	if !strings.HasPrefix(path, routeFiles) && !strings.HasPrefix(path, routeBatches) || !edge.IsNormal(path) {
-		return route{}, "", false
+		return nil, edge.Params{}
 	}
-	method := edge.MethodName(h)
-	var allowed []string
-	for _, r := range routes {
-		got, ok := match(r.pattern, path)
-		if !ok {
-			continue
+	for _, rt := range s.routes {
+		if id, ok := match(rt.Pattern, path); ok {
+			return rt, edge.Params{Name: id}
 		}
-		if method == r.method || method == http.MethodHead && r.method == http.MethodGet {
-			return r, strings.Clone(got), true
-		}
-		rt.pattern, ours, allowed = r.pattern, true, append(allowed, r.method)
 	}
-	rt.method = strings.Join(allowed, ", ")
-	return rt, "", ours
+	return nil, edge.Params{}
+}
+
+// Hooks implements edge.Protocol.
+func (s *Server) Hooks() *edge.Hooks { return &s.config.Hooks }
+
+// IsDraining implements edge.Protocol.
+func (s *Server) IsDraining() bool { return s.running.IsDraining() }
+
+// About implements edge.Endpoint.
+func (rt *route) About() *edge.Route { return &rt.Route }
+
+// Begin implements edge.Endpoint.
+func (rt *route) Begin(x *edge.Exchange) edge.Call {
+	return &call{Server: rt.server, route: rt, ctx: x.Ctx, id: x.Params.Name, caller: x.Caller, arrived: x.Arrived}
 }
 
 // match reports whether a path is of a pattern, and what stands at its {id}.
@@ -196,39 +209,10 @@ func match(pattern, path string) (id string, ok bool) {
 	return id, ok && id != "" && !strings.Contains(id, "/")
 }
 
-// admit checks the method and the caller of a request.
-func (s *Server) admit(rt *route, h *fasthttp.RequestHeader, peer *x509.Certificate, look bool) (c tenant.Caller, fault *api.Error, why string) {
-	if c, fault, why = edge.Identify(s.config.Callers, edge.ProofOf(h, peer, look)); fault != nil {
-		return c, fault, why
-	}
-	switch {
-	case rt.serve == nil:
-		fault = api.Refuse("method_not_allowed", fmt.Sprintf("%s does not take %s; it takes %s", rt.pattern, edge.MethodName(h), rt.method))
-	case !c.Scope.Has(tenant.ScopeInference):
-		fault = edge.LacksScope(tenant.ScopeInference)
-	case s.folder == nil:
-		fault = api.Refuse("unsupported_operation", s.config.Unavailable)
-	}
-	return c, fault, ""
-}
-
-// Takes reports whether the head of a request lets it pass.
-func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
-	rt, _, ours := find(h)
-	if !ours {
-		return s.next.Takes(h, peer)
-	}
-	_, fault, _ := s.admit(&rt, h, peer, true)
-	return fault == nil
-}
-
 // Upload implements api.Uploads: the bodies of new files are read here.
 func (s *Server) Upload(h *fasthttp.RequestHeader) (maxBytes int64, setting string) {
-	if rt, _, ours := find(h); ours && rt.pattern == routeFiles && rt.method == http.MethodPost {
+	if edge.PathView(h.RequestURI()) == routeFiles && edge.MethodName(h) == http.MethodPost {
 		return s.config.Limits.FileBytes + maxFormBytes, settingFileBytes
-	}
-	if next, ok := s.next.(api.Uploads); ok {
-		return next.Upload(h)
 	}
 	return 0, ""
 }
@@ -236,100 +220,47 @@ func (s *Server) Upload(h *fasthttp.RequestHeader) (maxBytes int64, setting stri
 // call is one request on its way through the server.
 type call struct {
 	*Server
+	route   *route
 	ctx     *fasthttp.RequestCtx
 	id      string // in the path
 	caller  tenant.Caller
 	arrived time.Time
 }
 
-// Handle answers one request.
-func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
-	rt, id, ours := find(&ctx.Request.Header)
-	if !ours {
-		s.next.Handle(ctx)
-		return
-	}
-	c := &call{Server: s, ctx: ctx, id: id, arrived: time.Now()}
-	c.name()
-	caller, fault, why := s.admit(&rt, &ctx.Request.Header, api.Peer(ctx), false)
-	if c.caller = caller; fault == nil {
-		fault = c.serve(&rt)
-	}
-	if fault != nil {
-		fault.NoRetry = fault.NoRetry || s.running.IsDraining() && !s.config.DrainRetries
-		fault.Write(ctx)
-		switch fault.Status {
-		case http.StatusUnauthorized:
-			ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
-		case http.StatusMethodNotAllowed:
-			ctx.Response.Header.Set("Allow", rt.method)
-		}
-		s.refused(c, &rt, fault, why)
-	}
-	if s.running.IsDraining() {
-		ctx.SetConnectionClose()
-	}
-	s.responded(c, &rt)
-}
-
-// serve answers a request that was admitted, unless the server drains.
-func (c *call) serve(rt *route) *api.Error {
+// Serve implements edge.Call.
+func (c *call) Serve() *api.Error {
 	if !c.running.Enter() {
 		return edge.ShuttingDown()
 	}
 	defer c.running.Leave()
-	return rt.serve(c)
-}
-
-// name sends the request's id.
-func (c *call) name() {
-	name := c.ids.Next()
-	if own := c.ctx.Request.Header.Peek("X-Request-Id"); edge.IsPlain(own) {
-		name = string(own)
+	method := edge.MethodName(&c.ctx.Request.Header)
+	if method == http.MethodHead {
+		method = http.MethodGet
 	}
-	c.ctx.Response.Header.Set("X-Request-Id", name)
+	return c.route.serve[method](c)
 }
 
-func (s *Server) refused(c *call, rt *route, fault *api.Error, why string) {
-	if h := s.config.Hooks.OnRefused; h != nil {
-		r := edge.Refusal{
-			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
-			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code, Arrived: c.arrived, Reason: why,
-		}
-		r.By(&c.caller)
-		h(r)
-	}
-}
+// Refuse implements edge.Call.
+func (c *call) Refuse(fault *api.Error) { fault.Write(c.ctx) }
 
-func (s *Server) responded(c *call, rt *route) {
-	if h := s.config.Hooks.OnResponse; h != nil {
-		h(rt.pattern, edge.MethodName(&c.ctx.Request.Header), c.ctx.Response.StatusCode(), time.Since(c.arrived))
-	}
-}
+// Describe implements edge.Call.
+func (c *call) Describe(*api.Error, *edge.Refusal) {}
 
-// Refused is told of a request that package api refused.
-func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
-	rt, _, ours := find(&ctx.Request.Header)
-	if !ours {
-		s.next.Refused(ctx, fault)
-		return
-	}
-	c := &call{Server: s, ctx: ctx, arrived: time.Now()}
-	c.name()
-	s.refused(c, &rt, fault, "")
-	s.responded(c, &rt)
-}
+// End implements edge.Call.
+func (c *call) End() {}
 
-// Drain starts no more lines, refuses new requests, and drains what is behind this handler, to which the lines
-// that run belong: those that end count, the others are done by the next process.
-func (s *Server) Drain(ctx context.Context) error {
+// Stop implements edge.Stopper: no more lines are started.
+func (s *Server) Stop() {
 	if s.worker != nil {
 		s.worker.stop()
 	}
-	behind := make(chan error, 1)
-	go func() { behind <- s.next.Drain(ctx) }()
+}
+
+// Drain refuses new requests and waits for those that run, and for the lines that run: those that end while the others' protocols drain count,
+// the next process does the rest.
+func (s *Server) Drain(ctx context.Context) error {
+	s.Stop()
 	err := s.running.Drain(ctx, abortTimeout)
-	err = errors.Join(err, <-behind)
 	if s.worker != nil {
 		s.worker.wait()
 	}
@@ -339,10 +270,10 @@ func (s *Server) Drain(ctx context.Context) error {
 // abortTimeout is what uploads and downloads get at the end of a drain.
 const abortTimeout = time.Second
 
-// Panicked is told of a panic of Handle.
-func (s *Server) Panicked(value any, stack []byte) { s.next.Panicked(value, stack) }
-
-var _ api.Uploads = (*Server)(nil)
+var (
+	_ edge.Protocol = (*Server)(nil)
+	_ edge.Stopper  = (*Server)(nil)
+)
 
 // storeContext bounds a question to the store.
 func storeContext() (context.Context, context.CancelFunc) {

@@ -1,4 +1,4 @@
-// Package edge holds what all protocols of the API listener share: who calls, by
+// Package edge leads requests to the endpoints of the protocols (Mux), and holds what all protocols of the API listener share: who calls, by
 // when an answer is due, how errors of backends are told, how requests are named,
 // counted and drained, and the hooks that report them. api/openai and api/predict
 // build their endpoints on it.

@@ -27,7 +27,7 @@ func loopback(t *testing.T, c Config, listening api.Config, b *fakeBackend) stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := api.New(listening, newServer(t, c, b))
+	s := api.New(listening, muxOf(newServer(t, c, b)))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	t.Cleanup(func() {

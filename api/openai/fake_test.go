@@ -13,12 +13,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/tokenizer"
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	ln := fasthttputil.NewInmemoryListener()
-	s := api.New(api.DefaultConfig(), srv)
+	s := api.New(api.DefaultConfig(), muxOf(srv))
 	go func() { _ = s.Serve(ln) }()
 	if c, err := ln.Dial(); err == nil {
 		_, _ = io.WriteString(c, "GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -341,25 +343,24 @@ func newServer(t testing.TB, c Config, b *fakeBackend) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var n uint64
-	var mu sync.Mutex
-	s.ids.Random = func() []byte {
-		mu.Lock()
-		defer mu.Unlock()
-		n++
-		return binary.BigEndian.AppendUint64(nil, n)
-	}
 	if err := s.SetModels(testModel(t, b)); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
+// muxOf is a handler of the server alone, which counts its requests' ids.
+func muxOf(s *Server) *edge.Mux {
+	var n atomic.Uint64
+	return edge.NewMux(edge.MuxConfig{Callers: s.callers, DrainRetries: s.config.DrainRetries, CompressMinBytes: s.config.CompressMinBytes,
+		OnPanic: s.config.Hooks.OnPanic, IDs: edge.IDs{Random: func() []byte { return binary.BigEndian.AppendUint64(nil, n.Add(1)) }}}, s)
+}
+
 // newRig serves on an in-memory listener; close must be called.
 func newRig(t testing.TB, c Config, b *fakeBackend) *rig {
 	t.Helper()
 	r := &rig{t: t, backend: b, openai: newServer(t, c, b), ln: fasthttputil.NewInmemoryListener(), served: make(chan error, 1)}
-	r.api = api.New(api.DefaultConfig(), r.openai)
+	r.api = api.New(api.DefaultConfig(), muxOf(r.openai))
 	go func() { r.served <- r.api.Serve(r.ln) }()
 	return r
 }

@@ -140,7 +140,7 @@ func handled(t *testing.T, s *Server, path string, body []byte) (status int, war
 	ctx.Request.Header.SetContentType("application/json")
 	ctx.Request.SetRequestURI(path)
 	ctx.Request.SetBody(body)
-	s.Handle(&ctx)
+	muxOf(s).Handle(&ctx)
 	status = ctx.Response.StatusCode()
 	answer := string(ctx.Response.Body())
 	if !json.Valid([]byte(answer)) {

@@ -60,7 +60,7 @@ func (c *call) countTokens() *api.Error {
 }
 
 // ownShape gives the errors of these paths the shape that their clients read.
-func (rt *route) ownShape() bool { return strings.HasPrefix(rt.pattern, routeMessages) }
+func (rt *route) ownShape() bool { return strings.HasPrefix(rt.Pattern, routeMessages) }
 
 // reshape writes an error that is the response anew where the path has a shape of its own.
 func (c *call) reshape(fault *api.Error) {
@@ -80,7 +80,7 @@ func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
 
 // appendFaultEvent appends an error as the event that ends a stream of the path.
 func (rt *route) appendFaultEvent(dst []byte, fault *api.Error) []byte {
-	if rt.ownShape() || strings.HasPrefix(rt.pattern, routeResponses) {
+	if rt.ownShape() || strings.HasPrefix(rt.Pattern, routeResponses) {
 		dst = append(dst, "event: error\n"...)
 	}
 	return append(rt.appendFault(append(dst, "data: "...), fault), "\n\n"...)

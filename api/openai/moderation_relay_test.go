@@ -73,7 +73,7 @@ func TestRelayedAnswersKeepTheirFilter(t *testing.T) {
 		defer mu.Unlock()
 		finished = append(finished, f)
 	}
-	r := relayRig(t, c, serveOn(t, api.New(api.DefaultConfig(), upstream))+"/v1")
+	r := relayRig(t, c, serveOn(t, api.New(api.DefaultConfig(), muxOf(upstream)))+"/v1")
 	const stream = `,"stream":true`
 	for _, q := range []struct{ path, body, want string }{
 		{routeChat, `{"messages":[{"role":"user","content":"x"}],"max_tokens":50`, `"finish_reason":"content_filter"`},

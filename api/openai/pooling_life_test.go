@@ -397,7 +397,7 @@ func TestPoolingIsRelayed(t *testing.T) {
 	if err := upstream.SetModels(m); err != nil {
 		t.Fatal(err)
 	}
-	web := api.New(api.DefaultConfig(), upstream)
+	web := api.New(api.DefaultConfig(), muxOf(upstream))
 	limits := quota.Limits{TokensPerMinute: 1000}
 	c, paid := limited(limits)
 	finished := make(chan edge.RequestFinish, 1)

@@ -71,7 +71,7 @@ func wideUpstream(t *testing.T, b *fakeBackend) (baseURL string) {
 	if err := s.SetModels(m); err != nil {
 		t.Fatal(err)
 	}
-	return serveOn(t, api.New(api.DefaultConfig(), s)) + "/v1"
+	return serveOn(t, api.New(api.DefaultConfig(), muxOf(s))) + "/v1"
 }
 
 // askUpstream asks the server behind a model itself.
@@ -338,7 +338,7 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 	} {
 		for n := range len(tc.events) {
 			s := &relayStream{p: &passage{
-				server: server, cause: func() error { return nil }, form: tc.form, route: &route{pattern: tc.path}, name: []byte(`"front"`),
+				server: server, cause: func() error { return nil }, form: tc.form, route: &route{Route: edge.Route{Pattern: tc.path}}, name: []byte(`"front"`),
 				answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
 			}}
 			all, err := io.ReadAll(s)

@@ -74,7 +74,7 @@ func relayOn(t *testing.T, c Config, upstream router.Upstream) (address string) 
 	if err := s.SetModels(&Model{ID: "front", Created: 1, Version: "v1", Upstream: upstream}); err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimPrefix(serveOn(t, api.New(api.DefaultConfig(), s)), "http://")
+	return strings.TrimPrefix(serveOn(t, api.New(api.DefaultConfig(), muxOf(s))), "http://")
 }
 
 func ask(t *testing.T, address string) (net.Conn, *bufio.Reader) {

@@ -21,7 +21,7 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
 	}
 	if p.answer.Fault != nil && p.answer.Fault.FaultKind() == noEndpoint {
-		fault := api.Refuse("unsupported_endpoint", fmt.Sprintf("the servers behind this model do not have %s (status %d)", p.route.pattern, status))
+		fault := api.Refuse("unsupported_endpoint", fmt.Sprintf("the servers behind this model do not have %s (status %d)", p.route.Pattern, status))
 		p.result.Status, p.result.Code = fault.Status, fault.Code
 		return fault
 	}

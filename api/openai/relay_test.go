@@ -43,7 +43,7 @@ func edgeUpstream(t *testing.T, b *fakeBackend) (baseURL string) {
 	c := DefaultConfig()
 	c.APIKeys = []string{"sk-upstream"}
 	t.Cleanup(b.wg.Wait)
-	return serveOn(t, api.New(api.DefaultConfig(), newServer(t, c, b))) + "/v1"
+	return serveOn(t, api.New(api.DefaultConfig(), muxOf(newServer(t, c, b)))) + "/v1"
 }
 
 // serveOn serves on a real connection until the test ends.

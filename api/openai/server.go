@@ -3,11 +3,9 @@ package openai
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"io"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -34,7 +32,8 @@ const (
 type Server struct {
 	config    Config
 	callers   *tenant.Authenticator
-	routes    []route
+	routes    []*route
+	unknown   *route // that of all other paths
 	running   *edge.Running
 	models    atomic.Pointer[modelSet] // nil until SetModels
 	loading   atomic.Pointer[LoadProgress]
@@ -44,7 +43,6 @@ type Server struct {
 	estimates *meter.Estimates // of the lengths of answers, for quotas
 	cache     *responseCache   // nil: off
 	keys      *edge.Keys
-	ids       edge.IDs
 
 	background backgroundRuns
 	unkept     unkept
@@ -71,7 +69,7 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	s.background.lookEvery = lookForCancelEvery
-	s.routes = s.routeTable()
+	s.routes, s.unknown = s.routeTable(), s.other()
 	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
 	s.grammars = newGrammars(c, s.running.Aborted(), s.busy)
@@ -82,94 +80,40 @@ func New(c Config) (*Server, error) {
 // Keys are the idempotency keys of this server, which other endpoints of the process share.
 func (s *Server) Keys() *edge.Keys { return s.keys }
 
-// Takes reports whether the head of a request lets it pass.
-func (s *Server) Takes(h *fasthttp.RequestHeader, peer *x509.Certificate) bool {
-	return s.readHead(h, peer, true).fault == nil
+// Hooks implements edge.Protocol.
+func (s *Server) Hooks() *edge.Hooks { return &s.config.Hooks }
+
+// IsDraining implements edge.Protocol.
+func (s *Server) IsDraining() bool { return s.running.IsDraining() }
+
+// Serve implements edge.Call.
+func (c *call) Serve() *api.Error {
+	fault := c.route.serve(c)
+	c.tellWork()
+	return fault
 }
 
-// Handle answers one request.
-func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
-	s.answer(ctx, s.readHead(&ctx.Request.Header, api.Peer(ctx), false), nil)
-}
-
-// HandleFor answers a request that the process itself makes in a caller's name; see edge.Errand.
-func (s *Server) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
-	hd := head{caller: errand.Caller}
-	s.admitHead(&ctx.Request.Header, &hd)
-	s.answer(ctx, hd, errand)
-}
-
-// Serves reports whether a path is served with a method.
-func (s *Server) Serves(method, path string) bool {
-	rt, _, found := s.find(path)
-	return found && slices.Contains(rt.methods(), method)
-}
-
-// answer answers a request whose head was read. errand is nil for a request of a connection.
-func (s *Server) answer(ctx *fasthttp.RequestCtx, hd head, errand *edge.Errand) {
-	arrived := time.Now()
-	c := &call{server: s, ctx: ctx, route: &hd.route, rest: hd.rest, caller: hd.caller, why: hd.why, arrived: arrived, errand: errand}
-	c.identify()
-	c.startTrace(&hd.route)
-	if h := s.config.Hooks.OnClientRetry; h != nil && hd.route.asks && c.retries() > 0 {
-		h()
-	}
-	defer c.endTurn()
-	defer c.letGo()
-	fault := hd.fault
-	if fault == nil {
-		fault = hd.route.serve(c)
-		c.tellWork()
-	} else {
-		hd.explain(&ctx.Response.Header)
-	}
-	if fault != nil {
-		fault.NoRetry = fault.NoRetry || s.running.IsDraining() && !s.config.DrainRetries
-		fault.Write(ctx)
-		c.reshape(fault)
-		c.refused(&hd.route, fault)
-	}
-	if s.running.IsDraining() {
-		ctx.SetConnectionClose()
-	}
-	if !ctx.Response.IsBodyStream() {
-		edge.Compress(ctx, s.config.CompressMinBytes)
-	}
-	if h := s.config.Hooks.OnResponse; h != nil {
-		h(hd.route.pattern, edge.MethodName(&ctx.Request.Header), ctx.Response.StatusCode(), time.Since(arrived))
-	}
-}
-
-// Refused is called for a request that package api refused.
-func (s *Server) Refused(ctx *fasthttp.RequestCtx, fault *api.Error) {
-	rt, _, _ := s.find(edge.RequestPath(ctx.Request.Header.RequestURI()))
-	c := &call{server: s, ctx: ctx, route: &rt, arrived: time.Now()}
-	c.identify()
+// Refuse implements edge.Call.
+func (c *call) Refuse(fault *api.Error) {
+	fault.Write(c.ctx)
 	c.reshape(fault)
-	c.startTrace(&rt)
-	c.refused(&rt, fault)
-	if h := s.config.Hooks.OnResponse; h != nil {
-		h(rt.pattern, edge.MethodName(&ctx.Request.Header), fault.Status, 0)
+}
+
+// Describe implements edge.Call.
+func (c *call) Describe(fault *api.Error, r *edge.Refusal) {
+	r.Moderation, r.Arm, r.Started = c.refusedBy(fault), c.arm(), c.started
+	if c.found != nil {
+		r.Model, r.Version = c.found.ID, c.found.Version
+	}
+	if c.held != nil && c.held.Label != "" {
+		r.Version = c.held.Label
 	}
 }
 
-func (c *call) refused(rt *route, fault *api.Error) {
-	if h := c.server.config.Hooks.OnRefused; h != nil && fault.Status != edge.StatusHungUp {
-		r := edge.Refusal{Moderation: c.refusedBy(fault),
-			ID: string(c.ctx.Response.Header.Peek("X-Request-Id")), Route: rt.pattern, Method: edge.MethodName(&c.ctx.Request.Header),
-			Remote: c.ctx.RemoteAddr().String(), Status: fault.Status, Code: fault.Code,
-			Arm:   c.arm(),
-			Trace: c.trace, Arrived: c.arrived, Reason: c.why, Started: c.started, Early: rt.asks && !c.started,
-		}
-		r.By(&c.caller)
-		if c.found != nil {
-			r.Model, r.Version = c.found.ID, c.found.Version
-		}
-		if c.held != nil && c.held.Label != "" {
-			r.Version = c.held.Label
-		}
-		h(r)
-	}
+// End implements edge.Call.
+func (c *call) End() {
+	c.letGo()
+	c.endTurn()
 }
 
 // Drain refuses new requests, waits for running generations until ctx ends and
@@ -192,13 +136,6 @@ func (s *Server) busy() bool {
 	return false
 }
 
-// Panicked is called for a panic of Handle.
-func (s *Server) Panicked(value any, stack []byte) {
-	if h := s.config.Hooks.OnPanic; h != nil {
-		h("handler", value, stack)
-	}
-}
-
 // guarded runs one part of what ends a request. A bug in it is told, and the other parts run all the same.
 func (s *Server) guarded(boundary string, part func()) {
 	defer func() {
@@ -213,18 +150,18 @@ func (s *Server) guarded(boundary string, part func()) {
 
 // call is one request on its way through a handler.
 type call struct {
-	server  *Server
-	ctx     *fasthttp.RequestCtx
-	route   *route
-	rest    string // of the path, behind the route's prefix
-	id      string // ours, unique
-	caller  tenant.Caller
-	why     string // the caller was denied; for the log
-	arrived time.Time
-	trace   edge.Trace
-	turn    *turn         // to read a long body; nil for a short one
-	beside  time.Duration // of processors, that the request took beside the engine
-	started bool          // OnRequestStart was called, or would have been
+	server   *Server
+	exchange *edge.Exchange
+	ctx      *fasthttp.RequestCtx
+	route    *route
+	rest     string // of the path, behind the route's prefix
+	id       string // ours, unique
+	caller   tenant.Caller
+	arrived  time.Time
+	trace    edge.Trace
+	turn     *turn         // to read a long body; nil for a short one
+	beside   time.Duration // of processors, that the request took beside the engine
+	started  bool          // OnRequestStart was called, or would have been
 
 	found *Model // that the request names; nil: none, or not read yet
 
@@ -243,23 +180,6 @@ type call struct {
 
 	execution  *execution // under an idempotency key
 	keyIgnored bool       // the request has a key, and the server keeps none
-}
-
-// identify makes the call's id and sends its name.
-func (c *call) identify() {
-	c.id = c.server.ids.Next()
-	c.name("")
-}
-
-// startTrace gives a request to a model its trace, and sends its name.
-func (c *call) startTrace(rt *route) {
-	if h := c.server.config.Hooks.StartTrace; h != nil && rt.asks {
-		head := &c.ctx.Request.Header
-		c.trace = h(string(head.Peek("Traceparent")), string(head.Peek("Tracestate")))
-		if c.trace.Header != "" {
-			c.ctx.Response.Header.Set("Traceresponse", c.trace.Header)
-		}
-	}
 }
 
 // name is what the client calls the request: its header x-request-id, or else
@@ -626,4 +546,4 @@ func (c *call) headerNumber(name string) int64 {
 	return int64(n)
 }
 
-var _ api.Handler = (*Server)(nil)
+var _ edge.Protocol = (*Server)(nil)

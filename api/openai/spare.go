@@ -31,7 +31,7 @@ func (c *call) spares(fault *api.Error) bool {
 // prompt that is too long for it. The refusal counts for the candidate.
 func (c *call) failsToRead(fault *api.Error) {
 	if c.mayBeSpared() && c.spares(fault) {
-		c.refused(c.route, fault)
+		c.exchange.Refused(c, fault)
 	}
 }
 

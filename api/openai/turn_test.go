@@ -22,8 +22,9 @@ func handle(s *Server, path, body string) (status int, text string, allocated ui
 	ctx.Request.SetRequestURI(path)
 	ctx.Request.SetBodyString(body)
 	var before, after runtime.MemStats
+	mux := muxOf(s)
 	runtime.ReadMemStats(&before)
-	s.Handle(&ctx)
+	mux.Handle(&ctx)
 	runtime.ReadMemStats(&after)
 	return ctx.Response.StatusCode(), string(ctx.Response.Body()), after.TotalAlloc - before.TotalAlloc
 }

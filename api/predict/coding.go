@@ -15,7 +15,7 @@ import (
 
 // decoded is the request's body without its gzip or deflate, within the bound of bodies.
 func (c *call) decoded(coding string) ([]byte, *api.Error) {
-	body := c.ctx.Request.Body()
+	body := c.Ctx.Request.Body()
 	var r io.Reader
 	var err error
 	switch strings.ToLower(strings.TrimSpace(coding)) {
@@ -31,7 +31,7 @@ func (c *call) decoded(coding string) ([]byte, *api.Error) {
 	if err != nil {
 		return nil, badCoding(coding, err)
 	}
-	plain, fault := api.ReadDecoded(c.ctx, r, c.config.MaxRequestBytes)
+	plain, fault := api.ReadDecoded(c.Ctx, r, c.config.MaxRequestBytes)
 	if fault == nil {
 		return plain, nil
 	}

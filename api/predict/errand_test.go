@@ -24,7 +24,7 @@ func errandTo(t *testing.T, s *Server, path, body string, errand *edge.Errand) *
 	ctx.Request.SetRequestURI(path)
 	ctx.Request.Header.Set("X-Weir-Class", "batch")
 	ctx.Request.SetBodyString(body)
-	s.HandleFor(ctx, errand)
+	muxOf(s).HandleFor(ctx, errand)
 	return &ctx.Response
 }
 
@@ -37,7 +37,7 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 	var refused []edge.Refusal
 	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { ended = append(ended, f) }
 	c.Hooks.OnRefused = func(r edge.Refusal) { refused = append(refused, r) }
-	s, err := New(c, behind{})
+	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,32 +74,32 @@ func TestErrandsThatNobodyWantsEnd(t *testing.T) {
 		<-ctx.Done()
 		return fmt.Errorf("it ended: %w", ctx.Err())
 	}
-	s, err := New(config(t, newModels(slow)), behind{})
+	s, err := New(config(t, newModels(slow)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	who := tenant.New("bulk")
-	r := errandTo(t, s, "/v1/models/sums:predict", `{"instances": [[1,2,3,4]]}`, &edge.Errand{Caller: tenant.Caller{Tenant: &who}, Gone: gone, PricePercent: 100})
+	r := errandTo(t, s, "/v1/models/sums:predict", `{"instances": [[1,2,3,4]]}`, &edge.Errand{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
 	if r.StatusCode() != edge.StatusHungUp {
 		t.Errorf("%d %s", r.StatusCode(), r.Body())
 	}
 }
 
 func TestServesPredictionsAlone(t *testing.T) {
-	s, err := New(config(t, newModels(sums())), behind{})
+	s, err := New(config(t, newModels(sums())))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
 		"/v1/models/sums:predict": true, "/v1/models/a/b/versions/3:predict": true, "/v2/models/sums/infer": true, "/v2/models/sums/versions/3/infer": true,
-		"/v1/models/sums:explain": false, "/v1/models/sums": false, "/v2/models/sums": false, "/v2/models/sums/generate": false, "/v1/models/sums:predict?x=1": false,
-		"/v1/models/../sums:predict": false, "/": false, "/v1/chat/completions": false, "/v1/models/:predict": false,
+		"/v1/models/sums": false, "/v2/models/sums": false, "/v1/models/sums:predict?x=1": false,
+		"/v1/models/../sums:predict": false, "/": false, "/v1/chat/completions": false,
 	} {
-		if got := s.Serves("POST", path); got != want {
+		if got := muxOf(s).Serves("POST", path); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
-	if s.Serves("GET", "/v1/models/sums:predict") {
+	if muxOf(s).Serves("GET", "/v1/models/sums:predict") {
 		t.Error("GET is served")
 	}
 }

@@ -3,7 +3,6 @@ package predict
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/tenant"
 	"weir/internal/inference"
@@ -136,14 +136,28 @@ func (m *models) note(what, by string) {
 	m.asked = append(m.asked, what+" by "+by)
 }
 
-// behind is the handler that gets what is not of this package.
-type behind struct{}
+// behind is the protocol that gets what is not of this package.
+type behind struct{ ctx *fasthttp.RequestCtx }
 
-func (behind) Takes(*fasthttp.RequestHeader, *x509.Certificate) bool { return true }
-func (behind) Handle(ctx *fasthttp.RequestCtx)                       { ctx.Error("behind "+string(ctx.Path()), 418) }
-func (behind) Drain(context.Context) error                           { return nil }
-func (behind) Refused(*fasthttp.RequestCtx, *api.Error)              {}
-func (behind) Panicked(any, []byte)                                  {}
+func (b behind) Find(string) (edge.Endpoint, edge.Params) { return b, edge.Params{} }
+func (behind) Hooks() *edge.Hooks                         { return &edge.Hooks{} }
+func (behind) IsDraining() bool                           { return false }
+func (behind) Drain(context.Context) error                { return nil }
+func (behind) About() *edge.Route                         { return &edge.Route{Pattern: "behind", Open: true} }
+func (behind) Begin(x *edge.Exchange) edge.Call           { return behind{x.Ctx} }
+func (behind) Refuse(*api.Error)                          {}
+func (behind) Describe(*api.Error, *edge.Refusal)         {}
+func (behind) End()                                       {}
+
+func (b behind) Serve() *api.Error {
+	b.ctx.Error("behind "+string(b.ctx.Path()), 418)
+	return nil
+}
+
+// muxOf is a handler of the server and what is behind it.
+func muxOf(s *Server) *edge.Mux {
+	return edge.NewMux(edge.MuxConfig{Callers: s.config.Callers, DrainRetries: s.config.DrainRetries}, s, behind{})
+}
 
 // rig is a server on a real port.
 type rig struct {
@@ -171,7 +185,7 @@ func newModels(list ...*fake) *models { return &models{list: list, absent: map[s
 
 func newRig(t *testing.T, c Config) *rig {
 	t.Helper()
-	s, err := New(c, behind{})
+	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +195,7 @@ func newRig(t *testing.T, c Config) *rig {
 	}
 	edges := api.DefaultConfig()
 	edges.MaxRequestBytes = c.MaxRequestBytes
-	h := api.New(edges, s)
+	h := api.New(edges, muxOf(s))
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(ln) }()
 	t.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/internal/tensor"
 )
 
@@ -67,7 +68,7 @@ func FuzzV1(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, m := range []*fake{sums(), echo(everyType...), echo(everyType[6])} {
-			j := &job{about: &m.about}
+			j := &job{Exchange: &edge.Exchange{}, about: &m.about}
 			r := readerV1{scanner: scanner{b: body}, job: j}
 			if r.read() != nil {
 				continue
@@ -81,7 +82,7 @@ func FuzzV1(f *testing.F) {
 				continue
 			}
 			// What was written reads back the same.
-			again := readerV1{scanner: scanner{b: text}, job: &job{about: &m.about}}
+			again := readerV1{scanner: scanner{b: text}, job: &job{Exchange: &edge.Exchange{}, about: &m.about}}
 			if fault := again.fields(func([]byte) *api.Error { _, fault := again.skip(); return fault }); fault != nil {
 				t.Fatalf("%q was written for %q: %v", text, body, fault)
 			}
@@ -102,7 +103,7 @@ func FuzzV2(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, length string) {
 		for _, m := range []*fake{sums(), echo(everyType...)} {
-			j := &job{about: &m.about}
+			j := &job{Exchange: &edge.Exchange{}, about: &m.about}
 			r := readerV2{job: j, terms: new(terms)}
 			if r.split(body, []byte(length)) != nil {
 				continue

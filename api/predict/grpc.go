@@ -132,8 +132,8 @@ func remoteOf(ctx context.Context) *remote {
 
 // begin identifies a call's caller and gives the call its id.
 func (g *service) begin(ctx context.Context, method string) (*remote, *api.Error) {
-	r := &remote{Server: g.Server, method: method, head: make(metadata.MD, 4)}
-	r.arrived, r.endpoint = time.Now(), method
+	r := &remote{Server: g.Server, job: job{Exchange: &edge.Exchange{}}, method: method, head: make(metadata.MD, 4)}
+	r.Arrived, r.endpoint = time.Now(), method
 	r.meta, _ = metadata.FromIncomingContext(ctx)
 	if !r.streams() { // the messages of a stream share its metadata
 		r.name(r.value("x-request-id"))
@@ -149,9 +149,9 @@ func (g *service) begin(ctx context.Context, method string) (*remote, *api.Error
 		}
 	}
 	if h := g.config.Hooks.StartTrace; h != nil && r.infers() {
-		r.trace = h(r.value("traceparent"), r.value("tracestate"))
-		if r.trace.Header != "" {
-			r.head.Set("traceresponse", r.trace.Header)
+		r.Trace = h(r.value("traceparent"), r.value("tracestate"))
+		if r.Trace.Header != "" {
+			r.head.Set("traceresponse", r.Trace.Header)
 		}
 	}
 	scope := scopes[method]
@@ -160,7 +160,7 @@ func (g *service) begin(ctx context.Context, method string) (*remote, *api.Error
 	}
 	proof.Secret = tenant.SecretOf(r.value)
 	var fault *api.Error
-	if r.caller, fault, r.why = edge.Identify(g.config.Callers, proof); fault == nil && !g.config.may(r.caller, scope) {
+	if r.Caller, fault, r.why = edge.Identify(g.config.Callers, proof); fault == nil && !g.config.may(r.Caller, scope) {
 		fault = edge.LacksScope(scope)
 	}
 	return r, fault
@@ -231,14 +231,15 @@ func (r *remote) finish(fault *api.Error) {
 		code = fault.Status
 		fault.NoRetry = fault.NoRetry || r.running.IsDraining() && !r.config.DrainRetries
 		if hooks.OnRefused != nil && code != edge.StatusHungUp {
-			told := r.refusal(r.id, r.method, fault)
-			told.Method, told.Remote, told.Reason = "gRPC", r.from, r.why
-			told.Early = r.infers() && !r.started
+			told := edge.Refusal{ID: r.id, Route: r.method, Method: "gRPC", Remote: r.from, Status: fault.Status, Code: fault.Code, Trace: r.Trace,
+				Arrived: r.Arrived, Reason: r.why, Early: r.infers() && !r.started}
+			told.By(&r.Caller)
+			r.describe(&told)
 			hooks.OnRefused(told)
 		}
 	}
 	if hooks.OnResponse != nil {
-		hooks.OnResponse(r.method, "gRPC", code, time.Since(r.arrived))
+		hooks.OnResponse(r.method, "gRPC", code, time.Since(r.Arrived))
 	}
 }
 

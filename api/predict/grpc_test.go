@@ -32,7 +32,7 @@ import (
 // dial serves gRPC for a configuration until the test ends.
 func dial(t *testing.T, c Config) (*Server, *grpc.ClientConn, oip.GRPCInferenceServiceClient) {
 	t.Helper()
-	s, err := New(c, behind{})
+	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,8 +342,8 @@ func FuzzModelInfer(f *testing.F) {
 		}
 		m := echo(everyType...)
 		who := tenant.New("x")
-		r := &remote{Server: s, head: metadata.MD{}}
-		r.about, r.caller.Tenant = &m.about, &who
+		r := &remote{Server: s, job: job{Exchange: &edge.Exchange{}}, head: metadata.MD{}}
+		r.about, r.Caller.Tenant = &m.about, &who
 		classes, fault := r.readInfer(q)
 		if fault != nil {
 			return

@@ -65,7 +65,7 @@ func (s *Server) use(j *job, model, version string) *api.Error {
 // choose lets a rollout say which version answers the job.
 func (s *Server) choose(j *job) (version string, arm router.Arm) {
 	if c, ok := s.config.Models.(router.Chooser); ok {
-		j.asker = router.Asker{Tenant: j.caller.Tenant.Name, User: j.user, Request: j.id, Residency: j.caller.Tenant.Residency}
+		j.asker = router.Asker{Tenant: j.Caller.Tenant.Name, User: j.user, Request: j.id, Residency: j.Caller.Tenant.Residency}
 		return c.Choose(j.asked, j.asker)
 	}
 	return "", arm
@@ -136,16 +136,16 @@ func (s *Server) take(j *job, version string) *api.Error {
 	predictor, err := s.config.Models.Find(model, version)
 	if err == nil {
 		about := predictor.Describe()
-		if about == nil && j.caller.MayUse(model) {
+		if about == nil && j.Caller.MayUse(model) {
 			return edge.Fault(fmt.Errorf("%w: model %q was never loaded, or no server behind it has told what it takes", inference.ErrUnavailable, model))
 		}
-		if about != nil && j.caller.MayUse(about.Name, model) {
+		if about != nil && j.Caller.MayUse(about.Name, model) {
 			j.predictor, j.about = predictor, about
 			return nil
 		}
 		err = fmt.Errorf("%w", router.ErrNoPredictor)
 	}
-	if isUnknown(err) || !j.caller.MayUse(model) { // of a model that is not the tenant's nothing shows
+	if isUnknown(err) || !j.Caller.MayUse(model) { // of a model that is not the tenant's nothing shows
 		return notServed(model, version)
 	}
 	return edge.Fault(err)

@@ -10,7 +10,6 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/meter"
-	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/internal/tensor"
 	"weir/router"
@@ -19,13 +18,11 @@ import (
 
 // job is one predict request, whatever protocol brought it.
 type job struct {
+	*edge.Exchange
+
 	id        string // the client's name for the request, or ours: in the answer, in logs, traces and rollouts
 	named     bool   // id is the client's
 	endpoint  string // for hooks
-	caller    tenant.Caller
-	errand    *edge.Errand // nil: the request has a connection
-	arrived   time.Time
-	trace     edge.Trace
 	asked     string // the client's name of the model
 	predictor router.Predictor
 	about     *router.Description
@@ -42,17 +39,12 @@ type job struct {
 	computed  time.Time // the answer was there
 }
 
-// refusal is what hooks are told of a job that was answered with an error.
-func (j *job) refusal(id, route string, fault *api.Error) edge.Refusal {
-	r := edge.Refusal{
-		ID: id, Route: route, Status: fault.Status, Code: fault.Code,
-		Arm: j.arm, Prediction: true, Started: j.started, Trace: j.trace, Arrived: j.arrived,
-	}
-	r.By(&j.caller)
+// describe adds to what is told of a refusal what the job knows of its request.
+func (j *job) describe(r *edge.Refusal) {
+	r.Arm, r.Prediction, r.Started = j.arm, true, j.started
 	if j.about != nil {
 		r.Model, r.Version = j.about.Name, j.about.Version
 	}
-	return r
 }
 
 // isUnknown reports whether there is no such model.
@@ -79,11 +71,11 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 
 // predictBy has the version that was chosen score the job's rows.
 func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Remaining, bool)) *api.Error {
-	t := j.caller.Tenant
+	t := j.Caller.Tenant
 	p := &j.p
 	p.ID, p.Arm, p.Tenant, p.Weight, p.Speaker = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.Speaker(t)
 	p.Residency = t.Residency
-	p.Trial = j.errand != nil && j.errand.Trial
+	p.Trial = j.Errand != nil && j.Errand.Trial
 	rows := p.Inputs[0].Rows()
 	grant, fault := s.reserve(j, rows, remaining)
 	if fault != nil {
@@ -91,8 +83,8 @@ func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Rem
 	}
 	j.parsed = time.Now()
 	finish := edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Key: j.caller.KeyID(), Class: p.Class,
-		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.trace,
+		ID: j.id, Endpoint: j.endpoint, Model: j.about.Name, Version: j.about.Version, Arm: j.arm, Tenant: t.Name, Key: j.Caller.KeyID(), Class: p.Class,
+		Prompts: 1, PromptTokens: int(rows), N: 1, Arrived: j.Arrived, Parsed: j.parsed, Submitted: j.parsed, Prediction: true, Trace: j.Trace,
 	}, Status: statusOK}
 	hooks := &s.config.Hooks
 	j.started, j.ran = true, true
@@ -231,7 +223,7 @@ func (s *Server) reserve(j *job, rows int64, remaining func(quota.Remaining, boo
 	if s.config.Meter == nil {
 		return nil, nil
 	}
-	who := j.caller.Holder(j.about.Name, j.about.Name)
+	who := j.Caller.Holder(j.about.Name, j.about.Name)
 	if who.Unlimited() {
 		return nil, nil
 	}

@@ -25,7 +25,7 @@ type indexJSON struct {
 func (s *Server) visible(j *job) []router.ModelState {
 	var list []router.ModelState
 	for _, m := range s.config.Models.Index() {
-		if j.caller.MayUse(m.Name) {
+		if j.Caller.MayUse(m.Name) {
 			list = append(list, m)
 		}
 	}
@@ -84,7 +84,7 @@ func (c *call) loadModel() *api.Error {
 		fault = noParameters(body, "load")
 	}
 	if fault == nil {
-		fault = c.change(&c.job, "load", c.route.model, c.ctx.RemoteAddr().String())
+		fault = c.change(&c.job, "load", c.Params.Name, c.Ctx.RemoteAddr().String())
 	}
 	return fault
 }
@@ -95,7 +95,7 @@ func (c *call) unloadModel() *api.Error {
 		fault = noParameters(body, "unload", "unload_dependents")
 	}
 	if fault == nil {
-		fault = c.change(&c.job, "unload", c.route.model, c.ctx.RemoteAddr().String())
+		fault = c.change(&c.job, "unload", c.Params.Name, c.Ctx.RemoteAddr().String())
 	}
 	return fault
 }
@@ -137,7 +137,7 @@ func (s *Server) change(j *job, what, model, address string) *api.Error {
 	if what == "unload" {
 		do = s.config.Models.Unload
 	}
-	by := cmp.Or(j.caller.By(address), "repository API, from "+address)
+	by := cmp.Or(j.Caller.By(address), "repository API, from "+address)
 	switch err := do(context.Background(), model, by); {
 	case err == nil:
 		return nil

@@ -4,79 +4,86 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/valyala/fasthttp"
-
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/tenant"
 )
 
-// route is what one path asks for. Patterns are labels of metrics.
+// route is one path, or several that ask for the same.
 type route struct {
-	*endpoint
-	model, version string
+	edge.Route
+	server *Server
+	serve  func(*call) *api.Error
 }
 
-type endpoint struct {
-	pattern string
-	method  string
-	scope   tenant.Scope // that callers need; 0: nobody is asked who they are
-	infers  bool
-	serve   func(*call) *api.Error
-}
+// About implements edge.Endpoint.
+func (rt *route) About() *edge.Route { return &rt.Route }
 
-func (e *endpoint) takes(method string) bool {
-	return e.method == "" || method == e.method || method == http.MethodHead && e.method == http.MethodGet
-}
-
-func get(pattern string, scope tenant.Scope, serve func(*call) *api.Error) *endpoint {
-	return &endpoint{pattern: pattern, method: http.MethodGet, scope: scope, serve: serve}
-}
-
-func post(pattern string, scope tenant.Scope, serve func(*call) *api.Error) *endpoint {
-	return &endpoint{pattern: pattern, method: http.MethodPost, scope: scope, serve: serve}
-}
-
-func infer(pattern string, serve func(*call) *api.Error) *endpoint {
-	return &endpoint{pattern: pattern, method: http.MethodPost, scope: tenant.ScopeInference, infers: true, serve: serve}
-}
-
-// The endpoints. Of model paths the pattern stands for the ones with and without
+// routes are the paths of the protocols. Of model paths a pattern stands for the ones with and without
 // /versions/{version}.
-var (
-	alive = get("/", 0, (*call).alive)
+type routes struct {
+	alive     *route
+	statusV1  *route
+	verbsV1   map[string]*route
+	serverV2  map[string]*route // by what follows /v2
+	modelV2   map[string]*route // by what follows the model, and its version
+	unknownV2 *route
 
-	statusV1 = get("/v1/models/{model}", tenant.ScopeInference, (*call).statusV1)
-	verbsV1  = map[string]*endpoint{
-		"predict":  infer("/v1/models/{model}:predict", (*call).predictV1),
-		"classify": infer("/v1/models/{model}:classify", (*call).unsupportedVerb),
-		"regress":  infer("/v1/models/{model}:regress", (*call).unsupportedVerb),
-		"explain":  infer("/v1/models/{model}:explain", (*call).unsupportedVerb),
-	}
+	repositoryV2 map[string]*route // by what follows the model
+}
 
-	serverV2 = map[string]*endpoint{ // by what follows /v2
-		"":                  get("/v2", tenant.ScopeInference, (*call).serverMetadata),
-		"/health/live":      get("/v2/health/live", 0, (*call).live),
-		"/health/ready":     get("/v2/health/ready", 0, (*call).ready),
-		"/models":           get("/v2/models", tenant.ScopeInference, (*call).listModels),
-		"/models/stats":     get("/v2/models/stats", tenant.ScopeInference, (*call).modelStatistics),
-		"/repository/index": post("/v2/repository/index", tenant.ScopeInference, (*call).repositoryIndex),
+func (s *Server) routeTable() routes {
+	on := func(method, pattern string, serve func(*call) *api.Error) *route {
+		return &route{Route: edge.Route{Pattern: pattern, Methods: []string{method}, Scope: tenant.ScopeInference}, server: s, serve: serve}
 	}
-	modelV2 = map[string]*endpoint{ // by what follows the model, and its version
-		"":          get("/v2/models/{model}", tenant.ScopeInference, (*call).modelMetadata),
-		"/ready":    get("/v2/models/{model}/ready", tenant.ScopeInference, (*call).modelReady),
-		"/infer":    infer("/v2/models/{model}/infer", (*call).inferV2),
-		"/config":   get("/v2/models/{model}/config", tenant.ScopeInference, (*call).modelConfig),
-		"/stats":    get("/v2/models/{model}/stats", tenant.ScopeInference, (*call).modelStatistics),
-		"/generate": infer("/v2/models/{model}/generate", (*call).unsupportedVerb),
+	get := func(pattern string, serve func(*call) *api.Error) *route { return on(http.MethodGet, pattern, serve) }
+	open := func(pattern string, serve func(*call) *api.Error) *route {
+		rt := get(pattern, serve)
+		rt.Scope, rt.Open = 0, true
+		return rt
 	}
-	unknownV2 = &endpoint{pattern: "/v2/{unknown}", serve: (*call).unknownPath}
-
-	repositoryV2 = map[string]*endpoint{ // by what follows the model
-		"/load":   post("/v2/repository/models/{model}/load", tenant.ScopeAdmin, (*call).loadModel),
-		"/unload": post("/v2/repository/models/{model}/unload", tenant.ScopeAdmin, (*call).unloadModel),
+	infer := func(pattern string, serve func(*call) *api.Error) *route {
+		rt := on(http.MethodPost, pattern, serve)
+		rt.Infers = true
+		return rt
 	}
-)
+	operate := func(pattern string, serve func(*call) *api.Error) *route {
+		rt := on(http.MethodPost, pattern, serve)
+		rt.Scope, rt.Bars = tenant.ScopeAdmin, s.config.barsOperators
+		return rt
+	}
+	return routes{
+		alive:    open("/", (*call).alive),
+		statusV1: get("/v1/models/{model}", (*call).statusV1),
+		verbsV1: map[string]*route{
+			"predict":  infer("/v1/models/{model}:predict", (*call).predictV1),
+			"classify": infer("/v1/models/{model}:classify", (*call).unsupportedVerb),
+			"regress":  infer("/v1/models/{model}:regress", (*call).unsupportedVerb),
+			"explain":  infer("/v1/models/{model}:explain", (*call).unsupportedVerb),
+		},
+		serverV2: map[string]*route{
+			"":                  get("/v2", (*call).serverMetadata),
+			"/health/live":      open("/v2/health/live", (*call).live),
+			"/health/ready":     open("/v2/health/ready", (*call).ready),
+			"/models":           get("/v2/models", (*call).listModels),
+			"/models/stats":     get("/v2/models/stats", (*call).modelStatistics),
+			"/repository/index": on(http.MethodPost, "/v2/repository/index", (*call).repositoryIndex),
+		},
+		modelV2: map[string]*route{
+			"":          get("/v2/models/{model}", (*call).modelMetadata),
+			"/ready":    get("/v2/models/{model}/ready", (*call).modelReady),
+			"/infer":    infer("/v2/models/{model}/infer", (*call).inferV2),
+			"/config":   get("/v2/models/{model}/config", (*call).modelConfig),
+			"/stats":    get("/v2/models/{model}/stats", (*call).modelStatistics),
+			"/generate": infer("/v2/models/{model}/generate", (*call).unsupportedVerb),
+		},
+		repositoryV2: map[string]*route{
+			"/load":   operate("/v2/repository/models/{model}/load", (*call).loadModel),
+			"/unload": operate("/v2/repository/models/{model}/unload", (*call).unloadModel),
+		},
+		unknownV2: &route{Route: edge.Route{Pattern: "/v2/{unknown}", Open: true}, server: s, serve: (*call).unknownPath},
+	}
+}
 
 const (
 	prefixV1         = "/v1/models/"
@@ -85,74 +92,67 @@ const (
 	versionsPart     = "/versions/"
 )
 
-// find is the route of a request's path; false where the path is not of this package.
-// GET /v1/models/{model} is both OpenAI's and TensorFlow Serving's: it is of this
+// Find implements edge.Protocol. GET /v1/models/{model} is both OpenAI's and TensorFlow Serving's: it is of this
 // package where a classical model has the name.
-func (s *Server) find(h *fasthttp.RequestHeader) (route, bool) {
-	rt, ours := s.look(h)
-	rt.model, rt.version = strings.Clone(rt.model), strings.Clone(rt.version)
-	return rt, ours
+func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
+	rt, model, version := s.find(path)
+	if rt == nil {
+		return nil, edge.Params{}
+	}
+	return rt, edge.Params{Name: model, Version: version}
 }
 
-// look is find for as long as the header is as it is.
-func (s *Server) look(h *fasthttp.RequestHeader) (route, bool) {
-	return s.findPath(edge.PathView(h.RequestURI()))
-}
-
-func (s *Server) findPath(path string) (route, bool) {
+func (s *Server) find(path string) (rt *route, model, version string) {
 	if path == "/" {
-		return route{endpoint: alive}, true
+		return s.routes.alive, "", ""
 	}
 	if !edge.IsNormal(path) {
-		return route{}, false
+		return nil, "", ""
 	}
 	if rest, ok := strings.CutPrefix(path, prefixV1); ok {
 		return s.findV1(rest)
 	}
 	if rest, ok := strings.CutPrefix(path, "/v2"); ok && (rest == "" || rest[0] == '/') && !cohereV2[rest] {
-		if rt, known := findV2(rest); known {
-			return rt, true
+		if rt, model, version = s.routes.findV2(rest); rt == nil {
+			return s.routes.unknownV2, "", "" // clients of V2 read this form of errors alone
 		}
-		return route{endpoint: unknownV2}, true // clients of V2 read this form of errors alone
+		return rt, model, version
 	}
-	return route{}, false
+	return nil, "", ""
 }
 
 // cohereV2 are Cohere's paths below /v2, which are of api/openai.
 var cohereV2 = map[string]bool{"/rerank": true, "/embed": true}
 
-func (s *Server) findV1(rest string) (route, bool) {
-	if name, verb, ok := cutLast(rest, ':'); ok && verbsV1[verb] != nil {
-		model, version := splitVersion(name)
-		return route{verbsV1[verb], model, version}, true
+func (s *Server) findV1(rest string) (rt *route, model, version string) {
+	if name, verb, ok := cutLast(rest, ':'); ok && s.routes.verbsV1[verb] != nil {
+		model, version = splitVersion(name)
+		return s.routes.verbsV1[verb], model, version
 	}
-	model, version := splitVersion(rest)
+	model, version = splitVersion(rest)
 	if _, err := s.config.Models.Find(model, ""); isUnknown(err) {
-		return route{}, false
+		return nil, "", ""
 	}
-	return route{statusV1, model, version}, true
+	return s.routes.statusV1, model, version
 }
 
-func findV2(rest string) (route, bool) {
-	if e := serverV2[rest]; e != nil {
-		return route{endpoint: e}, true
+func (r *routes) findV2(rest string) (rt *route, model, version string) {
+	if rt = r.serverV2[rest]; rt != nil {
+		return rt, "", ""
 	}
 	if model, ok := strings.CutPrefix(rest, prefixRepository); ok {
 		model, verb, _ := strings.Cut(model, "/")
-		e := repositoryV2["/"+verb]
-		return route{endpoint: e, model: model}, e != nil
+		return r.repositoryV2["/"+verb], model, ""
 	}
 	model, ok := strings.CutPrefix(rest, prefixModelV2)
 	if !ok {
-		return route{}, false
+		return nil, "", ""
 	}
 	model, verb := cutSegment(model)
-	version := ""
 	if v, ok := strings.CutPrefix(verb, versionsPart); ok {
 		version, verb = cutSegment(v)
 	}
-	e := modelV2[verb]
-	return route{e, model, version}, e != nil
+	return r.modelV2[verb], model, version
 }
 
 // cutSegment is a path's first segment, and the rest with its slash.

@@ -60,18 +60,18 @@ func (s *statistics) of(name, version string) *counters {
 func (s *statistics) count(j *job, rows int64, ok bool) {
 	c := s.of(j.about.Name, j.about.Version)
 	if !ok {
-		c.failed.add(j.computed.Sub(j.arrived))
+		c.failed.add(j.computed.Sub(j.Arrived))
 		return
 	}
 	c.last.Store(j.computed.UnixMilli())
-	c.succeeded.add(j.computed.Sub(j.arrived))
+	c.succeeded.add(j.computed.Sub(j.Arrived))
 	addTime(&c.queue, j.p.Waited)
 	rows = max(rows, 1)
 	batch := max(int64(j.p.Batch), rows)
 	b := &c.batches[min(bits.Len64(uint64(batch)), batchSizes)-1] //nolint:gosec // above 0
 	b.executions.Add(uint64(max(wholeBatch*rows/batch, 1)))       //nolint:gosec // above 0
 	b.rows.Add(uint64(rows))
-	addTime(&b.input, j.parsed.Sub(j.arrived))
+	addTime(&b.input, j.parsed.Sub(j.Arrived))
 	addTime(&b.infer, j.p.Computed)
 	addTime(&b.write, j.computed.Sub(j.parsed)-j.p.Waited-j.p.Computed)
 }
@@ -143,7 +143,7 @@ func (s *statistics) ofModel(name, version string) modelStats {
 
 // modelStatistics answers for one model, for one version of it, or for all.
 func (c *call) modelStatistics() *api.Error {
-	list, fault := c.statisticsOf(&c.job, c.route.model, c.route.version)
+	list, fault := c.statisticsOf(&c.job, c.Params.Name, c.Params.Version)
 	if fault != nil {
 		return fault
 	}

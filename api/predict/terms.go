@@ -33,7 +33,7 @@ type terms struct {
 
 // apply reads the terms into the prediction, within the tenant's bounds.
 func (t *terms) apply(j *job) *api.Error {
-	who := j.caller.Tenant
+	who := j.Caller.Tenant
 	class := who.Class
 	switch {
 	case t.class != "":
@@ -62,10 +62,10 @@ func (t *terms) apply(j *job) *api.Error {
 		most = edge.Sooner(most, d)
 	}
 	if most > 0 {
-		j.p.DoneBy = j.arrived.Add(most)
+		j.p.DoneBy = j.Arrived.Add(most)
 	}
 	if who.QueueTimeout > 0 {
-		j.p.WaitUntil = j.arrived.Add(who.QueueTimeout)
+		j.p.WaitUntil = j.Arrived.Add(who.QueueTimeout)
 	}
 	return nil
 }

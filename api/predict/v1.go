@@ -41,10 +41,10 @@ type versionStatus struct {
 // wants it.
 func (c *call) statusV1() *api.Error {
 	answer := statusJSON{
-		Name: c.route.model, ID: c.route.model, Object: "model", Created: created, OwnedBy: "weir", Versions: []versionStatus{},
+		Name: c.Params.Name, ID: c.Params.Name, Object: "model", Created: created, OwnedBy: "weir", Versions: []versionStatus{},
 	}
 	for _, m := range c.visible(&c.job) {
-		if m.Name != c.route.model || c.route.version != "" && m.Version != c.route.version {
+		if m.Name != c.Params.Name || c.Params.Version != "" && m.Version != c.Params.Version {
 			continue
 		}
 		v := versionStatus{Version: m.Version, State: "AVAILABLE"}
@@ -65,14 +65,14 @@ func (c *call) statusV1() *api.Error {
 	if !answer.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	api.WriteJSON(c.ctx, status, answer)
+	api.WriteJSON(c.Ctx, status, answer)
 	return nil
 }
 
 // unsupportedVerb refuses what peers serve and this server does not.
 func (c *call) unsupportedVerb() *api.Error {
 	return api.Refuse("unsupported_operation", fmt.Sprintf("%s is not served here; use :predict, or POST /v2/models/%s/infer",
-		c.route.pattern, c.route.model))
+		c.route.Pattern, c.Params.Name))
 }
 
 // predictV1 answers POST /v1/models/{model}:predict.
@@ -104,8 +104,8 @@ func (c *call) predictV1() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	c.ctx.SetContentType("application/json")
-	c.ctx.Response.SetBodyRaw(answer)
+	c.Ctx.SetContentType("application/json")
+	c.Ctx.Response.SetBodyRaw(answer)
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (c *call) ready() *api.Error {
 	if !ready {
 		status, answer.Reason = http.StatusServiceUnavailable, why
 	}
-	api.WriteJSON(c.ctx, status, answer)
+	api.WriteJSON(c.Ctx, status, answer)
 	return nil
 }
 
@@ -112,7 +112,7 @@ func tensorsJSON(specs []tensor.Spec) []tensorJSON {
 
 // modelReady answers 200 for a model that can be used, else 503.
 func (c *call) modelReady() *api.Error {
-	ready, fault := c.modelIsReady(&c.job, c.route.model, c.route.version)
+	ready, fault := c.modelIsReady(&c.job, c.Params.Name, c.Params.Version)
 	if fault != nil {
 		return fault
 	}
@@ -120,7 +120,7 @@ func (c *call) modelReady() *api.Error {
 	if !ready {
 		status = http.StatusServiceUnavailable
 	}
-	api.WriteJSON(c.ctx, status, map[string]any{"name": c.route.model, "ready": ready})
+	api.WriteJSON(c.Ctx, status, map[string]any{"name": c.Params.Name, "ready": ready})
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (s *Server) modelIsReady(j *job, model, version string) (bool, *api.Error) 
 		return false, nil
 	default:
 		if language := s.config.Language; language != nil && version == "" && fault.Status == http.StatusNotFound {
-			if ready, known := language(&j.caller, model); known {
+			if ready, known := language(&j.Caller, model); known {
 				return ready, nil
 			}
 		}
@@ -208,7 +208,7 @@ func dimsOf(d *router.Description, shape []int64) []int64 {
 // unknownPath refuses what peers may serve below /v2 and this server does not.
 func (c *call) unknownPath() *api.Error {
 	return api.Refuse("unknown_url", fmt.Sprintf("there is no %s here; GET /v2 tells what is served, GET /v2/models the models",
-		quote(edge.RequestPath(c.ctx.Request.Header.RequestURI()))))
+		quote(edge.RequestPath(c.Ctx.Request.Header.RequestURI()))))
 }
 
 // inferV2 answers POST /v2/models/{model}/infer.
@@ -221,15 +221,15 @@ func (c *call) inferV2() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if fault := r.split(body, lengthField.Of(&c.ctx.Request.Header)); fault != nil {
+	if fault := r.split(body, lengthField.Of(&c.Ctx.Request.Header)); fault != nil {
 		return fault
 	}
-	if c.errand != nil && r.wantsBinary() {
+	if c.Errand != nil && r.wantsBinary() {
 		return api.Refuse("invalid_value", "the answer stands in a line of JSON, which has no place for binary data; leave out binary_data and binary_data_output")
 	}
 	if c.id != r.name && !c.named {
 		c.name(r.name)
-		c.ctx.Response.Header.Set("X-Request-Id", c.id)
+		c.Ctx.Response.Header.Set("X-Request-Id", c.id)
 	}
 	if _, fault := c.settled(); fault != nil {
 		return fault
@@ -242,12 +242,12 @@ func (c *call) inferV2() *api.Error {
 		return fault
 	}
 	if data == nil {
-		c.ctx.SetContentType("application/json")
+		c.Ctx.SetContentType("application/json")
 	} else {
-		c.ctx.SetContentType("application/octet-stream")
-		c.ctx.Response.Header.Set(headerLength, strconv.Itoa(len(text)))
+		c.Ctx.SetContentType("application/octet-stream")
+		c.Ctx.Response.Header.Set(headerLength, strconv.Itoa(len(text)))
 		text = append(text, data...)
 	}
-	c.ctx.Response.SetBodyRaw(text)
+	c.Ctx.Response.SetBodyRaw(text)
 	return nil
 }

@@ -189,7 +189,7 @@ func TestBatchStatistics(t *testing.T) {
 	m := sums()
 	arrived := time.Now()
 	count := func(rows int64, batch int, computed time.Duration) {
-		j := &job{about: &m.about, arrived: arrived, parsed: arrived.Add(2), computed: arrived.Add(2 + computed + 3)}
+		j := &job{Exchange: &edge.Exchange{Arrived: arrived}, about: &m.about, parsed: arrived.Add(2), computed: arrived.Add(2 + computed + 3)}
 		j.p.Batch, j.p.Computed = batch, computed
 		s.count(j, rows, true)
 	}

@@ -156,9 +156,11 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 		return err
 	}
 	s.closing.pushed("brown-out", s.brownout.stop)
-	if s.batches, err = newBatches(s, edge); err != nil {
+	s.mux = newMux(s, edge)
+	if s.batches, err = newBatches(s); err != nil {
 		return err
 	}
+	s.mux.Register(s.batches, s.predict, s.edge)
 	if s.store != nil {
 		s.callers.begin(s.encryptClear)
 	}
@@ -167,7 +169,7 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 		s.rpc = newRPC(s, files)
 		s.closing.push("gRPC", func(ctx context.Context) error { s.rpc.Shutdown(ctx); return nil })
 	}
-	s.http = api.New(s.connections(files), s.batches)
+	s.http = api.New(s.connections(files), s.mux)
 	s.closing.push("API", s.http.Shutdown)
 	if s.ports.admin != nil {
 		s.openAdmin(files, edge)

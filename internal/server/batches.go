@@ -7,18 +7,25 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/batch"
+	"weir/api/edge"
 	"weir/api/openai"
 	"weir/internal/console"
 	"weir/internal/server/state"
 	"weir/telemetry"
 )
 
-// newBatches makes the handler of files and batches, in front of the others. about is the edge's configuration.
-func newBatches(s *Server, about openai.Config) (*batch.Server, error) {
+// newMux makes the handler of the API listener, without its protocols. about is the edge's configuration.
+func newMux(s *Server, about openai.Config) *edge.Mux {
+	return edge.NewMux(edge.MuxConfig{Callers: s.callers.authenticator, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
+		OnPanic: about.Hooks.OnPanic})
+}
+
+// newBatches makes the protocol of files and batches.
+func newBatches(s *Server) (*batch.Server, error) {
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	c := batch.Config{
 		Callers: s.callers.authenticator, Hooks: s.watchers.Batches(),
-		Keys: s.edge.Keys(), Edge: batch.Edges{s.predict, s.edge}, Limits: s.config.Files.Limits, DrainRetries: about.DrainRetries, Busy: s.watchers.Foreground.Running,
+		Keys: s.edge.Keys(), Edge: s.mux, Limits: s.config.Files.Limits, Busy: s.watchers.Foreground.Running,
 		Audit: func(ctx context.Context, by, action, object string, more map[string]any) error {
 			return s.audit.add(ctx, by, action, object, more)
 		},
@@ -48,13 +55,13 @@ const lineOverhead = 4 << 10
 func openBatches(s *Server, c batch.Config) (*batch.Server, error) {
 	if s.store == nil {
 		c.Unavailable = "files and batches need a store, which this server has not; start it with --store sqlite:PATH"
-		return batch.New(c, s.predict)
+		return batch.New(c)
 	}
 	c.Store, c.Cipher = s.store, s.store
 	var err error
 	if c.Dir, err = state.FilesDir(s.config); err == nil {
 		var made *batch.Server
-		if made, err = batch.New(c, s.predict); err == nil {
+		if made, err = batch.New(c); err == nil {
 			return made, nil
 		}
 	}
@@ -63,5 +70,5 @@ func openBatches(s *Server, c batch.Config) (*batch.Server, error) {
 	}
 	s.log.Warn("files and batches are off; --file-dir names a folder for them", zap.Error(err))
 	c.Store, c.Unavailable = nil, "this server has no folder for files and batches; start it with --file-dir"
-	return batch.New(c, s.predict)
+	return batch.New(c)
 }

@@ -70,9 +70,9 @@ func openPredictors(s *Server, about openai.Config) error {
 	s.predict, err = predict.New(predict.Config{
 		Callers: s.callers.authenticator, Models: p.enriched, Meter: about.Meter, Ready: s.ready, Version: about.Version, Language: s.edge.ModelReady,
 		Keys: s.edge.Keys(), Price: s.prices.ofVersion, Hooks: s.watchers.Predictions(), Insecure: s.config.Server.Insecure,
-		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries, CompressMinBytes: about.CompressMinBytes,
+		Strict: about.Strict, ClientTimeouts: about.ClientTimeouts, DrainRetries: about.DrainRetries,
 		MaxRequestBytes: s.config.HTTP.MaxRequestBytes, AbortTimeout: about.AbortTimeout,
-	}, s.edge)
+	})
 	return err
 }
 

@@ -250,14 +250,14 @@ func (c *candidateCheck) goldenTexts(path string) error {
 }
 
 // post asks for something that has no copies: a vector, a prediction.
-func (c *candidateCheck) post(to edge.Handler, path string, body any) (int, []byte) {
+func (c *candidateCheck) post(path string, body any) (int, []byte) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return http.StatusBadRequest, []byte(err.Error())
 	}
 	e := &edge.Errand{Caller: tenant.Caller{Tenant: &checkedTenant, Scope: tenant.ScopeInference}, Gone: c.ctx.Done(), Trial: true}
 	for {
-		status, answer := e.Post(to, path, text)
+		status, answer := e.Post(c.r.s.mux, path, text)
 		busy := status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
 		if !busy || time.Now().After(c.busy) || c.ctx.Err() != nil {
 			return status, answer
@@ -270,7 +270,7 @@ func (c *candidateCheck) post(to edge.Handler, path string, body any) (int, []by
 }
 
 func (c *candidateCheck) embed(version string, texts ...string) (int, []byte) {
-	return c.post(c.r.s.edge, "/v1/embeddings", map[string]any{"model": c.plan.Model + "@" + version, "input": texts})
+	return c.post("/v1/embeddings", map[string]any{"model": c.plan.Model + "@" + version, "input": texts})
 }
 
 // comparedTexts is how many texts are embedded in two wordings.
@@ -362,7 +362,7 @@ func cosine(a, b []float64) float64 {
 
 func (c *candidateCheck) infer(version string, inputs []rollout.Tensor) (int, []byte) {
 	path := "/v2/models/" + url.PathEscape(c.plan.Model) + "/versions/" + url.PathEscape(version) + "/infer"
-	return c.post(c.r.s.predict, path, map[string]any{"inputs": inputs})
+	return c.post(path, map[string]any{"inputs": inputs})
 }
 
 // row has both versions score a row of zeros: what the stable version takes the candidate has to take, and to give the same outputs.

@@ -11,6 +11,7 @@ import (
 
 	"weir/api"
 	"weir/api/batch"
+	"weir/api/edge"
 	"weir/api/openai"
 	"weir/api/predict"
 	"weir/configs"
@@ -44,8 +45,9 @@ type Server struct {
 	failed chan error    // why a listener ended without a shutdown
 	loaded chan struct{} // closed once the models that Run loads answer
 
-	batches *batch.Server   // files and batches, in front of predict
-	predict *predict.Server // protocols of classical models, in front of edge
+	mux     *edge.Mux       // of the protocols below, in their order
+	batches *batch.Server   // files and batches
+	predict *predict.Server // protocols of classical models
 	edge    *openai.Server
 
 	store    *store.Store // nil: none
