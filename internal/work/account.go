@@ -22,10 +22,10 @@ type Account struct {
 // NewAccount is an account with a limit in bytes, 0 for none, below another one, which may be nil.
 func NewAccount(limit int64, above *Account) *Account { return &Account{limit: limit, above: above} }
 
-// Of is an account, below another one, of what an owner keeps. Its bytes are given back once the owner is unreachable: when
+// Of is an account, below another one and with a limit as NewAccount has it, of what an owner keeps. Its bytes are given back once the owner is unreachable: when
 // the garbage collector finds it, at the next Reclaim at the latest.
-func Of[T any](owner *T, above *Account) *Account {
-	a := NewAccount(0, above)
+func Of[T any](owner *T, limit int64, above *Account) *Account {
+	a := NewAccount(limit, above)
 	top, weakly := a.top(), weak.Make(owner)
 	top.mu.Lock()
 	defer top.mu.Unlock()

@@ -76,7 +76,7 @@ func TestAccountsOfOwnersAreReclaimed(t *testing.T) {
 	keep := func(bytes int64) *owner {
 		o := &owner{}
 		o.self = o
-		Of(o, grammar).Keep(bytes)
+		Of(o, 0, grammar).Keep(bytes)
 		return o
 	}
 	kept := keep(1)

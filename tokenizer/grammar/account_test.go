@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -66,6 +67,33 @@ func TestGrammarsAtTheirLimitsGiveBack(t *testing.T) {
 	balance("with an ordinary one", kept)
 	runtime.KeepAlive(kept)
 	balance("without them", nil)
+}
+
+// TestAnswersOfOneGrammarDoNotWaitForTheCollector: each answer fits its grammar's limit, and what earlier ones have worked out may be garbage
+// that has not been collected yet.
+func TestAnswersOfOneGrammarDoNotWaitForTheCollector(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const limit = 1 << 20
+	b := NewBuilder(Limits{Bytes: limit})
+	g, err := b.Compile(b.Regex(mustParse(t, `a{1000000}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := bytesVocabulary(nil)
+	for i := range 40 {
+		m, err := g.Matcher(v)
+		if err != nil {
+			t.Fatalf("answer %d cannot begin: %v", i, err)
+		}
+		for engine := m.e; engine.kept() < limit/3; { // beyond a quarter of the limit
+			if _, err := follow(t, m, "a"); err != nil {
+				t.Fatalf("answer %d: %v with %d bytes", i, err, engine.kept())
+			}
+		}
+	}
+	if g.Bytes() < 2*limit {
+		t.Errorf("the answers took %d bytes: too few to show anything", g.Bytes())
+	}
 }
 
 // TestTheFirstEngineHasTheAutomatonOfCompiling: it is built once, counted once, and no two engines share it.

@@ -89,9 +89,9 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	if !b.valid(start) {
 		return nil, errNoStart
 	}
-	account := work.NewAccount(int64(b.limits.Bytes), b.limits.Account)
+	account := work.NewAccount(0, b.limits.Account)
 	c := compiler{b: b, g: &Grammar{limits: b.limits, account: account, engines: map[*Vocabulary]*engine{}}}
-	c.g.own = work.Of(c.g, account)
+	c.g.own = work.Of(c.g, int64(b.limits.Bytes), account)
 	c.productive()
 	if b.err != nil {
 		return nil, b.err
@@ -109,7 +109,7 @@ func (b *Builder) Compile(start Symbol) (*Grammar, error) {
 	}
 	g := c.g
 	// The first automaton is built here, so that what is wrong with an expression is said before any answer begins.
-	a, err := g.automaton(b.limits.Meter, account.Room())
+	a, err := g.automaton(b.limits.Meter, c.g.own.Room())
 	if err != nil {
 		return nil, compileError(err)
 	}
@@ -201,7 +201,7 @@ func (c *compiler) productive() {
 	c.spread(c.fits, func(s *symbol) bool {
 		switch s.kind {
 		case kindRegex:
-			nothing, err := s.regex.IsNothingUnder(c.b.limits.Meter, c.g.account.Room())
+			nothing, err := s.regex.IsNothingUnder(c.b.limits.Meter, c.g.own.Room())
 			if err != nil {
 				c.b.fail(compileError(err))
 			}

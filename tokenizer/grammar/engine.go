@@ -63,7 +63,7 @@ func newEngine(g *Grammar, v *Vocabulary, m *work.Meter) (*engine, error) {
 	e := &engine{
 		g: g, v: v, dead: &place{}, rows: map[string]*row{}, places: map[string]*place{}, meter: m,
 	}
-	e.account = work.Of(e, g.account)
+	e.account = work.Of(e, max(1, int64(g.limits.Bytes)-g.own.Bytes()), g.account)
 	var err error
 	if e.lexer, err = newLexer(e); err != nil {
 		return nil, e.wrong(err)

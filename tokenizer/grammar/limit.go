@@ -26,7 +26,7 @@ type Limits struct {
 	States  int // places of answers that one grammar keeps, shared by its matchers
 	Work    int // units of work.Meter that a single mask may take; a unit is some ten nanoseconds
 	Answer  int // units that all masks of one request may take, with a tenth of Work more for each of its tokens
-	Bytes   int // memory of one grammar with all that its answers have worked out
+	Bytes   int // memory of one grammar with what its answers have worked out; once they have filled a quarter, later answers begin with none of it
 
 	Meter   *work.Meter   // counts what compiling takes, and may end it; nil: nobody does
 	Account *work.Account // that of the grammar is below it; nil: none

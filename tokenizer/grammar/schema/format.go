@@ -43,8 +43,8 @@ const (
 	stepsPattern = `(?:/(?:[^~/]|~[01])*)*`
 	// sequencePattern leaves out of regular expressions what dialects differ in, counts, and groups in groups.
 	literalPattern  = `(?:[^\\^$.*+?()\[\]{}|\u0000-\u001f\u007f-\u{10ffff}]|\\[dDwWsS\\^$.*+?()\[\]{}|/]|\.|\[\^?[A-Za-z0-9_ ]+\])`
-	itemPattern     = literalPattern + `[*+?]?`
-	groupsPattern   = `\((?:\?:)?(?:` + itemPattern + `)*(?:\|(?:` + itemPattern + `)*)*\)[*+?]?`
+	itemPattern     = literalPattern + `(?:[*+?]\??)?`
+	groupsPattern   = `\((?:\?:)?(?:` + itemPattern + `)*(?:\|(?:` + itemPattern + `)*)*\)(?:[*+?]\??)?`
 	sequencePattern = `\^?(?:` + itemPattern + `|` + groupsPattern + `)*\$?`
 	variable        = `(?:[A-Za-z0-9_]|` + percent + `)(?:\.?(?:[A-Za-z0-9_]|` + percent + `))*(?:\*|:[1-9]\d{0,2})?` // a prefix may have four digits, and libraries differ there
 )
