@@ -169,8 +169,6 @@ func (s *Scheduler) checkSize(promptTokens, maxTokens int) error {
 	return nil
 }
 
-func (s *Scheduler) blocksFor(rows int) int { return (rows + s.blockTokens - 1) / s.blockTokens }
-
 // Bounds are those of the waiting queue. They never change: read them from anywhere.
 func (s *Scheduler) Bounds() admission.Bounds { return s.waiting.Bounds() }
 

@@ -145,7 +145,7 @@ func (s *Server) endLoading(loaded <-chan error) {
 	s.life.cancel(nil)
 	s.rollouts.over()
 	s.deployments.halt()
-	<-loaded
+	<-loaded //nolint:errcheck // the run ends, whatever it loaded
 }
 
 // Reload reads the settings again and puts those into force that can change at run time. by says who asked. What is not valid

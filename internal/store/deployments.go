@@ -37,7 +37,7 @@ func (s *Store) Deployments(ctx context.Context) ([]deployment.Record, error) {
 // Deployment is the record of a model, if there is one.
 func (s *Store) Deployment(ctx context.Context, model string) (r deployment.Record, ok bool, err error) {
 	if checkText("model", model) != nil {
-		return r, false, nil // no record has such a name
+		return r, false, nil //nolint:nilerr // no record has such a name
 	}
 	list, err := records[deployment.Record](ctx, s, `SELECT record FROM weir_deployments WHERE deleted = 0 AND model = $1`, model)
 	if err != nil || len(list) == 0 {
@@ -55,7 +55,7 @@ func (s *Store) Observations(ctx context.Context) ([]deployment.Observation, err
 // ObservationsOf are those of a model.
 func (s *Store) ObservationsOf(ctx context.Context, model string) ([]deployment.Observation, error) {
 	if checkText("model", model) != nil {
-		return nil, nil // no server has such a model
+		return nil, nil //nolint:nilerr // no server has such a model
 	}
 	return s.observations(ctx, `AND model = $1 ORDER BY at DESC`, model)
 }
