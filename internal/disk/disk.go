@@ -12,7 +12,18 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
+
+// Open opens a file or folder to be read. It may be renamed and removed while it is open, which Windows does to no file of os.Open.
+func Open(path string) (*os.File, error) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(filepath.Base(path))
+}
 
 // CreateTemp makes a new file in a folder, with a name that begins with prefix, which only its owner may read. It may be renamed and
 // removed while it is open, which Windows does to no file of os.CreateTemp.

@@ -256,15 +256,14 @@ func (r *Registry) sweepIngest(e fs.DirEntry) error {
 			return nil
 		}
 	}
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer f.Close() // with the lock, which somebody who has just begun the file waits for
 	if dead, err := disk.TryLock(f, false); err != nil || !dead {
 		return err
 	}
-	_ = f.Close() // Windows removes no file that this function has open
 	return os.RemoveAll(path)
 }
 
