@@ -59,7 +59,7 @@ type Exchange struct {
 	Params  Params
 	Caller  tenant.Caller // zero where the route asks for none
 	ID      string        // ours, unique
-	Name    string        // the client's name for the request, or ours: sent as x-request-id, which nobody trusts to be unique
+	Name    string        // the client's name for the request, or ours: sent as x-request-id; clients may send the same one twice
 	Named   bool          // Name is the client's
 	Trace   Trace
 	Arrived time.Time
@@ -72,13 +72,14 @@ type Exchange struct {
 
 // find is the endpoint of a request, for as long as its header is as it is.
 func (m *Mux) find(target []byte) (Protocol, Endpoint, Params) {
-	path := PathView(target)
-	for _, p := range m.protocols {
+	path, last := PathView(target), m.protocols[len(m.protocols)-1]
+	for _, p := range m.protocols[:len(m.protocols)-1] {
 		if e, params := p.Find(path); e != nil {
 			return p, e, params
 		}
 	}
-	panic("edge: no protocol takes " + path)
+	e, params := last.Find(path)
+	return last, e, params
 }
 
 // admit identifies the caller of a request and checks what its head says. look: it will be checked again, to be answered.

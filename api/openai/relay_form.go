@@ -197,7 +197,7 @@ func (r *relayStream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
 	return over
 }
 
-// messageEvent reads an event of Messages, likewise.
+// messageEvent reads an event of Messages. It reports whether the answer is over.
 func (r *relayStream) messageEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch kind := string(c.Type.Of(data)); {
 	case kind == `"message_stop"`:

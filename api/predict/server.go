@@ -29,7 +29,7 @@ type Config struct {
 	Hooks    edge.Hooks
 	Version  string // of the program
 
-	Insecure        bool          // other machines reach listeners that ask for no key: nobody loads or unloads models there
+	Insecure        bool          // other machines reach listeners that ask for no key: callers there may not load or unload models
 	ClientTimeouts  bool          // what clients say of how long they wait is a deadline, see edge.ClientTimeout
 	Strict          bool          // refuse what is otherwise ignored and named in x-weir-warnings
 	DrainRetries    bool          // clients refused while the server drains should try again

@@ -199,7 +199,7 @@ func TestAChecksProgressAndItsEnd(t *testing.T) {
 	}
 
 	candidate.holdAfter(1 << 20)
-	stable.holdAfter(4) // the stable version stops answering, and whoever asked for the rollout hangs up
+	stable.holdAfter(4) // the stable version stops answering, and the client that asked for the rollout hangs up
 	ctx, hangUp := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {

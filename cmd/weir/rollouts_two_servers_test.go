@@ -60,7 +60,7 @@ models:
 				t.Fatalf("%d %s", status, text)
 			}
 			ask(b)
-			c := run() // the store says that it is over, whoever else has seen it
+			c := run() // the store says that it is over
 			if list := c.deployments(); len(list) != 1 || list[0].State != rollout.Aborted {
 				t.Errorf("an aborted rollout is %+v for a server that starts", list)
 			}

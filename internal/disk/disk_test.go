@@ -17,7 +17,7 @@ func temporary(t *testing.T, folder string) *os.File {
 	return f
 }
 
-// An exclusive lock keeps others out until its file is closed, whoever asks; shared ones stand beside one another.
+// An exclusive lock keeps others out until its file is closed; shared ones stand beside one another.
 func TestLocks(t *testing.T) {
 	f := temporary(t, t.TempDir())
 	open := func() *os.File {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockAt is the byte that is locked: one behind the end of any file, since nobody else reads or writes what is locked.
+// lockAt is the byte that is locked: one behind the end of any file, since Windows lets no other handle read or write what is locked.
 const lockAt = 1 << 30 // times 2^32
 
 // TryLock takes a lock on an open file for as long as the file is open, exclusively or beside other holders; the

@@ -25,7 +25,7 @@ func (s *Store) SaveRollout(ctx context.Context, id string, at time.Time, r roll
 	return nil
 }
 
-// saveRollout writes a record that is new or this process's. What an operator replaces is over, whoever had it.
+// saveRollout writes a record that is new or this process's. A rollout that an operator replaces is over for the server that had it.
 func (s *Store) saveRollout(ctx context.Context, tx *sql.Tx, id string, at time.Time, r rollout.KeptRecord) error {
 	result, err := tx.ExecContext(ctx, `INSERT INTO weir_rollouts (id, at, record, owner) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO UPDATE SET at = excluded.at, record = excluded.record, owner = excluded.owner WHERE weir_rollouts.owner = excluded.owner OR $5`,
