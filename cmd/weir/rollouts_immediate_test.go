@@ -186,6 +186,7 @@ func TestAChecksProgressAndItsEnd(t *testing.T) {
 	s.untilDeployed("chat", func(v *admin.DeploymentView) bool {
 		return len(v.Why) == 1 && strings.HasSuffix(v.Why[0], "loading: checking what version 2 answers (5 of at most 24 questions)") && v.Instances[0].Answered == 5 && v.Instances[0].Questions == 24
 	})
+	<-candidate.held // before the sixth question is asked, the end of the check has no request to hang up
 	s.applied(`{"modelId": "chat", "version": "1"}`)
 	<-candidate.gone
 	ready := func(version string) func(v *admin.DeploymentView) bool {
@@ -210,10 +211,16 @@ func TestAChecksProgressAndItsEnd(t *testing.T) {
 			return
 		}
 		if res, err := http.DefaultClient.Do(r); err == nil {
+			text, _ := io.ReadAll(res.Body)
 			_ = res.Body.Close()
+			t.Errorf("a rollout whose check does not end: %d %s", res.StatusCode, text)
 		}
 	}()
-	<-stable.held
+	select {
+	case <-stable.held:
+	case <-over:
+		t.FailNow()
+	}
 	hangUp()
 	<-over
 	<-stable.gone

@@ -131,9 +131,12 @@ func (d *deployments) changed(o deployment.Observation, before deployment.State)
 }
 
 // owns refuses what an operator asks of a model that a deployment decides.
-func (d *deployments) owns(model string) error {
-	if d == nil || !d.follower.Follows(model) {
+func (d *deployments) owns(ctx context.Context, model string) error {
+	if d == nil {
 		return nil
+	}
+	if follows, err := d.follower.Follows(ctx, model); !follows || err != nil {
+		return err
 	}
 	return fmt.Errorf("%w: POST /v1/deployments with another version of %q, or DELETE /v1/deployments/%s first", admin.ErrDeployed, model, model)
 }

@@ -37,7 +37,7 @@ var modelActions = map[string]string{
 // Do implements admin.Models.
 func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (admin.ModelChanged, error) {
 	if c.Action == admin.ModelAlias || c.Action == admin.ModelRollback {
-		if err := l.s.deployments.owns(c.Name); err != nil {
+		if err := l.s.deployments.owns(ctx, c.Name); err != nil {
 			return admin.ModelChanged{}, err
 		}
 	}

@@ -310,7 +310,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
 	if by != deploymentActor {
 		p.ID = strings.TrimPrefix(cmp.Or(p.ID, strings.ToLower(rand.Text()[:10])), deployment.RolloutPrefix)
-		if err := r.s.deployments.owns(p.Model); err != nil {
+		if err := r.s.deployments.owns(ctx, p.Model); err != nil {
 			return rollout.Status{}, err
 		}
 	}

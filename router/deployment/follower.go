@@ -3,6 +3,7 @@ package deployment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -168,12 +169,27 @@ func (f *Follower) States() map[string]int {
 	return states
 }
 
-// Follows reports whether there is a deployment of a model.
-func (f *Follower) Follows(model string) bool {
+// Follows reports whether there is a deployment of a model. Where one was deleted, it waits until this server has given the
+// model's name back.
+func (f *Follower) Follows(ctx context.Context, model string) (bool, error) {
+	asking, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if _, has, err := f.store.Deployment(asking, model); has || err != nil {
+		return has, err
+	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	t := f.tasks[model]
-	return t != nil && t.record != nil
+	f.mu.Unlock()
+	if t == nil {
+		return false, nil
+	}
+	f.Nudge()
+	select {
+	case <-t.gone:
+	case <-asking.Done():
+		return false, fmt.Errorf("this server has not given the name of a deployment of %q back that was deleted: %w; ask again", model, asking.Err())
+	}
+	return false, nil
 }
 
 // look starts, changes and ends tasks where the records have changed.

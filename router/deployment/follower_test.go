@@ -127,6 +127,13 @@ func (v view) DeploymentRevision(context.Context) (int64, error) {
 	return v.revision, v.failed()
 }
 
+func (v view) Deployment(_ context.Context, model string) (Record, bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r, ok := v.records[model]
+	return r, ok, v.failed()
+}
+
 func (v view) Deployments(context.Context) ([]Record, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -467,6 +474,14 @@ func TestFollow(t *testing.T) {
 		}
 		if err := (view{c.store, ""}).ChangeDeployment(t.Context(), "chat", func(*Record) (*Record, error) { return nil, nil }); err != nil {
 			t.Fatal(err)
+		}
+		for i, f := range c.running { // before any server has looked
+			if follows, err := f.Follows(t.Context(), "chat"); follows || err != nil {
+				t.Errorf("server %d follows a deployment that was deleted: %v, %v", i, follows, err)
+			}
+			if got, ok := c.machines[i].Answers("chat"); ok {
+				t.Errorf("server %d answers with %s still", i, got)
+			}
 		}
 		pass(2 * time.Second)
 		for i, m := range c.machines {

@@ -9,6 +9,8 @@ type Store interface {
 	DeploymentRevision(ctx context.Context) (int64, error)
 	// Deployments are all records, in the order of their models.
 	Deployments(ctx context.Context) ([]Record, error)
+	// Deployment is the record of a model, if there is one.
+	Deployment(ctx context.Context, model string) (r Record, ok bool, err error)
 	// ChangeDeployment replaces a model's record by what f returns, in one transaction; changes of one record run one after
 	// the other. old is nil where there is no record, and f returns nil to delete it. An error of f is returned, and changes
 	// nothing.

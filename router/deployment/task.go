@@ -18,6 +18,7 @@ type task struct {
 	changed chan struct{} // holds one: the record is another
 	begun   func()        // closes came
 	came    chan struct{} // closed when the task has come somewhere for the first time
+	gone    chan struct{} // closed when it has ended
 
 	// Guarded by Follower.mu.
 	record *Record // nil: the deployment is gone
@@ -38,7 +39,7 @@ type task struct {
 func newTask(f *Follower, r *Record) *task {
 	came := make(chan struct{})
 	return &task{
-		f: f, model: r.Model, record: r, changed: make(chan struct{}, 1), begun: sync.OnceFunc(func() { close(came) }), came: came,
+		f: f, model: r.Model, record: r, changed: make(chan struct{}, 1), begun: sync.OnceFunc(func() { close(came) }), came: came, gone: make(chan struct{}),
 		made: make(map[string]string), warm: make(map[string]func()),
 	}
 }
@@ -72,6 +73,7 @@ func (t *task) next(ctx context.Context) (context.Context, *Record) {
 
 // run goes on until the deployment is gone or ctx ends.
 func (t *task) run(ctx context.Context) {
+	defer close(t.gone)
 	defer t.begun()
 	generation := int64(0)
 	for ctx.Err() == nil {
