@@ -127,7 +127,7 @@ func (s *Server) readClassified(m *Model, question string, texts []string) (*poo
 	if err != nil {
 		return nil, internalError("a text could not be read by the policy's classifier")
 	}
-	o, fault := parseBody(body, false)
+	o, fault := readRequest(body, false)
 	if fault != nil {
 		return nil, fault
 	}

@@ -32,7 +32,7 @@ func TestModelDefaults(t *testing.T) {
 		{&responseEndpoint, `{"input":"x","max_output_tokens":5}`, 0.25, 7, 5, 1.5, "Be kind."},
 		{&messageEndpoint, `{"max_tokens":5,"messages":[{"role":"user","content":"x"}]}`, 0.25, 7, 5, 1.5, "Be kind."},
 	} {
-		o, fault := parseBody([]byte(tc.body), true)
+		o, fault := readRequest([]byte(tc.body), true)
 		if fault != nil {
 			t.Fatal(fault)
 		}
@@ -48,7 +48,7 @@ func TestModelDefaults(t *testing.T) {
 			t.Errorf("%s: %+v, %d tokens at most, prompt %q", tc.body, got, j.maxTokens, text)
 		}
 	}
-	o, _ := parseBody([]byte(`{"messages":[{"role":"user","content":7}]}`), true)
+	o, _ := readRequest([]byte(`{"messages":[{"role":"user","content":7}]}`), true)
 	if _, fault := chatEndpoint.read(s, o, m); fault == nil || fault.Param != "messages[0].content" {
 		t.Errorf("%+v", fault)
 	}

@@ -19,10 +19,10 @@ type service struct {
 // generation between the two is the same for all endpoints.
 type endpoint struct {
 	service
-	read   func(*Server, *object, *Model) (*job, *api.Error)
+	read   func(*Server, *request, *Model) (*job, *api.Error)
 	encode func(*job) encoder
 
-	reword func(*object) (*rewording, *responseRequest, *api.Error) // writes a request as a chat; nil: there is no need
+	reword func(*request) (*rewording, *responseRequest, *api.Error) // writes a request as a chat; nil: there is no need
 }
 
 var (

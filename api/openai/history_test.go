@@ -82,12 +82,12 @@ func renderPublished(t *testing.T, source, messages string) (text, fault string)
 	m.Template, m.Family = template, family.Detect(template)
 	body := `{"tools":[{"type":"function","function":{"name":"look_up","description":"Where to look","parameters":{"type":"object",` +
 		`"properties":{"place":{"type":"string","description":"p"},"days":{"type":"integer","description":"d"}},"required":["place"]}}}],"messages":[` + messages + `]}`
-	o, refused := parseBody([]byte(body), true)
+	o, refused := readRequest([]byte(body), true)
 	if refused != nil {
 		t.Fatal(refused)
 	}
 	c := DefaultConfig()
-	p := readChatPrompt(o, m, &c, &refused)
+	p := readChatPrompt(o.object, m, &c, &refused)
 	if refused != nil {
 		return "", refused.Message
 	}

@@ -34,12 +34,6 @@ type object struct {
 	path   string // "" for the body itself, "messages[2]" for a part
 	fields []field
 	notes  *notes // of the whole request
-	turn   *turn  // of the whole request, in the body's own object; nil for a short body
-
-	// Of a request of /v1/responses, in the body's own object.
-	keepsResponses bool              // the server does
-	previous       string            // id of the response that the request goes on from; "" is none
-	earlier        []json.RawMessage // the items of the conversation so far
 }
 
 type field struct {

@@ -19,7 +19,7 @@ func (c *call) countTokens() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	m, fault := c.resolve(o)
+	m, fault := c.resolve(o.object)
 	if fault == nil {
 		fault = c.countRequest(m)
 	}
@@ -35,7 +35,7 @@ func (c *call) countTokens() *api.Error {
 	}
 	defer c.works()()
 	w := newRewording(o, "messages", "tool_use_id", messageNames...)
-	readMessagePrompt(o, w, &fault)
+	readMessagePrompt(o.object, w, &fault)
 	if fault != nil {
 		return fault
 	}

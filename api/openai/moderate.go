@@ -17,7 +17,7 @@ import (
 // models that other servers compute.
 
 // moderate refuses a request that the model's policy does not allow.
-func (c *call) moderate(m *Model, o *object) *api.Error {
+func (c *call) moderate(m *Model, o *request) *api.Error {
 	p := m.Policy
 	if p == nil {
 		return nil
@@ -55,7 +55,7 @@ func (c *call) moderate(m *Model, o *object) *api.Error {
 }
 
 // moderateByModels has the policy's classifiers read the texts.
-func (c *call) moderateByModels(m *Model, o *object, texts []inputText) *api.Error {
+func (c *call) moderateByModels(m *Model, o *request, texts []inputText) *api.Error {
 	if len(m.Policy.Classifiers()) == 0 {
 		return nil
 	}

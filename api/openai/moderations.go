@@ -38,7 +38,7 @@ func (c *call) moderations() *api.Error {
 	if !ok {
 		keep(&fault, missing("input", "a string, an array of strings or an array of text parts"))
 	}
-	readLabels(o, &fault)
+	readLabels(o.object, &fault)
 	o.finish(&fault)
 	if fault != nil {
 		return fault

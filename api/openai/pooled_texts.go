@@ -30,14 +30,14 @@ type textReader struct {
 }
 
 // newTextReader reads how texts are cut; their own field is read later.
-func newTextReader(o *object, m *Model, fault **api.Error) *textReader {
+func newTextReader(o *request, m *Model, fault **api.Error) *textReader {
 	r := newWholeReader(o, m)
-	r.readTruncation(o, fault)
+	r.readTruncation(o.object, fault)
 	return r
 }
 
 // newWholeReader gives a reader that refuses texts which are too long.
-func newWholeReader(o *object, m *Model) *textReader {
+func newWholeReader(o *request, m *Model) *textReader {
 	r := &textReader{model: m, turn: o.turn, around: m.around(), wayOut: cutPrompts}
 	if m.Tokenizer.AddsBOS() {
 		r.before = min(1, len(r.around))

@@ -19,7 +19,7 @@ type poolingEndpoint struct {
 	// lowers: a smaller model may answer in a brown-out. Vectors of two models
 	// cannot be compared, so that no other model ever gives a vector.
 	lowers bool
-	read   func(*Server, *object, *Model) (*pooling, *api.Error)
+	read   func(*Server, *request, *Model) (*pooling, *api.Error)
 }
 
 // pooling is a parsed request to a pooling model: the texts that it reads, and how
@@ -66,12 +66,12 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	return c.orSpared(o, func(o *object) *api.Error { return c.poolBy(e, o) })
+	return c.orSpared(o, func(o *request) *api.Error { return c.poolBy(e, o) })
 }
 
 // poolBy has the model that a request names, in the version that is chosen, answer it.
-func (c *call) poolBy(e *poolingEndpoint, o *object) *api.Error {
-	m, fault := c.resolve(o)
+func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
+	m, fault := c.resolve(o.object)
 	if fault != nil {
 		return fault
 	}
@@ -86,12 +86,12 @@ func (c *call) poolBy(e *poolingEndpoint, o *object) *api.Error {
 			return fault
 		}
 		defer c.letGo()
-		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o, path: e.upstream})
+		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o.object, path: e.upstream})
 	case !e.takes(m.kind()):
 		return m.wrongKind()
 	}
 	defer c.tellLoad(m)
-	t, fault := c.readTerms(o, c.caller.Tenant)
+	t, fault := c.readTerms(o.object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}

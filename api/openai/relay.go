@@ -61,7 +61,7 @@ var (
 type relayed struct {
 	service *service // that the client asked for
 	model   *Model
-	asked   *object // the client's request
+	asked   *request // the client's request
 	sent    *object // what the servers get of it
 	path    string  // below their base URL
 	more    bool    // another model may answer in place of this one
@@ -204,7 +204,7 @@ func (c *call) relayCall(r *relayed, t terms) *router.Call {
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
-		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked), Resume: c.header("X-Weir-Resume") == "1",
+		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked.object), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	if r.path == messageEndpoint.upstream {
 		sent.Head.Version, sent.Head.Beta = c.plainNames("Anthropic-Version"), c.plainNames("Anthropic-Beta")

@@ -19,13 +19,13 @@ import (
 
 // relayAnswer has the servers behind a model answer a request that generates. more: another
 // model may answer in its place.
-func (c *call) relayAnswer(e *endpoint, m *Model, o *object, more bool) *api.Error {
+func (c *call) relayAnswer(e *endpoint, m *Model, o *request, more bool) *api.Error {
 	m, fault := c.serving(m, o, nil, e.route)
 	if fault != nil {
 		return fault
 	}
 	defer c.letGo()
-	r := &relayed{service: &e.service, model: m, asked: o, sent: o, path: e.upstream, more: more}
+	r := &relayed{service: &e.service, model: m, asked: o, sent: o.object, path: e.upstream, more: more}
 	switch {
 	case e.reword == nil:
 	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.keepsState():
@@ -47,7 +47,7 @@ func featureOf(e *endpoint) router.Feature {
 
 // keepsState reports whether a request of Responses goes on from a response that is kept here, or
 // asks that its own is kept.
-func (o *object) keepsState() bool {
+func (o *request) keepsState() bool {
 	var ignored *api.Error
 	background := o.flag("background", false, &ignored)
 	store := o.flag("store", o.keepsResponses, &ignored)
@@ -76,7 +76,7 @@ func (o *object) without(names ...string) *object {
 
 // reword makes a relayed request one of a chat, and the job that writes its answer.
 func (c *call) reword(e *endpoint, r *relayed) *api.Error {
-	asked := r.asked.again() // a fallback may read it, too
+	asked := r.asked.under(r.asked.notes) // a fallback may read it, too
 	w, response, fault := e.reword(asked)
 	if fault != nil {
 		return fault
@@ -85,7 +85,7 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 		response.truncates = false
 		asked.ignored("truncation", unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
 	}
-	w.finish(asked)
+	w.finish(asked.object)
 	own := w.chat.anew()
 	p := &params{
 		n: own.count("n", 1, maxInt32, 1, &fault), stream: own.flag("stream", false, &fault), maxTokens: asManyAsFit,
@@ -142,7 +142,7 @@ func (w *rewording) forServers(p *params) *object {
 }
 
 // countElsewhere has the servers behind a model count the tokens of a request of Messages.
-func (c *call) countElsewhere(m *Model, o *object) *api.Error {
+func (c *call) countElsewhere(m *Model, o *request) *api.Error {
 	if !m.Upstream.Offers(router.Messages) {
 		return badRequest("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
 			"set tokenizer for the model, or apis: [messages] for replicas that do", m.ID)
@@ -152,7 +152,7 @@ func (c *call) countElsewhere(m *Model, o *object) *api.Error {
 	}
 	defer c.server.running.Leave()
 	service := service{route: routeCount, prefix: messageEndpoint.prefix}
-	r := &relayed{service: &service, model: m, asked: o, sent: o, path: messageEndpoint.upstream + "/count_tokens"}
+	r := &relayed{service: &service, model: m, asked: o, sent: o.object, path: messageEndpoint.upstream + "/count_tokens"}
 	t, fault := c.relayTerms(r)
 	if fault != nil {
 		return fault

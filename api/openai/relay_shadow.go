@@ -33,14 +33,14 @@ func (p *passage) judge() {
 
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
-func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *object, residency []string) (Shadowed, error) {
-	sent, path := o, e.upstream
+func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *request, residency []string) (Shadowed, error) {
+	sent, path := o.object, e.upstream
 	if e.reword != nil {
 		w, _, fault := e.reword(o)
 		if fault != nil {
 			return Shadowed{}, fault
 		}
-		w.finish(o)
+		w.finish(o.object)
 		sent, path = w.forServers(&params{}), chatEndpoint.upstream
 	}
 	sent = sent.without("stream", "stream_options")

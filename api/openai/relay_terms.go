@@ -20,7 +20,7 @@ var (
 func (c *call) relayTerms(r *relayed) (terms, *api.Error) {
 	var fault, ignored *api.Error
 	own := c.caller.Tenant
-	t := c.readDeadlines(r.asked, own, &fault)
+	t := c.readDeadlines(r.asked.object, own, &fault)
 	asked, named := c.readClass(r.asked.anew(), own, &terms{}, &ignored)
 	if t.class = max(asked, own.HighestClass); t.class != asked && named != "" {
 		r.asked.notes.add("%s lowered to class %s, the highest of the tenant", named, t.class)

@@ -52,7 +52,7 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 
 // anew is the object as if nobody had read of it, with notes that no client sees.
 func (o *object) anew() *object {
-	own := &object{path: o.path, turn: o.turn, notes: &notes{}, fields: make([]field, len(o.fields))}
+	own := &object{path: o.path, notes: &notes{}, fields: make([]field, len(o.fields))}
 	for i, f := range o.fields {
 		own.fields[i] = field{name: f.name, raw: f.raw}
 	}

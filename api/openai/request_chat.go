@@ -118,22 +118,22 @@ func noTemplate(m *Model) *api.Error {
 // readChat reads a chat completion request into a job. The prompt is already
 // tokenised: the template is the authority on special tokens, so none are
 // added around it unless the request asks.
-func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
+func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
-	m.fill(o)
+	m.fill(o.object)
 	var fault *api.Error
-	p := readParams(o, m, &s.config, &fault)
+	p := readParams(o.object, m, &s.config, &fault)
 	if p.maxTokens == lengthNotSet {
 		p.maxTokens = asManyAsFit
 	}
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
-	p.readChatLogprobs(o, m, &fault)
-	most := readBudget(o, &fault)
+	p.readChatLogprobs(o.object, m, &fault)
+	most := readBudget(o.object, &fault)
 	p.hideReasoning = !o.flag("include_reasoning", true, &fault)
 	j.refuseNoTokens(&fault)
-	conversation := readChatPrompt(o, m, &s.config, &fault)
+	conversation := readChatPrompt(o.object, m, &s.config, &fault)
 	options := tokenizer.EncodeOptions{AddSpecial: o.flag("add_special_tokens", false, &fault)}
 	o.finish(&fault)
 	if fault != nil {
@@ -155,7 +155,7 @@ func (s *Server) readChat(o *object, m *Model) (*job, *api.Error) {
 		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
 	}
 	j.reading = conversation.reading(m, spans, p)
-	if fault = j.bound(o, most); fault != nil {
+	if fault = j.bound(o.object, most); fault != nil {
 		return nil, fault
 	}
 	j.prompts = []prompt{{ids: ids}}

@@ -35,11 +35,11 @@ type typedVectors struct {
 	texts []string // as they came
 }
 
-func (s *Server) readCohereEmbed(o *object, m *Model) (*pooling, *api.Error) {
+func (s *Server) readCohereEmbed(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newWholeReader(o, m)
-	r.readCohereTruncation(o, &fault)
-	a := &typedVectors{types: readVectorTypes(o, &fault)}
+	r.readCohereTruncation(o.object, &fault)
+	a := &typedVectors{types: readVectorTypes(o.object, &fault)}
 	a.vectorForm = vectorForm{types: len(a.types), dimensions: o.count("output_dimension", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, &fault)}
 	field := "texts"
 	raw, ok := o.take(field)
@@ -66,7 +66,7 @@ func (s *Server) readCohereEmbed(o *object, m *Model) (*pooling, *api.Error) {
 	for i, text := range a.texts {
 		raw = api.AppendString(comma(raw, i), text)
 	}
-	return s.readTexts(&pooling{answer: a}, r, o, field, append(raw, ']'), a.vectorForm, &fault)
+	return s.readTexts(&pooling{answer: a}, r, o.object, field, append(raw, ']'), a.vectorForm, &fault)
 }
 
 // readCohereTruncation reads which end of a longer text goes: its end, unless asked otherwise.

@@ -10,13 +10,13 @@ import (
 const defaultMaxTokens = 16
 
 // readCompletion reads a completion request into a job.
-func (s *Server) readCompletion(o *object, m *Model) (*job, *api.Error) {
-	m.fill(o)
+func (s *Server) readCompletion(o *request, m *Model) (*job, *api.Error) {
+	m.fill(o.object)
 	var fault *api.Error
-	p := readParams(o, m, &s.config, &fault)
+	p := readParams(o.object, m, &s.config, &fault)
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
 	j.echo = o.flag("echo", false, &fault)
-	j.readLogprobs(o, &fault)
+	j.readLogprobs(o.object, &fault)
 	prompts := promptReader{field: "prompt", tooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
 		m: m, turn: o.turn, notes: o.notes}
 	prompts.options.AddSpecial = o.flag("add_special_tokens", true, &fault)

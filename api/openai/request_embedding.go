@@ -32,21 +32,21 @@ type vectorForm struct {
 }
 
 // readEmbedding reads a request of the OpenAI API for embeddings.
-func (s *Server) readEmbedding(o *object, m *Model) (*pooling, *api.Error) {
+func (s *Server) readEmbedding(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
-	form := readVectorForm(o, m, &fault)
+	form := readVectorForm(o.object, m, &fault)
 	if format, ok := o.text("encoding_format", &fault); ok {
 		if form.base64 = format == "base64"; !form.base64 && format != "float" {
 			keep(&fault, badRequest("invalid_value", "encoding_format", "encoding_format is %s; it must be float or base64", headerQuote(format)))
 		}
 	}
-	p := &pooling{answer: &embeddingAnswer{form}, requestID: readRequestID(o, &fault)}
+	p := &pooling{answer: &embeddingAnswer{form}, requestID: readRequestID(o.object, &fault)}
 	raw, ok := o.take("input")
 	if !ok {
 		keep(&fault, missing("input", promptForms))
 	}
-	return s.readTexts(p, r, o, "input", raw, form, &fault)
+	return s.readTexts(p, r, o.object, "input", raw, form, &fault)
 }
 
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
@@ -152,15 +152,15 @@ func (c *call) embedTexts() *api.Error { return c.pooled(&embedEndpoint) }
 
 type bareVectors struct{ vectorForm }
 
-func (s *Server) readEmbed(o *object, m *Model) (*pooling, *api.Error) {
+func (s *Server) readEmbed(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
-	form := readVectorForm(o, m, &fault)
+	form := readVectorForm(o.object, m, &fault)
 	raw, ok := o.take("inputs")
 	if !ok {
 		keep(&fault, missing("inputs", promptForms))
 	}
-	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o, "inputs", raw, form, &fault)
+	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o.object, "inputs", raw, form, &fault)
 }
 
 func (a *bareVectors) appendAnswer(dst []byte, _ *pooling, vectors [][]float32) []byte {

@@ -14,7 +14,7 @@ var messageNames = []renamed{
 }
 
 // readMessage reads a request of POST /v1/messages into a job.
-func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
+func (s *Server) readMessage(o *request, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
@@ -31,11 +31,11 @@ func (s *Server) readMessage(o *object, m *Model) (*job, *api.Error) {
 }
 
 // rewordMessage writes a request of POST /v1/messages as a chat.
-func rewordMessage(o *object) (*rewording, *responseRequest, *api.Error) {
+func rewordMessage(o *request) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "messages", "tool_use_id", messageNames...)
 	w.schema = "input_schema"
-	readMessagePrompt(o, w, &fault)
+	readMessagePrompt(o.object, w, &fault)
 	most, ok := o.integer("max_tokens", 1, maxInt32, &fault)
 	if !ok {
 		keep(&fault, missing("max_tokens", "an integer"))

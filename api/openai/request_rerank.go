@@ -31,21 +31,21 @@ type ranking struct {
 	bare      bool // text-embeddings-inference's form
 }
 
-func (s *Server) readRerank(o *object, m *Model) (*pooling, *api.Error) {
+func (s *Server) readRerank(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &ranking{scoring: scoring{queryField: "query", single: [2]bool{true, false}}}
-	a.queries = readOneText(o, "query", "a string", &fault)
+	a.queries = readOneText(o.object, "query", "a string", &fault)
 	if raw, ok := o.take("texts"); ok {
-		a.readBare(o, raw, &fault)
+		a.readBare(o.object, raw, &fault)
 	} else {
-		a.readDocuments(o, &fault)
+		a.readDocuments(o.object, &fault)
 	}
 	a.pairs = make([]textPair, len(a.documents))
 	for i := range a.pairs {
 		a.pairs[i].document = i
 	}
-	return s.readScoring(&pooling{answer: a}, r, o, &a.scoring, &fault)
+	return s.readScoring(&pooling{answer: a}, r, o.object, &a.scoring, &fault)
 }
 
 // readScoring ends the reading of a request whose texts are in a.

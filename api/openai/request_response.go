@@ -41,7 +41,7 @@ var responseNames = []renamed{
 }
 
 // readResponse reads a request of POST /v1/responses into a job.
-func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
+func (s *Server) readResponse(o *request, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
@@ -59,18 +59,18 @@ func (s *Server) readResponse(o *object, m *Model) (*job, *api.Error) {
 }
 
 // rewordResponse writes a request of POST /v1/responses as a chat.
-func rewordResponse(o *object) (*rewording, *responseRequest, *api.Error) {
+func rewordResponse(o *request) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "input", "call_id", responseNames...)
 	r := &responseRequest{}
-	r.refuseOthers(o, &fault)
+	r.refuseOthers(o.object, &fault)
 	r.readStore(o, &fault)
 	r.readInput(o, w, &fault)
-	r.readTools(o, w, &fault)
-	r.readText(o, w, &fault)
-	r.readReasoning(o, w, &fault)
-	r.readInclude(o, w, &fault)
-	r.readEchoed(o, w, &fault)
+	r.readTools(o.object, w, &fault)
+	r.readText(o.object, w, &fault)
+	r.readReasoning(o.object, w, &fault)
+	r.readInclude(o.object, w, &fault)
+	r.readEchoed(o.object, w, &fault)
 	return w, r, fault
 }
 
@@ -102,7 +102,7 @@ func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
 
 // readStore reads what becomes of the answer. As with OpenAI, it is kept unless the request
 // says otherwise.
-func (r *responseRequest) readStore(o *object, fault **api.Error) {
+func (r *responseRequest) readStore(o *request, fault **api.Error) {
 	r.previous = o.previous
 	asked, said := o.boolean("store", fault)
 	r.store = o.keepsResponses && (asked || !said)

@@ -9,7 +9,7 @@ import (
 
 // readInput reads instructions and input into the messages of a chat. Instructions come
 // first, in one message with what a system or a developer says before others do.
-func (r *responseRequest) readInput(o *object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readInput(o *request, w *rewording, fault **api.Error) {
 	r.instructions = jsonNull
 	if raw, ok := o.take("instructions"); ok {
 		r.instructions = bytes.Clone(raw)
@@ -23,7 +23,7 @@ func (r *responseRequest) readInput(o *object, w *rewording, fault **api.Error) 
 		if *fault != nil {
 			return
 		}
-		keep(fault, w.turns.item(o, "previous_response_id", item))
+		keep(fault, w.turns.item(o.object, "previous_response_id", item))
 	}
 	raw, ok := o.take("input")
 	if !ok {
@@ -48,7 +48,7 @@ func (r *responseRequest) readInput(o *object, w *rewording, fault **api.Error) 
 		if *fault != nil {
 			return
 		}
-		keep(fault, w.turns.item(o, at("input", i), item))
+		keep(fault, w.turns.item(o.object, at("input", i), item))
 	}
 }
 

@@ -20,11 +20,11 @@ type scoreAnswer struct{ scoring }
 const scoreForms = "a string or an array of strings"
 
 // readScore reads one text and one or more others, or two arrays of the same length.
-func (s *Server) readScore(o *object, m *Model) (*pooling, *api.Error) {
+func (s *Server) readScore(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &scoreAnswer{}
-	a.readSides(o, &fault)
+	a.readSides(o.object, &fault)
 	if fault != nil {
 		return nil, fault
 	}
@@ -36,7 +36,7 @@ func (s *Server) readScore(o *object, m *Model) (*pooling, *api.Error) {
 	for i := range a.pairs {
 		a.pairs[i] = textPair{query: min(i, len(a.queries)-1), document: i}
 	}
-	return s.readScoring(&pooling{answer: a}, r, o, &a.scoring, &fault)
+	return s.readScoring(&pooling{answer: a}, r, o.object, &a.scoring, &fault)
 }
 
 // readSides reads both sides under any of the names that vLLM has for them.

@@ -34,7 +34,7 @@ func encoderOf(t *testing.T, e *endpoint, body string) encoder {
 	t.Helper()
 	b := &fakeBackend{}
 	s := newServer(t, DefaultConfig(), b)
-	o, fault := parseBody([]byte(body), false)
+	o, fault := readRequest([]byte(body), false)
 	if fault != nil {
 		t.Fatal(fault)
 	}

@@ -58,7 +58,7 @@ func askContext() (context.Context, context.CancelFunc) {
 }
 
 // recallConversation finds the items that a request goes on from.
-func (c *call) recallConversation(o *object) *api.Error {
+func (c *call) recallConversation(o *request) *api.Error {
 	o.keepsResponses = c.keepsResponses()
 	var fault *api.Error
 	id, ok := o.text("previous_response_id", &fault)

@@ -13,7 +13,7 @@ import (
 
 // rewording is a request in the words of chat completions.
 type rewording struct {
-	chat  object
+	chat request
 	turns turnWriter
 	list  string    // the client's field that holds the conversation
 	id    string    // the client's name of the id of the call that a result belongs to
@@ -27,8 +27,8 @@ type rewording struct {
 // beginning of one.
 type renamed struct{ chat, client string }
 
-func newRewording(o *object, list, id string, names ...renamed) *rewording {
-	return &rewording{chat: object{notes: o.notes, turn: o.turn}, list: list, id: id, names: names}
+func newRewording(o *request, list, id string, names ...renamed) *rewording {
+	return &rewording{chat: request{object: &object{notes: o.notes}, turn: o.turn}, list: list, id: id, names: names}
 }
 
 // set gives the chat a field.
@@ -47,11 +47,11 @@ func (w *rewording) finish(o *object) {
 }
 
 // read reads the chat.
-func (w *rewording) read(s *Server, o *object, m *Model) (*job, *api.Error) {
+func (w *rewording) read(s *Server, o *request, m *Model) (*job, *api.Error) {
 	if w.truncates {
 		return w.truncated(s, o, m)
 	}
-	w.finish(o)
+	w.finish(o.object)
 	return w.done(s.readChat(&w.chat, m))
 }
 
@@ -60,7 +60,7 @@ func (w *rewording) done(j *job, fault *api.Error) (*job, *api.Error) {
 	if fault != nil {
 		return nil, w.explain(fault)
 	}
-	w.chat, w.turns.list, w.turns.begins, w.turns.roles = object{}, nil, nil, nil // what is left explains faults
+	w.chat, w.turns.list, w.turns.begins, w.turns.roles = request{}, nil, nil, nil // what is left explains faults
 	j.reworded = w
 	return j, w.checkCount(j.params.n)
 }

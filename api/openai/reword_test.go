@@ -87,7 +87,7 @@ func TestRewordingsAreRefusedByTheClientsNames(t *testing.T) {
 		if tc.path == routeMessages {
 			e = &messageEndpoint
 		}
-		o, fault := parseBody([]byte(tc.body), false)
+		o, fault := readRequest([]byte(tc.body), false)
 		if fault != nil {
 			t.Fatal(fault)
 		}

@@ -195,7 +195,7 @@ func (c *call) name(own string) string {
 }
 
 // body takes the request's JSON object apart. Where it needs a turn the call has one from here on.
-func (c *call) body() (*object, *api.Error) {
+func (c *call) body() (*request, *api.Error) {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (c *call) body() (*object, *api.Error) {
 			return nil, fault
 		}
 	}
-	o, fault := parseBody(body, c.server.config.Strict)
+	o, fault := readRequest(body, c.server.config.Strict)
 	if fault == nil {
 		o.turn = c.turn
 	}
@@ -225,8 +225,8 @@ func (c *call) endTurn() {
 }
 
 // model resolves the model field to a model that has its tokenizer here.
-func (c *call) model(o *object) (*Model, *api.Error) {
-	m, fault := c.resolve(o)
+func (c *call) model(o *request) (*Model, *api.Error) {
+	m, fault := c.resolve(o.object)
 	if fault == nil {
 		fault = m.tokenizesHere()
 	}
@@ -298,7 +298,7 @@ func (c *call) generation(e *endpoint) *api.Error {
 }
 
 // question reads the body of a request to a model.
-func (c *call) question() (*object, *api.Error) {
+func (c *call) question() (*request, *api.Error) {
 	o, fault := c.body()
 	if fault == nil && c.keyIgnored {
 		o.notes.add("ignored the header %s", edge.KeyHeader)
@@ -318,7 +318,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 			return fault
 		}
 	}
-	m, fault := c.resolve(o)
+	m, fault := c.resolve(o.object)
 	if fault != nil {
 		return fault
 	}
@@ -357,7 +357,7 @@ func (c *call) fallback(name string, instead *Model) (*Model, bool) {
 
 // answerBy has one model answer. more: another one may answer in its place, so that what a
 // server behind it refuses for want of room is a fault, and the request is kept until then.
-func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
+func (c *call) answerBy(e *endpoint, m *Model, o *request, lowered lowering, more bool) *api.Error {
 	if m.Upstream != nil {
 		if c.wantsPrefix() {
 			return noPrefix("the model " + m.ID + " is served by another server")
@@ -368,7 +368,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *object, lowered lowering, more
 	if m.kind() != kindGenerate {
 		return m.wrongKind()
 	}
-	t, fault := c.readTerms(o, c.caller.Tenant)
+	t, fault := c.readTerms(o.object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}

@@ -69,12 +69,12 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 	if e == nil {
 		return Shadowed{}, internalError("a copy of a request to " + c.Ask.Endpoint + " cannot be read")
 	}
-	o, fault := parseBody(c.Body, false)
+	o, fault := readRequest(c.Body, false)
 	if fault != nil {
 		return Shadowed{}, fault
 	}
 	if c.Greedy {
-		o = o.greedyCopy()
+		o.object = o.greedyCopy()
 	}
 	if s.turns.needed(len(c.Body)) {
 		turn, fault := s.turns.take(ctx.Done(), shadows.Name)

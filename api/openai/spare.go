@@ -36,12 +36,12 @@ func (c *call) failsToRead(fault *api.Error) {
 }
 
 // answerWith has a model answer, and where its candidate fails the stable version.
-func (c *call) answerWith(e *endpoint, m *Model, o *object, lowered lowering, more bool) *api.Error {
-	return c.orSpared(o, func(o *object) *api.Error { return c.answerBy(e, m, o, lowered, more) })
+func (c *call) answerWith(e *endpoint, m *Model, o *request, lowered lowering, more bool) *api.Error {
+	return c.orSpared(o, func(o *request) *api.Error { return c.answerBy(e, m, o, lowered, more) })
 }
 
 // orSpared answers a request, and where a candidate fails it once more: the stable version is chosen then.
-func (c *call) orSpared(o *object, answer func(o *object) *api.Error) *api.Error {
+func (c *call) orSpared(o *request, answer func(o *request) *api.Error) *api.Error {
 	c.again = true
 	fault := answer(o)
 	if !c.failed {
@@ -51,12 +51,5 @@ func (c *call) orSpared(o *object, answer func(o *object) *api.Error) *api.Error
 	for _, name := range []string{"X-Weir-Arm", "X-Weir-Version", "X-Weir-Attempts", "X-Weir-Replica", "X-Weir-Route-Reason", "Retry-After", "X-Should-Retry"} {
 		c.ctx.Response.Header.Del(name)
 	}
-	return answer(o.again())
-}
-
-// again is the object with all its fields unread.
-func (o *object) again() *object {
-	again := o.anew()
-	again.notes, again.keepsResponses, again.previous, again.earlier = o.notes, o.keepsResponses, o.previous, o.earlier
-	return again
+	return answer(o.under(o.notes))
 }

@@ -25,12 +25,12 @@ func (c *call) tokenize() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if e, ok := c.foreignEncoding(o); ok {
+	if e, ok := c.foreignEncoding(o.object); ok {
 		if fault := c.countRequest(nil); fault != nil {
 			return fault
 		}
 		defer c.works()()
-		return c.tokenizeForeign(o, e)
+		return c.tokenizeForeign(o.object, e)
 	}
 	m, fault := c.model(o)
 	if fault == nil {
@@ -81,7 +81,7 @@ func (m *Model) noteControl(path, text string, n *notes) {
 }
 
 // encodePrompt reads and encodes the fields of a plain prompt.
-func (c *call) encodePrompt(o *object, m *Model, fault **api.Error) []int32 {
+func (c *call) encodePrompt(o *request, m *Model, fault **api.Error) []int32 {
 	text, ok := o.text("prompt", fault)
 	if !ok {
 		keep(fault, missing("prompt", "a string; or send messages"))
@@ -93,7 +93,7 @@ func (c *call) encodePrompt(o *object, m *Model, fault **api.Error) []int32 {
 	if *fault == nil && !e.ParseSpecial {
 		m.noteControl("prompt", text, o.notes)
 	}
-	c.finish(o, fault)
+	c.finish(o.object, fault)
 	if *fault != nil {
 		return nil
 	}
@@ -110,13 +110,13 @@ func (c *call) finish(o *object, fault **api.Error) {
 
 // renderChat renders messages and tokenises the result. Either way *fault and
 // the error returned are the same.
-func (c *call) renderChat(o *object, m *Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
+func (c *call) renderChat(o *request, m *Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
 	if m.Template == nil {
 		return "", nil, noTemplate(m)
 	}
-	p := readChatPrompt(o, m, &c.server.config, fault)
+	p := readChatPrompt(o.object, m, &c.server.config, fault)
 	special := o.flag("add_special_tokens", false, fault)
-	c.finish(o, fault)
+	c.finish(o.object, fault)
 	if *fault != nil {
 		return "", nil, *fault
 	}
@@ -196,7 +196,7 @@ func (c *call) detokenize() *api.Error {
 	if !ok {
 		keep(&fault, missing("tokens", "an array of token ids"))
 	}
-	c.finish(o, &fault)
+	c.finish(o.object, &fault)
 	if fault != nil {
 		return fault
 	}

@@ -16,8 +16,8 @@ import (
 const answerShare = 8
 
 // truncated reads the chat like read, with as many of the oldest messages left out as must be.
-func (w *rewording) truncated(s *Server, o *object, m *Model) (*job, *api.Error) {
-	w.finish(o)
+func (w *rewording) truncated(s *Server, o *request, m *Model) (*job, *api.Error) {
+	w.finish(o.object)
 	whole := w.chat
 	j, fault := s.readChat(whole.under(o.notes), m)
 	if fault == nil || fault.Code != "context_length_exceeded" {
@@ -53,7 +53,7 @@ func (j *job) leavesRoom() bool {
 }
 
 // without is the chat without the messages before one, but for those of the system that lead.
-func (w *rewording) without(whole *object, before int) *object {
+func (w *rewording) without(whole *request, before int) *request {
 	t := &w.turns
 	messages := []byte{'['}
 	for i, m := range t.messages() {
@@ -61,16 +61,18 @@ func (w *rewording) without(whole *object, before int) *object {
 			messages = append(comma(messages, len(messages)-1), m...)
 		}
 	}
-	chat := whole.without("messages")
+	chat := *whole
+	chat.object = whole.object.without("messages")
 	chat.add("messages", append(messages, ']'))
-	return chat
+	return &chat
 }
 
-// under is the object as if nobody had read of it, with notes of its own.
-func (o *object) under(n *notes) *object {
-	own := o.anew()
+// under is the request with all its fields unread, and with other notes.
+func (o *request) under(n *notes) *request {
+	own := *o
+	own.object = o.anew()
 	own.notes = n
-	return own
+	return &own
 }
 
 // leading is how many messages of the system stand before all others.

@@ -93,7 +93,7 @@ func splitVersion(name string) (model, label string) {
 
 // serving gives the version that answers in the place of an entry of the table, and waits
 // until it is in memory, at most until the time by. The call holds it until letGo.
-func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, *api.Error) {
+func (c *call) serving(m *Model, o *request, t *terms, endpoint string) (*Model, *api.Error) {
 	if m.Versions == nil {
 		return m, nil
 	}
@@ -132,7 +132,7 @@ func (c *call) serving(m *Model, o *object, t *terms, endpoint string) (*Model, 
 
 // awaitVersion waits for the held version to be in memory. Meanwhile others have the
 // call's turn.
-func (c *call) awaitVersion(m *Model, o *object, t *terms) (fault *api.Error) {
+func (c *call) awaitVersion(m *Model, o *request, t *terms) (fault *api.Error) {
 	had := c.turn != nil
 	c.endTurn()
 	var err error
