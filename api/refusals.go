@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -137,6 +138,13 @@ const statusHungUp = 499
 func Refuse(code, message string) *Error {
 	r := Refusals[code]
 	return &Error{Status: r.Status, Type: r.Type, Code: code, Message: message}
+}
+
+// RefuseParam is Refuse of what a parameter of the request says.
+func RefuseParam(code, param, format string, args ...any) *Error {
+	e := Refuse(code, fmt.Sprintf(format, args...))
+	e.Param = param
+	return e
 }
 
 // LongestWait is the most that a client is asked to wait before it tries again by

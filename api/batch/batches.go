@@ -225,9 +225,9 @@ func (c *call) makeBatch() *api.Error {
 	case err != nil:
 		return c.stored(err, "", "")
 	case f.Purpose != PurposeBatch:
-		return invalid("invalid_value", "input_file_id", "the purpose of %s is %s; a batch reads a file of the purpose batch", f.ID, f.Purpose)
+		return api.RefuseParam("invalid_value", "input_file_id", "the purpose of %s is %s; a batch reads a file of the purpose batch", f.ID, f.Purpose)
 	case f.Bytes > maxInputBytes:
-		return invalid("invalid_value", "input_file_id", "%s has %d bytes; a batch takes at most %d", f.ID, f.Bytes, maxInputBytes)
+		return api.RefuseParam("invalid_value", "input_file_id", "%s has %d bytes; a batch takes at most %d", f.ID, f.Bytes, maxInputBytes)
 	case f.Place != c.folder.place:
 		return elsewhere(f)
 	}
@@ -251,20 +251,20 @@ func (c *call) readOrder(now time.Time) (Batch, *api.Error) {
 	if err := json.Unmarshal(c.ctx.PostBody(), &o); err != nil {
 		said := jsonfault.Describe(err, c.ctx.PostBody())
 		if t, is := errors.AsType[*json.UnmarshalTypeError](err); is {
-			return Batch{}, invalid("invalid_type", t.Field, "the body: %v", said)
+			return Batch{}, api.RefuseParam("invalid_type", t.Field, "the body: %v", said)
 		}
-		return Batch{}, invalid("invalid_json", "", "the body is no JSON: %v", said)
+		return Batch{}, api.RefuseParam("invalid_json", "", "the body is no JSON: %v", said)
 	}
 	b := Batch{ID: newID("batch_"), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Place: c.folder.place, Input: o.Input, Status: StatusValidating, Created: now,
 		Endpoint: o.Endpoint, Window: o.Window, Metadata: o.Metadata}
 	window, fault := readWindow(o.Window)
 	switch {
 	case o.Input == "":
-		return b, invalid("missing_required_parameter", "input_file_id", "input_file_id is missing; it must be the id of a file of the purpose batch")
+		return b, api.RefuseParam("missing_required_parameter", "input_file_id", "input_file_id is missing; it must be the id of a file of the purpose batch")
 	case o.Endpoint == "":
-		return b, invalid("missing_required_parameter", "endpoint", "endpoint is missing; it must be one of %s", strings.Join(c.served(), ", "))
+		return b, api.RefuseParam("missing_required_parameter", "endpoint", "endpoint is missing; it must be one of %s", strings.Join(c.served(), ", "))
 	case !c.serves(o.Endpoint):
-		return b, invalid("invalid_value", "endpoint", "endpoint is %.80q; it must be one of %s", o.Endpoint, strings.Join(c.served(), ", "))
+		return b, api.RefuseParam("invalid_value", "endpoint", "endpoint is %.80q; it must be one of %s", o.Endpoint, strings.Join(c.served(), ", "))
 	case fault != nil:
 		return b, fault
 	}
@@ -278,7 +278,7 @@ func (c *call) readOrder(now time.Time) (Batch, *api.Error) {
 			return b, fault
 		}
 		if b.OutputSeconds == 0 {
-			return b, invalid("missing_required_parameter", "output_expires_after", "output_expires_after is empty; it has anchor and seconds")
+			return b, api.RefuseParam("missing_required_parameter", "output_expires_after", "output_expires_after is empty; it has anchor and seconds")
 		}
 	}
 	return b, nil
@@ -290,24 +290,24 @@ const mostWindow = 7 * 24 * time.Hour
 // readWindow reads a completion window in hours: 24h is OpenAI's only one.
 func readWindow(text string) (time.Duration, *api.Error) {
 	if text == "" {
-		return 0, invalid("missing_required_parameter", "completion_window", "completion_window is missing; 24h is usual")
+		return 0, api.RefuseParam("missing_required_parameter", "completion_window", "completion_window is missing; 24h is usual")
 	}
 	hours, found := strings.CutSuffix(text, "h")
 	n, err := strconv.ParseUint(hours, 10, 16)
 	window := time.Duration(n) * time.Hour
 	if !found || err != nil || window < time.Hour || window > mostWindow {
-		return 0, invalid("invalid_value", "completion_window", "completion_window is %.40q; it must be from 1h to %dh, and 24h for OpenAI", text, int(mostWindow.Hours()))
+		return 0, api.RefuseParam("invalid_value", "completion_window", "completion_window is %.40q; it must be from 1h to %dh, and 24h for OpenAI", text, int(mostWindow.Hours()))
 	}
 	return window, nil
 }
 
 func checkMetadata(m map[string]string) *api.Error {
 	if len(m) > maxMetadata {
-		return invalid("invalid_value", "metadata", "metadata has %d entries; it may have %d", len(m), maxMetadata)
+		return api.RefuseParam("invalid_value", "metadata", "metadata has %d entries; it may have %d", len(m), maxMetadata)
 	}
 	for key, value := range m {
 		if utf8.RuneCountInString(key) > maxMetadataKey || utf8.RuneCountInString(value) > maxMetadataValue {
-			return invalid("invalid_value", "metadata", "the entry %.64q is too long: keys have at most %d characters, values %d", key, maxMetadataKey, maxMetadataValue)
+			return api.RefuseParam("invalid_value", "metadata", "the entry %.64q is too long: keys have at most %d characters, values %d", key, maxMetadataKey, maxMetadataValue)
 		}
 	}
 	return nil

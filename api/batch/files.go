@@ -59,7 +59,7 @@ func (c *call) listFiles() *api.Error {
 // listFault is the fault of a page that begins behind what is not there.
 func (c *call) listFault(err error, p Page) *api.Error {
 	if errors.Is(err, ErrUnknown) {
-		return invalid("invalid_value", "after", "after is %.80q; it must be an id of the list", p.After)
+		return api.RefuseParam("invalid_value", "after", "after is %.80q; it must be an id of the list", p.After)
 	}
 	return c.stored(err, "", "")
 }

@@ -301,12 +301,6 @@ func notFound(what, id string) *api.Error {
 	return e
 }
 
-func invalid(code, param, format string, args ...any) *api.Error {
-	e := api.Refuse(code, fmt.Sprintf(format, args...))
-	e.Param = param
-	return e
-}
-
 // page reads the parameters of a list.
 func (c *call) page(most, usual int) (Page, *api.Error) {
 	args := c.ctx.QueryArgs()
@@ -314,7 +308,7 @@ func (c *call) page(most, usual int) (Page, *api.Error) {
 	if args.Has("limit") {
 		n, err := args.GetUint("limit")
 		if err != nil || n < 1 || n > most {
-			return p, invalid("invalid_value", "limit", "limit is %.40q; it must be a whole number from 1 to %d", args.Peek("limit"), most)
+			return p, api.RefuseParam("invalid_value", "limit", "limit is %.40q; it must be a whole number from 1 to %d", args.Peek("limit"), most)
 		}
 		p.Limit = n
 	}
@@ -323,7 +317,7 @@ func (c *call) page(most, usual int) (Page, *api.Error) {
 		p.Ascending = true
 	case "", "desc":
 	default:
-		return p, invalid("invalid_value", "order", "order is %.40q; it must be asc or desc", order)
+		return p, api.RefuseParam("invalid_value", "order", "order is %.40q; it must be asc or desc", order)
 	}
 	return p, nil
 }

@@ -38,7 +38,7 @@ type form struct {
 func (c *call) createFile() *api.Error {
 	body := api.UploadOf(c.ctx)
 	if body == nil {
-		return invalid("missing_required_parameter", "file", "the request has no body; send multipart/form-data with the parts file and purpose")
+		return api.RefuseParam("missing_required_parameter", "file", "the request has no body; send multipart/form-data with the parts file and purpose")
 	}
 	if fault := c.keepable(); fault != nil {
 		return fault
@@ -110,11 +110,11 @@ func (c *call) full(held int64) *api.Error {
 func (c *call) readForm(f *form, body *api.Upload, room int64) *api.Error {
 	kind, parameters, err := mime.ParseMediaType(string(c.ctx.Request.Header.ContentType()))
 	if err != nil || kind != "multipart/form-data" || parameters["boundary"] == "" {
-		return invalid("unsupported_media_type", "", "the content type is %.80q; a file comes as multipart/form-data with the parts file and purpose",
+		return api.RefuseParam("unsupported_media_type", "", "the content type is %.80q; a file comes as multipart/form-data with the parts file and purpose",
 			c.ctx.Request.Header.ContentType())
 	}
 	if coding := c.ctx.Request.Header.Peek("Content-Encoding"); len(coding) > 0 {
-		return invalid("unsupported_media_type", "", "the content coding is %.40q; send the file as it is", coding)
+		return api.RefuseParam("unsupported_media_type", "", "the content coding is %.40q; send the file as it is", coding)
 	}
 	parts := multipart.NewReader(body, parameters["boundary"])
 	for n := 0; ; n++ {
@@ -125,7 +125,7 @@ func (c *call) readForm(f *form, body *api.Upload, room int64) *api.Error {
 		case err != nil:
 			return formFault(body, err)
 		case n == maxFormParts:
-			return invalid("invalid_value", "", "the form has more than %d parts; a file has file, purpose and expires_after", maxFormParts)
+			return api.RefuseParam("invalid_value", "", "the form has more than %d parts; a file has file, purpose and expires_after", maxFormParts)
 		}
 		if fault := c.readPart(f, part, body, room); fault != nil {
 			return fault
@@ -138,7 +138,7 @@ func (c *call) rest(body *api.Upload) *api.Error {
 	if n, err := io.Copy(io.Discard, io.LimitReader(body, maxFormBytes+1)); err != nil {
 		return formFault(body, err)
 	} else if n > maxFormBytes {
-		return invalid("malformed_request", "", "more follows the form's end")
+		return api.RefuseParam("malformed_request", "", "more follows the form's end")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func formFault(body *api.Upload, err error) *api.Error {
 	if fault := body.Fault(); fault != nil {
 		return fault
 	}
-	return invalid("malformed_request", "", "the body is no multipart form: %v", err)
+	return api.RefuseParam("malformed_request", "", "the body is no multipart form: %v", err)
 }
 
 func (c *call) readPart(f *form, part *multipart.Part, body *api.Upload, room int64) *api.Error {
@@ -163,16 +163,16 @@ func (c *call) readPart(f *form, part *multipart.Part, body *api.Upload, room in
 	case "expires_after[seconds]":
 		into = &f.seconds
 	default:
-		return invalid("unknown_parameter", "", "the form has a part %.80q; a file has file, purpose, expires_after[anchor] and expires_after[seconds]", part.FormName())
+		return api.RefuseParam("unknown_parameter", "", "the form has a part %.80q; a file has file, purpose, expires_after[anchor] and expires_after[seconds]", part.FormName())
 	}
 	text, err := io.ReadAll(io.LimitReader(part, maxFieldBytes+1))
 	switch {
 	case err != nil:
 		return formFault(body, err)
 	case len(text) > maxFieldBytes:
-		return invalid("invalid_value", part.FormName(), "%s has more than %d bytes", part.FormName(), maxFieldBytes)
+		return api.RefuseParam("invalid_value", part.FormName(), "%s has more than %d bytes", part.FormName(), maxFieldBytes)
 	case *into != "":
-		return invalid("duplicate_parameter", part.FormName(), "%s stands twice in the form", part.FormName())
+		return api.RefuseParam("duplicate_parameter", part.FormName(), "%s stands twice in the form", part.FormName())
 	}
 	*into = string(text)
 	return nil
@@ -181,7 +181,7 @@ func (c *call) readPart(f *form, part *multipart.Part, body *api.Upload, room in
 // readFile writes the file's bytes to the disk.
 func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room int64) *api.Error {
 	if f.file != nil {
-		return invalid("duplicate_parameter", "file", "the form has two files; send one at a time")
+		return api.RefuseParam("duplicate_parameter", "file", "the form has two files; send one at a time")
 	}
 	d, err := c.folder.create()
 	if err != nil {
@@ -248,11 +248,11 @@ func (f *form) read(now time.Time, ttl time.Duration) (File, *api.Error) {
 	file := File{Created: now, Purpose: f.purpose}
 	switch {
 	case f.file == nil:
-		return file, invalid("missing_required_parameter", "file", "the form has no part file")
+		return file, api.RefuseParam("missing_required_parameter", "file", "the form has no part file")
 	case f.purpose == "":
-		return file, invalid("missing_required_parameter", "purpose", "the form has no part purpose; it must be %s or %s", PurposeBatch, PurposeUser)
+		return file, api.RefuseParam("missing_required_parameter", "purpose", "the form has no part purpose; it must be %s or %s", PurposeBatch, PurposeUser)
 	case f.purpose != PurposeBatch && f.purpose != PurposeUser:
-		return file, invalid("invalid_value", "purpose", "purpose is %.40q; it must be %s or %s", f.purpose, PurposeBatch, PurposeUser)
+		return file, api.RefuseParam("invalid_value", "purpose", "purpose is %.40q; it must be %s or %s", f.purpose, PurposeBatch, PurposeUser)
 	}
 	file.Bytes, file.Name = f.file.bytes, cleanName(f.name)
 	seconds, fault := readExpiry(f.anchor, f.seconds)
@@ -273,11 +273,11 @@ func readExpiry(anchor, seconds string) (int64, *api.Error) {
 	case anchor == "" && seconds == "":
 		return 0, nil
 	case anchor != "created_at":
-		return 0, invalid("invalid_value", "expires_after[anchor]", "anchor is %.40q; it must be created_at", anchor)
+		return 0, api.RefuseParam("invalid_value", "expires_after[anchor]", "anchor is %.40q; it must be created_at", anchor)
 	}
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil || n < leastFileSeconds || n > mostFileSeconds {
-		return 0, invalid("invalid_value", "expires_after[seconds]", "seconds is %.40q; it must be a whole number from %d to %d", seconds, leastFileSeconds, mostFileSeconds)
+		return 0, api.RefuseParam("invalid_value", "expires_after[seconds]", "seconds is %.40q; it must be a whole number from %d to %d", seconds, leastFileSeconds, mostFileSeconds)
 	}
 	return n, nil
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 )
 
 // answerForm is what a request wants its answer to hold beside the OpenAI
@@ -14,12 +15,12 @@ type answerForm struct {
 	requestID       string // the client's name for the answer; "" is none
 }
 
-func readAnswerForm(o *object, m *Model, stream bool, fault **api.Error) answerForm {
-	f := answerForm{tokensAsIDs: o.flag("return_tokens_as_token_ids", false, fault), promptLogprobs: -1}
-	if n, ok := o.integer("prompt_logprobs", 0, int64(m.maxLogprobs()), fault); ok {
+func readAnswerForm(o *jsonbody.Object, m *Model, stream bool, fault **api.Error) answerForm {
+	f := answerForm{tokensAsIDs: o.Flag("return_tokens_as_token_ids", false, fault), promptLogprobs: -1}
+	if n, ok := o.Integer("prompt_logprobs", 0, int64(m.maxLogprobs()), fault); ok {
 		f.promptLogprobs = int(n)
 		if stream {
-			keep(fault, badRequest("invalid_value", "prompt_logprobs", "prompt_logprobs come with whole answers only; leave out stream"))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "prompt_logprobs", "prompt_logprobs come with whole answers only; leave out stream"))
 		}
 	}
 	f.requestID = readRequestID(o, fault)
@@ -27,11 +28,11 @@ func readAnswerForm(o *object, m *Model, stream bool, fault **api.Error) answerF
 }
 
 // readRequestID reads what the client calls its request; "" is nothing.
-func readRequestID(o *object, fault **api.Error) string {
-	id, ok := o.text("request_id", fault)
+func readRequestID(o *jsonbody.Object, fault **api.Error) string {
+	id, ok := o.Text("request_id", fault)
 	if ok && !edge.IsPlain([]byte(id)) {
-		keep(fault, badRequest("invalid_value", "request_id",
-			"request_id is %s; it must be of 1 to %d visible ASCII characters", headerQuote(id), edge.MaxRequestIDBytes))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "request_id",
+			"request_id is %s; it must be of 1 to %d visible ASCII characters", jsonbody.HeaderQuote(id), edge.MaxRequestIDBytes))
 	}
 	return id
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/work"
 	"weir/tokenizer/family"
@@ -100,7 +101,7 @@ func (r *answerRules) compile(limits grammar.Limits) (*compiledRules, *api.Error
 		return c, fault
 	}
 	// Together, the schemas are more than a grammar may have: the calls keep their form.
-	warning := "tools are not enforced: " + headerQuote(fault.Message)
+	warning := "tools are not enforced: " + jsonbody.HeaderQuote(fault.Message)
 	if limits.Meter != nil && errors.Is(limits.Meter.Err(), work.ErrSpent) {
 		limits.Meter.Reset()
 	}
@@ -171,7 +172,7 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 	if q.options.Choice.Mode == family.Auto {
 		rules.Loose = func(t *family.Tool, err error) {
 			fault = nil
-			c.warnings = append(c.warnings, fmt.Sprintf("arguments of %s are not enforced: %s", headerQuote(t.Name), headerQuote(err.Error())))
+			c.warnings = append(c.warnings, fmt.Sprintf("arguments of %s are not enforced: %s", jsonbody.HeaderQuote(t.Name), jsonbody.HeaderQuote(err.Error())))
 		}
 	}
 	start, err := q.family.Grammar(b, rules)
@@ -193,10 +194,10 @@ func (r *answerRules) control(text string) bool {
 // refuse tells the client what is wrong with the rules.
 func (r *answerRules) refuse(err error) *api.Error {
 	if tooComplex(err) {
-		return badRequest("format_too_complex", r.field(), "%s: %v", r.field(), err)
+		return api.RefuseParam("format_too_complex", r.field(), "%s: %v", r.field(), err)
 	}
 	if r.format == nil {
-		return badRequest("invalid_schema", "tools", "tools: %v", err)
+		return api.RefuseParam("invalid_schema", "tools", "tools: %v", err)
 	}
 	if r.format.kind <= formatSchema {
 		return schemaFault(r.format.field, err)
@@ -205,7 +206,7 @@ func (r *answerRules) refuse(err error) *api.Error {
 	if wrong := (*tag.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
 		param += "#" + wrong.Pointer
 	}
-	return badRequest(r.format.code(), param, "%s: %v", r.format.field, err)
+	return api.RefuseParam(r.format.code(), param, "%s: %v", r.format.field, err)
 }
 
 // tooComplex reports whether what is wrong with rules is how much they take.
@@ -217,13 +218,13 @@ func tooComplex(err error) bool {
 // JSON pointer of the keyword.
 func schemaFault(field string, err error) *api.Error {
 	if tooComplex(err) {
-		return badRequest("format_too_complex", field, "%s: %v", field, err)
+		return api.RefuseParam("format_too_complex", field, "%s: %v", field, err)
 	}
 	param := field
 	if wrong := (*schema.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
 		param += "#" + wrong.Pointer
 	}
-	return badRequest("invalid_schema", param, "%s: %v", field, err)
+	return api.RefuseParam("invalid_schema", param, "%s: %v", field, err)
 }
 
 // pathOf is the path of the schema of a tool's arguments.
@@ -231,9 +232,9 @@ func (t *toolset) pathOf(schema []byte) string {
 	for i := range t.list {
 		if bytes.Equal(t.list[i].Parameters, schema) {
 			if t.legacy {
-				return join(at("functions", i), "parameters")
+				return jsonbody.Join(jsonbody.At("functions", i), "parameters")
 			}
-			return join(at("tools", i), "function.parameters")
+			return jsonbody.Join(jsonbody.At("tools", i), "function.parameters")
 		}
 	}
 	return "tools"
@@ -248,6 +249,6 @@ type compiledRules struct {
 // warn notes keywords that the grammar does not enforce.
 func (c *compiledRules) warn(field string, ignored []schema.Ignored) {
 	for _, i := range ignored {
-		c.warnings = append(c.warnings, fmt.Sprintf("not enforced %s at %s", headerQuote(i.Keyword), headerQuote(field+"#"+i.Pointer)))
+		c.warnings = append(c.warnings, fmt.Sprintf("not enforced %s at %s", jsonbody.HeaderQuote(i.Keyword), jsonbody.HeaderQuote(field+"#"+i.Pointer)))
 	}
 }

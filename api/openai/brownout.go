@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"weir/api/openai/jsonbody"
 	"weir/scheduler/brownout"
 )
 
@@ -28,7 +29,7 @@ func (d lowering) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.s
 
 // model is the smaller model that answers in m's place, where the step has one that
 // is served and that the tenant may use; otherwise m.
-func (d lowering) model(m *Model, n *notes) *Model {
+func (d lowering) model(m *Model, n *jsonbody.Notes) *Model {
 	if d.step == nil || len(d.step.Models) == 0 {
 		return m
 	}
@@ -46,7 +47,7 @@ func (d lowering) model(m *Model, n *notes) *Model {
 			return m
 		}
 		d.mark()
-		n.add("model %s answers instead of %s in brown-out step %s", headerQuote(smaller.ID), headerQuote(m.ID), d.step.Name)
+		n.Add("model %s answers instead of %s in brown-out step %s", jsonbody.HeaderQuote(smaller.ID), jsonbody.HeaderQuote(m.ID), d.step.Name)
 		return smaller
 	}
 	return m
@@ -68,5 +69,5 @@ func (d lowering) job(j *job) {
 	j.maxTokens = most
 	j.params.minTokens = min(j.params.minTokens, most)
 	d.mark()
-	j.params.notes.add("at most %d output tokens in brown-out step %s", most, d.step.Name)
+	j.params.notes.Add("at most %d output tokens in brown-out step %s", most, d.step.Name)
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/internal/work"
 	"weir/tokenizer"
@@ -20,14 +21,14 @@ type thoughtBudget struct {
 	name string // of the field that says so
 }
 
-func readBudget(o *object, fault **api.Error) thoughtBudget {
+func readBudget(o *jsonbody.Object, fault **api.Error) thoughtBudget {
 	b := thoughtBudget{most: -1}
 	for _, name := range budgetNames {
-		n, ok := o.integer(name, -1, maxInt32, fault)
+		n, ok := o.Integer(name, -1, maxInt32, fault)
 		switch {
 		case !ok:
 		case b.name != "" && int(n) != b.most:
-			keep(fault, badRequest("invalid_value", name, "%s is %d and %s is %d; send one of them", b.name, b.most, name, n))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", name, "%s is %d and %s is %d; send one of them", b.name, b.most, name, n))
 		default:
 			b = thoughtBudget{int(n), name}
 		}
@@ -36,13 +37,13 @@ func readBudget(o *object, fault **api.Error) thoughtBudget {
 }
 
 // bound sets the budget of a job's thoughts.
-func (j *job) bound(o *object, b thoughtBudget) *api.Error {
+func (j *job) bound(o *jsonbody.Object, b thoughtBudget) *api.Error {
 	if b.most < 0 {
 		return nil
 	}
 	if j.reading == nil || !j.reading.thinks {
 		var fault *api.Error
-		o.ignored(b.name, badRequest("unsupported_parameter", b.name,
+		o.Ignored(b.name, api.RefuseParam("unsupported_parameter", b.name,
 			"%s bounds thoughts, and the model %s marks none; leave it out", b.name, j.model.ID), &fault)
 		return fault
 	}

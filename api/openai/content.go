@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // checkContent lets only JSON pass. A page in a browser can send other types
@@ -30,8 +31,8 @@ func unsupportedMedia(message string) *api.Error {
 const warningsHeader = "X-Weir-Warnings"
 
 // warn names in a header what was ignored or changed.
-func warn(ctx *fasthttp.RequestCtx, n *notes) {
-	if text := n.header(); text != "" {
+func warn(ctx *fasthttp.RequestCtx, n *jsonbody.Notes) {
+	if text := n.Header(); text != "" {
 		ctx.Response.Header.Set(warningsHeader, text)
 	}
 }

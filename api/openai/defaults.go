@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"slices"
+
+	"weir/api/openai/jsonbody"
 )
 
 // Default is what a request is taken to say that does not say it: a field and its JSON value. The
@@ -21,23 +23,18 @@ var sameDefaults = map[string][]string{
 }
 
 // fill gives a request what the model's record says in its place.
-func (m *Model) fill(o *object) {
+func (m *Model) fill(o *jsonbody.Object) {
 	for _, d := range m.Defaults {
 		names := sameDefaults[d.Field]
 		if names == nil {
 			names = []string{d.Field}
 		}
-		if d.Field == systemDefault || slices.ContainsFunc(names, o.says) {
+		if d.Field == systemDefault || slices.ContainsFunc(names, o.Has) {
 			continue
 		}
-		o.fields = slices.DeleteFunc(o.fields, func(f field) bool { return f.name == d.Field }) // it is null
-		o.add(d.Field, d.Value)
+		o.Fields = slices.DeleteFunc(o.Fields, func(f jsonbody.Field) bool { return f.Name == d.Field }) // it is null
+		o.Add(d.Field, d.Value)
 	}
-}
-
-// says reports whether a field is there with a value.
-func (o *object) says(name string) bool {
-	return slices.ContainsFunc(o.fields, func(f field) bool { return f.name == name && !isNull(f.raw) })
 }
 
 // system is the message that a chat begins with where it has none of a system, as JSON; nil: the model has none.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/inference"
 	turns "weir/internal/turn"
@@ -525,7 +526,7 @@ func FuzzFormat(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		body = bytes.TrimSpace(body)
-		o, fault := parseBody(body, len(body)%2 == 0)
+		o, fault := jsonbody.Parse(body, len(body)%2 == 0)
 		if fault != nil || len(body) > 4096 {
 			return
 		}

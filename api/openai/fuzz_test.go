@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
@@ -155,37 +154,6 @@ func handled(t *testing.T, s *Server, path string, body []byte) (status int, war
 		t.Fatalf("%q is no JSON and got %s", body, code)
 	}
 	return status, string(ctx.Response.Header.Peek("X-Weir-Warnings"))
-}
-
-// FuzzIntegers compares the reading of integers with exact arithmetic.
-func FuzzIntegers(f *testing.F) {
-	for _, seed := range []string{"1", "-0", "4.0", "1e2", "12.50e1", "0.001e3", "9223372036854775808", "1e-3", "5E+18", "20000000000000000000.1", "20000000000000000000e-1", "-9223372036854775808.00"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text || !isNumber([]byte(text)) || len(text) > 60 {
-			return
-		}
-		if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 4 {
-			return // exact arithmetic would need gigabytes
-		}
-		got, err := parseInteger("x", []byte(text), -1<<63, 1<<63-1)
-		exact, ok := new(big.Rat).SetString(text)
-		switch {
-		case !ok:
-			t.Fatalf("%q is no number to the reference", text)
-		case !exact.IsInt():
-			if err == nil || err.Code != "invalid_type" {
-				t.Fatalf("%q is a fraction and reads as %d, %v", text, got, err)
-			}
-		case !exact.Num().IsInt64():
-			if err == nil || err.Code != "invalid_value" {
-				t.Fatalf("%q is too large and reads as %d, %v", text, got, err)
-			}
-		case err != nil || got != exact.Num().Int64():
-			t.Fatalf("%q reads as %d, %v", text, got, err)
-		}
-	})
 }
 
 func FuzzChatRequest(f *testing.F) { fuzzBodies(f, routeChat) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/inference"
 	turns "weir/internal/turn"
@@ -72,7 +73,7 @@ func (c *call) constrain(j *job) *api.Error {
 		if rules.lazy() {
 			return nil
 		}
-		return unsupported(rules.field(), "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
+		return jsonbody.Unsupported(rules.field(), "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
 	}
 	key := rules.hash()
 	p := c.server.grammars.compiling(c.caller.Tenant.Name, c.watch())
@@ -82,13 +83,13 @@ func (c *call) constrain(j *job) *api.Error {
 		return fault
 	}
 	for _, w := range compiled.warnings {
-		j.params.notes.add("%s", w)
+		j.params.notes.Add("%s", w)
 	}
 	switch {
 	case compiled.grammar == nil:
 		return nil
 	case err != nil && rules.lazy(): // a token that the model's template speaks of and its vocabulary lacks
-		j.params.notes.add("tools are not enforced: %s", headerQuote(err.Error()))
+		j.params.notes.Add("tools are not enforced: %s", jsonbody.HeaderQuote(err.Error()))
 		return nil
 	case err != nil:
 		return rules.refuse(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 )
@@ -17,7 +18,7 @@ const maxCallIDBytes = 256
 
 // history is what the messages of a chat have said so far.
 type history struct {
-	body   *object
+	body   *jsonbody.Object
 	family *family.Family    // of the model's template; nil where it has none
 	calls  map[string]string // names of the functions that were called, by the call's id
 	last   string            // id of the last function_call, which had none
@@ -39,54 +40,54 @@ type pastCall struct {
 // readCalls reads what a message says about calls: an answer's calls, or the id of the
 // call whose result it is.
 func (h *history) readCalls(m *pastMessage, fault **api.Error) {
-	calls, modern := m.take("tool_calls")
-	call, legacy := m.take("function_call")
-	id, answers := m.text("tool_call_id", fault)
-	modern = modern && !isEmptyArray(calls)
+	calls, modern := m.Take("tool_calls")
+	call, legacy := m.Take("function_call")
+	id, answers := m.Text("tool_call_id", fault)
+	modern = modern && !jsonbody.IsEmptyArray(calls)
 	switch {
 	case *fault != nil:
 	case m.role == "tool":
-		keep(fault, h.readAnswered(m, id, answers))
+		jsonbody.Keep(fault, h.readAnswered(m, id, answers))
 	case m.role == "function":
 		m.role = "tool"
-		keep(fault, h.readAnswered(m, h.last, h.last != ""))
+		jsonbody.Keep(fault, h.readAnswered(m, h.last, h.last != ""))
 	case answers:
-		keep(fault, badRequest("invalid_value", join(m.path, "tool_call_id"), "%s belongs to messages of the role tool", join(m.path, "tool_call_id")))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", jsonbody.Join(m.Path, "tool_call_id"), "%s belongs to messages of the role tool", jsonbody.Join(m.Path, "tool_call_id")))
 	case m.role != "assistant" && (modern || legacy):
 		name := map[bool]string{true: "tool_calls", false: "function_call"}[modern]
-		keep(fault, badRequest("invalid_value", join(m.path, name), "%s belongs to messages of the role assistant", join(m.path, name)))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", jsonbody.Join(m.Path, name), "%s belongs to messages of the role assistant", jsonbody.Join(m.Path, name)))
 	case modern && legacy:
-		keep(fault, badRequest("invalid_value", join(m.path, "function_call"), "function_call and tool_calls exclude each other"))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", jsonbody.Join(m.Path, "function_call"), "function_call and tool_calls exclude each other"))
 	case modern:
-		keep(fault, h.readToolCalls(m, calls))
+		jsonbody.Keep(fault, h.readToolCalls(m, calls))
 	case legacy:
 		h.named++
 		h.last = "call_" + strconv.Itoa(h.named)
-		keep(fault, h.readCalled(m, join(m.path, "function_call"), call, h.last))
+		jsonbody.Keep(fault, h.readCalled(m, jsonbody.Join(m.Path, "function_call"), call, h.last))
 	}
 }
 
 // readAnswered checks that a result is that of a call.
 func (h *history) readAnswered(m *pastMessage, id string, ok bool) *api.Error {
-	path := join(m.path, "tool_call_id")
+	path := jsonbody.Join(m.Path, "tool_call_id")
 	if !ok {
-		return missing(path, "the id of the call whose result the message is")
+		return jsonbody.Missing(path, "the id of the call whose result the message is")
 	}
 	if _, called := h.calls[id]; !called {
-		return badRequest("invalid_value", path, "%s is %s; no answer before this message called a tool with that id", path, headerQuote(id))
+		return api.RefuseParam("invalid_value", path, "%s is %s; no answer before this message called a tool with that id", path, jsonbody.HeaderQuote(id))
 	}
 	m.answers = id
 	return nil
 }
 
 func (h *history) readToolCalls(m *pastMessage, raw json.RawMessage) *api.Error {
-	path := join(m.path, "tool_calls")
-	items, err := parseArray(path, raw, maxCalls)
+	path := jsonbody.Join(m.Path, "tool_calls")
+	items, err := jsonbody.Array(path, raw, maxCalls)
 	if err != nil {
 		return err
 	}
 	for i, item := range items {
-		if err := h.readToolCall(m, at(path, i), item); err != nil {
+		if err := h.readToolCall(m, jsonbody.At(path, i), item); err != nil {
 			return err
 		}
 	}
@@ -97,54 +98,54 @@ func (h *history) readToolCalls(m *pastMessage, raw json.RawMessage) *api.Error 
 // index is that of the chunk that the client put its message together from.
 func (h *history) readToolCall(m *pastMessage, path string, raw json.RawMessage) *api.Error {
 	var fault *api.Error
-	call, err := m.parse(path, raw, maxFields)
+	call, err := m.Parse(path, raw, jsonbody.MaxFields)
 	if err != nil {
 		return err
 	}
-	id, hasID := call.text("id", &fault)
-	kind, hasKind := call.text("type", &fault)
+	id, hasID := call.Text("id", &fault)
+	kind, hasKind := call.Text("type", &fault)
 	if !hasKind {
 		kind = functionKind
 	}
 	if kind != functionKind && kind != customKind {
-		keep(&fault, unsupported(join(path, "type"), "calls are of type function or custom, not "+quote([]byte(kind))))
+		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"), "calls are of type function or custom, not "+jsonbody.Quote([]byte(kind))))
 	}
-	called, ok := call.takeOfKind(kind)
-	call.take("index")
-	call.finish(&fault)
+	called, ok := takeOfKind(call, kind)
+	call.Take("index")
+	call.Finish(&fault)
 	switch {
 	case fault != nil:
 		return fault
 	case !ok:
-		return missing(join(path, kind), "an object with the name of the tool, and what it was called with")
+		return jsonbody.Missing(jsonbody.Join(path, kind), "an object with the name of the tool, and what it was called with")
 	case !hasID || id == "":
-		return missing(join(path, "id"), "the id that the call had in the answer")
+		return jsonbody.Missing(jsonbody.Join(path, "id"), "the id that the call had in the answer")
 	case len(id) > maxCallIDBytes:
-		return badRequest("invalid_value", join(path, "id"), "%s has %d bytes; %d are allowed", join(path, "id"), len(id), maxCallIDBytes)
+		return api.RefuseParam("invalid_value", jsonbody.Join(path, "id"), "%s has %d bytes; %d are allowed", jsonbody.Join(path, "id"), len(id), maxCallIDBytes)
 	}
-	return h.readCalled(m, join(path, kind), called, id)
+	return h.readCalled(m, jsonbody.Join(path, kind), called, id)
 }
 
 // readCalled reads {"name":…,"arguments":…} of the call with an id, or {"name":…,"input":…}, whose
 // text is the only argument of what templates take for a function.
 func (h *history) readCalled(m *pastMessage, path string, raw json.RawMessage, id string) *api.Error {
 	var fault *api.Error
-	f, err := m.parse(path, raw, maxFields)
+	f, err := m.Parse(path, raw, jsonbody.MaxFields)
 	if err != nil {
 		return err
 	}
-	name, ok := f.text("name", &fault)
+	name, ok := f.Text("name", &fault)
 	if !ok || name == "" {
-		keep(&fault, missing(join(path, "name"), "the name of the tool that was called"))
+		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "name"), "the name of the tool that was called"))
 	}
 	var arguments json.RawMessage
 	if strings.HasSuffix(path, "."+customKind) {
-		arguments = argumentsOfInput(f.needText("input", &fault))
+		arguments = argumentsOfInput(needText(f, "input", &fault))
 	} else {
 		arguments, err = readArguments(f)
-		keep(&fault, err)
+		jsonbody.Keep(&fault, err)
 	}
-	f.finish(&fault)
+	f.Finish(&fault)
 	if fault != nil {
 		return fault
 	}
@@ -158,18 +159,18 @@ func (h *history) readCalled(m *pastMessage, path string, raw json.RawMessage, i
 
 // readArguments gives the object that a call's arguments spell. Text that spells none is
 // handed on as text: a model may have written it, and that must not end a conversation.
-func readArguments(f *object) (json.RawMessage, *api.Error) {
-	path := join(f.path, "arguments")
-	raw, ok := f.take("arguments")
+func readArguments(f *jsonbody.Object) (json.RawMessage, *api.Error) {
+	path := jsonbody.Join(f.Path, "arguments")
+	raw, ok := f.Take("arguments")
 	switch {
 	case !ok:
 		return json.RawMessage("{}"), nil
 	case raw[0] == '{':
 		return raw, nil
 	case raw[0] != '"':
-		return nil, wrongType(path, "a string of JSON", raw)
+		return nil, jsonbody.WrongType(path, "a string of JSON", raw)
 	}
-	text, err := parseString(path, raw)
+	text, err := jsonbody.String(path, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func readArguments(f *object) (json.RawMessage, *api.Error) {
 	switch start := skipBlank(spelled); {
 	case start == len(spelled):
 		return json.RawMessage("{}"), nil
-	case spelled[start] == '{' && json.Valid(spelled) && !tooDeep(spelled):
+	case spelled[start] == '{' && json.Valid(spelled) && !jsonbody.TooDeep(spelled):
 		return spelled, nil
 	}
 	return raw, nil
@@ -272,22 +273,22 @@ func (m *pastMessage) spelledCalls() []family.Call {
 
 // plainText is the text of a message's content, parts joined by newlines.
 func (m *pastMessage) plainText() (string, *api.Error) {
-	path := join(m.path, "content")
-	clean, fault := m.appendContent(nil, path, m.content)
+	path := jsonbody.Join(m.Path, "content")
+	clean, fault := appendContent(m.Object, nil, path, m.content)
 	if fault != nil {
 		return "", fault
 	}
 	if clean[0] == '"' {
-		return parseString(path, clean)
+		return jsonbody.String(path, clean)
 	}
-	parts, fault := parseArray(path, clean, maxFields)
+	parts, fault := jsonbody.Array(path, clean, jsonbody.MaxFields)
 	var lines []string
 	for _, raw := range parts {
-		text, err := m.parsePart(path, raw)
+		text, err := parsePart(m.Object, path, raw)
 		if err != nil {
 			return "", err
 		}
-		line, err := parseString(path, []byte(text))
+		line, err := jsonbody.String(path, []byte(text))
 		if err != nil {
 			return "", err
 		}

@@ -87,7 +87,7 @@ func renderPublished(t *testing.T, source, messages string) (text, fault string)
 		t.Fatal(refused)
 	}
 	c := DefaultConfig()
-	p := readChatPrompt(o.object, m, &c, &refused)
+	p := readChatPrompt(o.Object, m, &c, &refused)
 	if refused != nil {
 		return "", refused.Message
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 )
 
@@ -90,7 +91,7 @@ func (c *call) mayReplay() bool {
 	if len(body) > freeBytes { // parsing it needs a turn
 		return false
 	}
-	o, fault := parseBody(body, false)
+	o, fault := jsonbody.Parse(body, false)
 	if fault == nil {
 		_, fault = c.resolve(o)
 	}
@@ -112,7 +113,7 @@ func (c *call) takeKey() (fault *api.Error, answered bool) {
 func (c *call) idempotencyKey() (string, *api.Error) {
 	if c.server.config.Idempotency.TTL <= 0 && len(c.ctx.Request.Header.Peek(edge.KeyHeader)) > 0 {
 		if c.server.config.Strict {
-			return "", badRequest("unsupported_header", "",
+			return "", api.RefuseParam("unsupported_header", "",
 				"this server keeps no idempotency keys (--idempotency-ttl 0); leave out %s", edge.KeyHeader)
 		}
 		c.keyIgnored = true

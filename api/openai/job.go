@@ -5,6 +5,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/api/openai/jsonbody"
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/router"
@@ -79,7 +80,7 @@ func (j *job) request(i int) *inference.Request {
 	p, room := j.params, j.room(i)
 	id := j.id
 	if len(j.prompts) > 1 {
-		id = at(id, i)
+		id = jsonbody.At(id, i)
 	}
 	return &inference.Request{
 		ID:             id,

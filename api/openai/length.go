@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // Values of params.maxTokens that are no limit.
@@ -21,16 +22,16 @@ const truncateToFit = -1
 var lengthNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"}
 
 // readMaxTokens reads the limit of output tokens under any of its names.
-func (p *params) readMaxTokens(o *object, fault **api.Error) {
+func (p *params) readMaxTokens(o *jsonbody.Object, fault **api.Error) {
 	p.maxTokens = lengthNotSet
 	for _, name := range lengthNames {
-		n, ok := o.integer(name, asManyAsFit, maxInt32, fault)
+		n, ok := o.Integer(name, asManyAsFit, maxInt32, fault)
 		switch {
 		case !ok:
 		case p.maxTokens == lengthNotSet:
 			p.maxTokens, p.lengthName = int(n), name
 		case p.maxTokens != int(n):
-			keep(fault, badRequest("invalid_value", name, "%s and %s are the same limit and differ: %d and %d; send one",
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", name, "%s and %s are the same limit and differ: %d and %d; send one",
 				name, p.lengthName, n, p.maxTokens))
 		}
 	}
@@ -40,7 +41,7 @@ func (p *params) readMaxTokens(o *object, fault **api.Error) {
 // logprobs are asked for.
 func (j *job) refuseNoTokens(fault **api.Error) {
 	if p := j.params; p.maxTokens == 0 && j.promptLogprobs < 0 {
-		keep(fault, badRequest("invalid_value", p.lengthName,
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", p.lengthName,
 			"%s is 0, so there would be no answer; send at least 1, or leave it out. "+
 				"0 is for prompt_logprobs, and for echo of /v1/completions", p.lengthName))
 	}
@@ -69,14 +70,14 @@ func (j *job) limitOutput(part string, otherwise int) *api.Error {
 	switch {
 	case room < min(wanted, 1):
 		return contextExceeded(part, longest, max(p.maxTokens, min(wanted, 1)), limit)
-	case p.maxTokens > room && p.notes.strict:
+	case p.maxTokens > room && p.notes.Strict:
 		return contextExceeded(part, longest, p.maxTokens, limit)
 	case p.maxTokens > room:
-		p.notes.add("%s %d cut to %d; the context has %d", p.lengthName, p.maxTokens, room, limit)
+		p.notes.Add("%s %d cut to %d; the context has %d", p.lengthName, p.maxTokens, room, limit)
 	}
 	j.maxTokens = min(wanted, limit-shortest)
 	if most := max(p.maxTokens, j.maxTokens); p.minTokens > most {
-		return badRequest("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", p.minTokens, most)
+		return api.RefuseParam("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", p.minTokens, most)
 	}
 	return nil
 }
@@ -110,11 +111,11 @@ func (p *prompt) truncate(keep int, m *Model) {
 
 // readTruncate reads truncate_prompt_tokens: how many of a prompt's last
 // tokens stay.
-func readTruncate(o *object, m *Model, fault **api.Error) int {
-	n := o.count("truncate_prompt_tokens", truncateToFit, m.MaxModelLen, truncateToFit-1, fault)
+func readTruncate(o *jsonbody.Object, m *Model, fault **api.Error) int {
+	n := o.Count("truncate_prompt_tokens", truncateToFit, m.MaxModelLen, truncateToFit-1, fault)
 	switch {
 	case n == 0:
-		keep(fault, badRequest("invalid_value", "truncate_prompt_tokens",
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncate_prompt_tokens",
 			"truncate_prompt_tokens is 0, which leaves nothing of the prompt; send at least 1, or -1 for what fits"))
 	case n < truncateToFit:
 		return 0

@@ -124,22 +124,3 @@ func TestHabitsOfClientsPass(t *testing.T) {
 		t.Errorf("request %+v", q)
 	}
 }
-
-func TestIntegersInOtherSpellings(t *testing.T) {
-	for text, want := range map[string]int64{
-		"4.0": 4, "1e2": 100, "1E+2": 100, "-1.50e1": -15, "0.0": 0, "0e99999999999": 0, "1200e-2": 12, "9223372036854775807.0": 1<<63 - 1,
-		"0.000000000000000000001e21": 1, "9007199254740993.0": 9007199254740993, "-9223372036854775808e0": -1 << 63,
-	} {
-		if got, err := parseInteger("x", []byte(text), -1<<63, 1<<63-1); err != nil || got != want {
-			t.Errorf("%s: %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for text, code := range map[string]string{
-		"1.5": "invalid_type", "1e-1": "invalid_type", "1.00000000000000000000001": "invalid_type", "5e-99999999999": "invalid_type",
-		"1e19": "invalid_value", "1e400": "invalid_value", "1e99999999999": "invalid_value", "9223372036854775808.0": "invalid_value", "99999999999999999999": "invalid_value",
-	} {
-		if got, err := parseInteger("x", []byte(text), -1<<63, 1<<63-1); err == nil || err.Code != code {
-			t.Errorf("%s: %d, %v; want %s", text, got, err, code)
-		}
-	}
-}

@@ -5,18 +5,19 @@ import (
 	"slices"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer/chat"
 )
 
 // parseMessages checks the messages and hands them on with the key order of
 // the client, which templates can see.
-func (o *object) parseMessages(raw []byte, m *Model, limit int, tools *toolset) (chat.Value, *api.Error) {
-	list, err := parseArray("messages", raw, limit)
+func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *toolset) (chat.Value, *api.Error) {
+	list, err := jsonbody.Array("messages", raw, limit)
 	switch {
 	case err != nil:
 		return chat.Value{}, err
 	case len(list) == 0:
-		return chat.Value{}, badRequest("invalid_value", "messages", "messages is empty; a chat needs at least one")
+		return chat.Value{}, api.RefuseParam("invalid_value", "messages", "messages is empty; a chat needs at least one")
 	}
 	h := history{body: o, family: m.Family}
 	if m.Family != nil && !m.Family.Listed {
@@ -31,7 +32,7 @@ func (o *object) parseMessages(raw []byte, m *Model, limit int, tools *toolset) 
 		}
 	}
 	for i, item := range list {
-		if clean, err = h.appendMessage(comma(clean, len(clean)-1), at("messages", i), item); err != nil {
+		if clean, err = h.appendMessage(comma(clean, len(clean)-1), jsonbody.At("messages", i), item); err != nil {
 			return chat.Value{}, err
 		}
 	}
@@ -44,7 +45,7 @@ func messagesValue(clean []byte, m *Model) (chat.Value, *api.Error) {
 		v, err = chat.JoinParts(v)
 	}
 	if err != nil {
-		return chat.Value{}, badRequest("invalid_value", "messages", "messages: %v", err)
+		return chat.Value{}, api.RefuseParam("invalid_value", "messages", "messages: %v", err)
 	}
 	return v, nil
 }
@@ -53,28 +54,28 @@ func messagesValue(clean []byte, m *Model) (chat.Value, *api.Error) {
 // that clients send back as they came (annotations, empty tool_calls) say nothing to a
 // template and are left out; a refusal is the text of an answer that has no other.
 func (h *history) appendMessage(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
-	o, fault := h.body.parse(path, raw, maxFields)
+	o, fault := h.body.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return dst, fault
 	}
-	m := pastMessage{object: o}
+	m := pastMessage{Object: o}
 	m.role = readRole(o, &fault)
-	if raw, ok := o.take("content"); ok {
+	if raw, ok := o.Take("content"); ok {
 		m.content = raw
 	}
 	m.thought = readThought(o, &fault)
-	o.text("name", &fault)
+	o.Text("name", &fault)
 	if fault != nil {
 		return dst, fault
 	}
 	h.readCalls(&m, &fault)
-	if raw, ok := o.take("refusal"); ok && m.content == nil && m.role == "assistant" {
-		_, err := parseString(join(path, "refusal"), raw)
-		keep(&fault, err)
+	if raw, ok := o.Take("refusal"); ok && m.content == nil && m.role == "assistant" {
+		_, err := jsonbody.String(jsonbody.Join(path, "refusal"), raw)
+		jsonbody.Keep(&fault, err)
 		m.content = raw
 	}
 	if m.content == nil && len(m.calls) == 0 && (m.role != "assistant" || m.thought == nil) {
-		keep(&fault, missing(join(path, "content"), "a string or an array of text parts"))
+		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "content"), "a string or an array of text parts"))
 	}
 	refuseRest(o, &fault)
 	if fault != nil {
@@ -88,7 +89,7 @@ func (h *history) appendMessage(dst []byte, path string, raw []byte) ([]byte, *a
 
 // pastMessage is one message of a chat while it is read.
 type pastMessage struct {
-	*object
+	*jsonbody.Object
 	role    string
 	content json.RawMessage // nil: none
 	thought json.RawMessage // a JSON string; nil: none
@@ -98,15 +99,15 @@ type pastMessage struct {
 
 // readThought reads the thought of an earlier answer under either of its names. Where
 // both are given, they are two copies of one text, as answers of this server have them.
-func readThought(o *object, fault **api.Error) json.RawMessage {
+func readThought(o *jsonbody.Object, fault **api.Error) json.RawMessage {
 	var thought json.RawMessage
 	for _, name := range bothReasoningNames {
-		raw, ok := o.take(name)
+		raw, ok := o.Take(name)
 		if !ok {
 			continue
 		}
-		_, err := parseString(join(o.path, name), raw)
-		keep(fault, err)
+		_, err := jsonbody.String(jsonbody.Join(o.Path, name), raw)
+		jsonbody.Keep(fault, err)
 		if thought == nil {
 			thought = raw
 		}
@@ -118,27 +119,27 @@ func readThought(o *object, fault **api.Error) json.RawMessage {
 func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	dst = append(dst, '{')
 	thought, hasContent := m.thought, false
-	for _, f := range m.fields {
-		switch f.name {
+	for _, f := range m.Fields {
+		switch f.Name {
 		case "role":
-			dst = appendField(dst, f.name, api.AppendString(nil, m.role))
+			dst = jsonbody.AppendField(dst, f.Name, api.AppendString(nil, m.role))
 		case "content":
 			clean, err := h.contentJSON(m)
 			if err != nil {
 				return dst, err
 			}
-			dst, hasContent = appendField(dst, f.name, clean), true
+			dst, hasContent = jsonbody.AppendField(dst, f.Name, clean), true
 		case "reasoning_content", "reasoning":
 			if thought != nil {
-				dst, thought = appendField(dst, "reasoning_content", thought), nil
+				dst, thought = jsonbody.AppendField(dst, "reasoning_content", thought), nil
 			}
 		case "name":
-			if !isNull(f.raw) {
-				dst = appendField(dst, f.name, f.raw)
+			if !jsonbody.IsNull(f.Raw) {
+				dst = jsonbody.AppendField(dst, f.Name, f.Raw)
 			}
 		case "tool_calls", "function_call":
 			if len(m.calls) > 0 {
-				dst = appendField(dst, "tool_calls", h.callsJSON(m.calls))
+				dst = jsonbody.AppendField(dst, "tool_calls", h.callsJSON(m.calls))
 			}
 		}
 	}
@@ -147,10 +148,10 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 		if err != nil {
 			return dst, err
 		}
-		dst = appendField(dst, "content", clean)
+		dst = jsonbody.AppendField(dst, "content", clean)
 	}
 	if m.answers != "" {
-		dst = appendField(dst, "tool_call_id", api.AppendString(nil, m.answers))
+		dst = jsonbody.AppendField(dst, "tool_call_id", api.AppendString(nil, m.answers))
 	}
 	return append(dst, '}'), nil
 }
@@ -161,15 +162,7 @@ func (h *history) contentJSON(m *pastMessage) ([]byte, *api.Error) {
 	if m.content == nil && len(m.calls) > 0 && h.family != nil && h.family.NullContent {
 		return []byte("null"), nil
 	}
-	return m.appendContent(nil, join(m.path, "content"), m.content)
-}
-
-func appendField(dst []byte, name string, value []byte) []byte {
-	if dst[len(dst)-1] != '{' {
-		dst = append(dst, ',')
-	}
-	dst = append(api.AppendString(dst, name), ':')
-	return append(dst, value...)
+	return appendContent(m.Object, nil, jsonbody.Join(m.Path, "content"), m.content)
 }
 
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
@@ -178,36 +171,36 @@ const roleList = "system, developer, user, assistant or tool"
 
 // readRole reads role. developer is the newer word for system, and function the older
 // one for tool; no template knows them.
-func readRole(o *object, fault **api.Error) string {
-	path := join(o.path, "role")
-	raw, ok := o.take("role")
+func readRole(o *jsonbody.Object, fault **api.Error) string {
+	path := jsonbody.Join(o.Path, "role")
+	raw, ok := o.Take("role")
 	if !ok {
-		keep(fault, missing(path, roleList))
+		jsonbody.Keep(fault, jsonbody.Missing(path, roleList))
 		return ""
 	}
-	role, err := parseString(path, raw)
-	keep(fault, err)
+	role, err := jsonbody.String(path, raw)
+	jsonbody.Keep(fault, err)
 	switch {
 	case err != nil:
 	case role == "developer":
 		return "system"
 	case !slices.Contains(roles, role):
-		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be %s", path, quote(raw), roleList))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", path, "%s is %s; it must be %s", path, jsonbody.Quote(raw), roleList))
 	}
 	return role
 }
 
 // refuseRest refuses what a message cannot have, and takes what says nothing.
-func refuseRest(o *object, fault **api.Error) {
-	if raw, ok := o.take("audio"); ok && !isEmptyArray(raw) {
-		keep(fault, unsupported(join(o.path, "audio"), "models here read text: put it into the content"))
+func refuseRest(o *jsonbody.Object, fault **api.Error) {
+	if raw, ok := o.Take("audio"); ok && !jsonbody.IsEmptyArray(raw) {
+		jsonbody.Keep(fault, jsonbody.Unsupported(jsonbody.Join(o.Path, "audio"), "models here read text: put it into the content"))
 	}
-	o.take("annotations")
-	o.finish(fault)
+	o.Take("annotations")
+	o.Finish(fault)
 }
 
 // appendContent checks a message's content: a string, or text parts.
-func (o *object) appendContent(dst []byte, path string, raw []byte) ([]byte, *api.Error) {
+func appendContent(o *jsonbody.Object, dst []byte, path string, raw []byte) ([]byte, *api.Error) {
 	if raw == nil {
 		return append(dst, `""`...), nil
 	}
@@ -215,18 +208,18 @@ func (o *object) appendContent(dst []byte, path string, raw []byte) ([]byte, *ap
 		return append(dst, raw...), nil
 	}
 	if raw[0] != '[' {
-		return dst, wrongType(path, "a string or an array of text parts", raw)
+		return dst, jsonbody.WrongType(path, "a string or an array of text parts", raw)
 	}
-	parts, err := parseArray(path, raw, maxFields)
+	parts, err := jsonbody.Array(path, raw, jsonbody.MaxFields)
 	switch {
 	case err != nil:
 		return dst, err
 	case len(parts) == 0:
-		return dst, badRequest("invalid_value", path, "%s is an empty array; send at least one text part", path)
+		return dst, api.RefuseParam("invalid_value", path, "%s is an empty array; send at least one text part", path)
 	}
 	dst = append(dst, '[')
 	for i, raw := range parts {
-		text, err := o.parsePart(at(path, i), raw)
+		text, err := parsePart(o, jsonbody.At(path, i), raw)
 		if err != nil {
 			return dst, err
 		}
@@ -239,30 +232,30 @@ func (o *object) appendContent(dst []byte, path string, raw []byte) ([]byte, *ap
 }
 
 // parsePart returns the text of a part, which is a text or a refusal, as JSON.
-func (o *object) parsePart(path string, raw []byte) (json.RawMessage, *api.Error) {
-	part, fault := o.parse(path, raw, maxFields)
+func parsePart(o *jsonbody.Object, path string, raw []byte) (json.RawMessage, *api.Error) {
+	part, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	kind, ok := part.text("type", &fault)
+	kind, ok := part.Text("type", &fault)
 	switch {
 	case fault != nil:
 		return nil, fault
 	case !ok:
-		return nil, missing(join(path, "type"), `"text"`)
+		return nil, jsonbody.Missing(jsonbody.Join(path, "type"), `"text"`)
 	case kind != "text" && kind != "refusal":
-		return nil, unsupported(join(path, "type"), "models here read text: send parts of type text, not "+quote([]byte(kind)))
+		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "models here read text: send parts of type text, not "+jsonbody.Quote([]byte(kind)))
 	}
-	text, ok := part.take("text")
+	text, ok := part.Take("text")
 	if kind == "refusal" {
-		text, ok = part.take("refusal")
+		text, ok = part.Take("refusal")
 	}
 	if !ok {
-		return nil, missing(join(path, kind), "a string")
+		return nil, jsonbody.Missing(jsonbody.Join(path, kind), "a string")
 	}
-	if _, err := parseString(join(path, kind), text); err != nil {
+	if _, err := jsonbody.String(jsonbody.Join(path, kind), text); err != nil {
 		return nil, err
 	}
-	part.finish(&fault)
+	part.Finish(&fault)
 	return text, fault
 }

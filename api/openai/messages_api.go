@@ -19,7 +19,7 @@ func (c *call) countTokens() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	m, fault := c.resolve(o.object)
+	m, fault := c.resolve(o.Object)
 	if fault == nil {
 		fault = c.countRequest(m)
 	}
@@ -35,17 +35,17 @@ func (c *call) countTokens() *api.Error {
 	}
 	defer c.works()()
 	w := newRewording(o, "messages", "tool_use_id", messageNames...)
-	readMessagePrompt(o.object, w, &fault)
+	readMessagePrompt(o.Object, w, &fault)
 	if fault != nil {
 		return fault
 	}
 	w.set("messages", w.turns.end())
 	for _, name := range []string{"chat_template_kwargs"} {
-		if raw, ok := o.take(name); ok {
+		if raw, ok := o.Take(name); ok {
 			w.set(name, raw)
 		}
 	}
-	o.finish(&fault)
+	o.FinishBut(unsupportedFields, &fault)
 	if fault != nil {
 		return fault
 	}

@@ -9,6 +9,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer"
 )
 
@@ -29,16 +30,16 @@ func (c *call) moderate(m *Model, o *request) *api.Error {
 		return nil
 	}
 	r := inputReader{policy: p, tokenizer: m.Tokenizer}
-	for _, f := range o.fields {
-		if f.name != "model" {
-			r.field(f.name, f.raw)
+	for _, f := range o.Fields {
+		if f.Name != "model" {
+			r.field(f.Name, f.Raw)
 		}
 	}
 	for _, item := range o.earlier {
 		r.message("input", decoded(item))
 	}
 	if r.unread != "" {
-		return badRequest("invalid_value", r.unread, "%s holds token ids, and the policy %q of the model %s reads text: send text", r.unread, p.Name(), m.ID)
+		return api.RefuseParam("invalid_value", r.unread, "%s holds token ids, and the policy %q of the model %s reads text: send text", r.unread, p.Name(), m.ID)
 	}
 	for i := range r.texts {
 		t := &r.texts[i]
@@ -76,7 +77,7 @@ func (c *call) moderateByModels(m *Model, o *request, texts []inputText) *api.Er
 }
 
 func policyViolation(m *Model, path string, f *moderation.Finding) *api.Error {
-	e := badRequest("content_policy_violation", path,
+	e := api.RefuseParam("content_policy_violation", path,
 		"the request was refused: its %s has what the rule %q (%s) of the policy %q of the model %s does not allow", path, f.Rule, f.Category, f.Policy, m.ID)
 	e.Filtered = f.Category
 	return e
@@ -138,7 +139,7 @@ func (r *inputReader) field(name string, raw json.RawMessage) {
 	switch {
 	case role == "" && isList && hasMessages(list):
 		for i, item := range list {
-			r.message(at(name, i), item)
+			r.message(jsonbody.At(name, i), item)
 		}
 	case role == "":
 		r.values(name, "user", value)
@@ -190,7 +191,7 @@ func (r *inputReader) values(path, role string, value any) {
 		r.tokens(path, list)
 	default:
 		for i, v := range list {
-			r.values(at(path, i), role, v)
+			r.values(jsonbody.At(path, i), role, v)
 		}
 	}
 }
@@ -258,7 +259,7 @@ func (j *job) refuseTokens() *api.Error {
 		asked bool
 	}{{"logprobs", j.params.logprobs}, {"return_token_ids", j.params.returnTokenIDs}} {
 		if f.asked {
-			return unsupported(f.name, "the policy "+j.model.Policy.Name()+" of the model may take text out of answers, and these would show its tokens")
+			return jsonbody.Unsupported(f.name, "the policy "+j.model.Policy.Name()+" of the model may take text out of answers, and these would show its tokens")
 		}
 	}
 	return nil

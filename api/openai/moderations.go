@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/moderation"
+	"weir/api/openai/jsonbody"
 )
 
 // POST /v1/moderations answers in OpenAI's shape from a model's policy: every rule of it, on
@@ -33,17 +34,17 @@ func (c *call) moderations() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	name, _ := o.text("model", &fault)
-	raw, ok := o.take("input")
+	name, _ := o.Text("model", &fault)
+	raw, ok := o.Take("input")
 	if !ok {
-		keep(&fault, missing("input", "a string, an array of strings or an array of text parts"))
+		jsonbody.Keep(&fault, jsonbody.Missing("input", "a string, an array of strings or an array of text parts"))
 	}
-	readLabels(o.object, &fault)
-	o.finish(&fault)
+	readLabels(o.Object, &fault)
+	o.FinishBut(unsupportedFields, &fault)
 	if fault != nil {
 		return fault
 	}
-	texts, fault := o.moderated(raw)
+	texts, fault := moderatedTexts(o.Object, raw)
 	if fault != nil {
 		return fault
 	}
@@ -72,7 +73,7 @@ func (c *call) moderations() *api.Error {
 	for i := range results {
 		results[i] = resultOf(p, reports[i], scores[i])
 	}
-	warn(c.ctx, o.notes)
+	warn(c.ctx, o.Notes)
 	api.WriteJSON(c.ctx, statusOK, struct {
 		ID      string           `json:"id"`
 		Model   string           `json:"model"`
@@ -81,34 +82,34 @@ func (c *call) moderations() *api.Error {
 	return nil
 }
 
-// moderated reads input. Strings have a result each; parts are one text together.
-func (o *object) moderated(raw []byte) ([]string, *api.Error) {
+// moderatedTexts reads input. Strings have a result each; parts are one text together.
+func moderatedTexts(o *jsonbody.Object, raw []byte) ([]string, *api.Error) {
 	if raw[0] == '"' {
-		text, fault := parseString("input", raw)
+		text, fault := jsonbody.String("input", raw)
 		return []string{text}, fault
 	}
 	if raw[0] != '[' {
-		return nil, wrongType("input", "a string, an array of strings or an array of text parts", raw)
+		return nil, jsonbody.WrongType("input", "a string, an array of strings or an array of text parts", raw)
 	}
-	list, fault := parseArray("input", raw, maxModerated)
+	list, fault := jsonbody.Array("input", raw, maxModerated)
 	switch {
 	case fault != nil:
-		return nil, badRequest("invalid_value", "input", "input has more than %d texts; send them in several requests", maxModerated)
+		return nil, api.RefuseParam("invalid_value", "input", "input has more than %d texts; send them in several requests", maxModerated)
 	case len(list) == 0:
-		return nil, badRequest("invalid_value", "input", "input is an empty array; send at least one text")
+		return nil, api.RefuseParam("invalid_value", "input", "input is an empty array; send at least one text")
 	}
 	texts := make([]string, len(list))
 	for i, item := range list {
-		path := at("input", i)
+		path := jsonbody.At("input", i)
 		switch {
 		case item[0] != list[0][0]:
-			return nil, badRequest("invalid_type", path, "%s is of another type than input[0]; all must be strings or all text parts", path)
+			return nil, api.RefuseParam("invalid_type", path, "%s is of another type than input[0]; all must be strings or all text parts", path)
 		case item[0] == '"':
-			texts[i], fault = parseString(path, item)
+			texts[i], fault = jsonbody.String(path, item)
 		default:
 			var text []byte
-			if text, fault = o.parsePart(path, item); fault == nil {
-				texts[i], fault = parseString(path, text)
+			if text, fault = parsePart(o, path, item); fault == nil {
+				texts[i], fault = jsonbody.String(path, text)
 			}
 		}
 		if fault != nil {
@@ -130,7 +131,7 @@ func (c *call) policyFor(name string) (model string, p *moderation.Policy, fault
 	}
 	if m, ok := set.find(name); ok {
 		if p = m.policy(); p == nil {
-			return "", nil, badRequest("no_policy", "model", "the model %s has no policy; give it one with safety in its record", m.ID)
+			return "", nil, api.RefuseParam("no_policy", "model", "the model %s has no policy; give it one with safety in its record", m.ID)
 		}
 		return m.ID, p, nil
 	}
@@ -150,11 +151,11 @@ func (c *call) policyFor(name string) (model string, p *moderation.Policy, fault
 	unnamed := name == "" || strings.HasPrefix(name, "omni-moderation") || strings.HasPrefix(name, "text-moderation")
 	switch {
 	case len(names) == 0:
-		return "", nil, badRequest("no_policy", "model", "no model here has a policy; list one in policies, and name it with safety in a model's record")
+		return "", nil, api.RefuseParam("no_policy", "model", "no model here has a policy; list one in policies, and name it with safety in a model's record")
 	case unnamed && len(names) == 1:
 		return model, p, nil
 	case unnamed:
-		return "", nil, missing("model", "a model or a policy, of which there are: "+strings.Join(names, ", "))
+		return "", nil, jsonbody.Missing("model", "a model or a policy, of which there are: "+strings.Join(names, ", "))
 	}
 	return "", nil, modelNotFound(name, set.ids()+"; policies: "+strings.Join(names, ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -35,7 +36,7 @@ func (s *scoring) path(documents bool, i int) string {
 	if single {
 		return field
 	}
-	return at(field, i)
+	return jsonbody.At(field, i)
 }
 
 // readPairs reads the texts as the model takes them.
@@ -138,7 +139,7 @@ func (r *textReader) shorten(ids []inference.TokenID) ([]inference.TokenID, stri
 }
 
 func emptyText(path string) *api.Error {
-	return badRequest("invalid_value", path, "%s is empty; send at least one character", path)
+	return api.RefuseParam("invalid_value", path, "%s is empty; send at least one character", path)
 }
 
 // pairIDs is a pair as a rank head reads it.
@@ -187,7 +188,7 @@ func (r *textReader) part(ids []inference.TokenID, n int) []inference.TokenID {
 
 // noRoom refuses a query beside which nothing of a document stays.
 func (r *textReader) noRoom(path string, tokens int) *api.Error {
-	return badRequest("context_length_exceeded", path,
+	return api.RefuseParam("context_length_exceeded", path,
 		"%s and the model's own tokens have %d tokens, and of a pair %d may stay: no document has room. Please reduce the length of %s.",
 		path, tokens, r.keep, path)
 }

@@ -50,9 +50,9 @@ func TestPageListsTheParameters(t *testing.T) {
 	}
 }
 
-// readers are the methods of object that read one field, by the name that is
+// readers are the methods of jsonbody.Object that read one field, by the name that is
 // their first argument.
-var readers = []string{"take", "boolean", "flag", "text", "integer", "count", "number", "needText", "needContent"}
+var readers = []string{"Take", "Bool", "Flag", "Text", "Integer", "Count", "Number"}
 
 // namesRead finds the names in this package's calls of readers, and in calls
 // of functions that take an object and a name.
@@ -91,7 +91,7 @@ func nameRead(c *ast.CallExpr) (string, bool) {
 			at = 0
 		}
 	case *ast.Ident:
-		if strings.HasPrefix(fun.Name, "read") {
+		if strings.HasPrefix(fun.Name, "read") || strings.HasPrefix(fun.Name, "need") {
 			at = 1
 		}
 	}

@@ -2,9 +2,9 @@ package openai
 
 import (
 	"math/rand/v2"
-	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 )
 
@@ -43,22 +43,22 @@ type params struct {
 	format  *format // of answers; nil: text
 	schemas schemaRules
 
-	notes *notes // warnings for the client
+	notes *jsonbody.Notes // warnings for the client
 }
 
 // readParams takes the shared fields out of a request.
-func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
+func readParams(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) *params {
 	p := &params{
-		notes:          o.notes,
-		stream:         o.flag("stream", false, fault),
-		n:              o.count("n", 1, min(maxChoicesPerPrompt, c.MaxChoices), 1, fault),
-		ignoreEOS:      o.flag("ignore_eos", false, fault),
-		special:        !o.flag("skip_special_tokens", true, fault),
-		returnTokenIDs: o.flag("return_token_ids", false, fault),
+		notes:          o.Notes,
+		stream:         o.Flag("stream", false, fault),
+		n:              o.Count("n", 1, min(maxChoicesPerPrompt, c.MaxChoices), 1, fault),
+		ignoreEOS:      o.Flag("ignore_eos", false, fault),
+		special:        !o.Flag("skip_special_tokens", true, fault),
+		returnTokenIDs: o.Flag("return_token_ids", false, fault),
 		reasoning:      c.Reasoning,
 	}
 	p.readMaxTokens(o, fault)
-	p.minTokens = o.count("min_tokens", 0, maxInt32, 0, fault)
+	p.minTokens = o.Count("min_tokens", 0, maxInt32, 0, fault)
 	p.truncate = readTruncate(o, m, fault)
 	p.stops = readStops(o, fault)
 	p.stopTokens = readStopTokens(o, m, c, fault)
@@ -73,8 +73,8 @@ func readParams(o *object, m *Model, c *Config, fault **api.Error) *params {
 }
 
 // readToggle reads a flag that the server decides where it is absent.
-func readToggle(o *object, name string, fault **api.Error) inference.Toggle {
-	on, ok := o.boolean(name, fault)
+func readToggle(o *jsonbody.Object, name string, fault **api.Error) inference.Toggle {
+	on, ok := o.Bool(name, fault)
 	switch {
 	case !ok:
 		return inference.ToggleUnset
@@ -86,40 +86,40 @@ func readToggle(o *object, name string, fault **api.Error) inference.Toggle {
 
 const maxInt32 = 1<<31 - 1
 
-func (p *params) readStreamOptions(o *object, fault **api.Error) {
-	raw, ok := o.take("stream_options")
+func (p *params) readStreamOptions(o *jsonbody.Object, fault **api.Error) {
+	raw, ok := o.Take("stream_options")
 	if !ok {
 		return
 	}
 	if !p.stream {
-		o.ignored("stream_options",
-			badRequest("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"), fault)
+		o.Ignored("stream_options",
+			api.RefuseParam("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"), fault)
 		return
 	}
-	so, err := o.parse("stream_options", raw, maxFields)
+	so, err := o.Parse("stream_options", raw, jsonbody.MaxFields)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return
 	}
-	p.includeUsage = so.flag("include_usage", false, fault)
-	p.includeProgress = so.flag("include_progress", false, fault)
-	p.continuousUsage = so.flag("continuous_usage_stats", false, fault)
-	if so.flag("include_obfuscation", false, fault) {
-		so.ignored("include_obfuscation",
-			unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
+	p.includeUsage = so.Flag("include_usage", false, fault)
+	p.includeProgress = so.Flag("include_progress", false, fault)
+	p.continuousUsage = so.Flag("continuous_usage_stats", false, fault)
+	if so.Flag("include_obfuscation", false, fault) {
+		so.Ignored("include_obfuscation",
+			jsonbody.Unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
 	}
-	so.finish(fault)
+	so.Finish(fault)
 }
 
 // readStops reads stop: a string or up to maxStops.
-func readStops(o *object, fault **api.Error) *stopSet {
-	include := o.flag("include_stop_str_in_output", false, fault)
-	raw, ok := o.take("stop")
+func readStops(o *jsonbody.Object, fault **api.Error) *stopSet {
+	include := o.Flag("include_stop_str_in_output", false, fault)
+	raw, ok := o.Take("stop")
 	if !ok {
 		return newStopSet(nil, include)
 	}
 	texts, err := parseStops(raw)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 	return newStopSet(texts, include)
 }
 
@@ -129,15 +129,15 @@ func parseStops(raw []byte) ([]string, *api.Error) {
 		return []string{s}, err
 	}
 	if raw[0] != '[' {
-		return nil, wrongType("stop", "a string or an array of strings", raw)
+		return nil, jsonbody.WrongType("stop", "a string or an array of strings", raw)
 	}
-	list, err := parseArray("stop", raw, maxStops)
+	list, err := jsonbody.Array("stop", raw, maxStops)
 	if err != nil {
 		return nil, err
 	}
 	texts := make([]string, len(list))
 	for i, item := range list {
-		if texts[i], err = parseStop(at("stop", i), item); err != nil {
+		if texts[i], err = parseStop(jsonbody.At("stop", i), item); err != nil {
 			return nil, err
 		}
 	}
@@ -145,47 +145,47 @@ func parseStops(raw []byte) ([]string, *api.Error) {
 }
 
 func parseStop(path string, raw []byte) (string, *api.Error) {
-	s, err := parseString(path, raw)
+	s, err := jsonbody.String(path, raw)
 	switch {
 	case err != nil:
 		return "", err
 	case s == "":
-		return "", badRequest("invalid_value", path, "%s is empty; it would end every answer at once", path)
+		return "", api.RefuseParam("invalid_value", path, "%s is empty; it would end every answer at once", path)
 	case len(s) > maxStopBytes:
-		return "", badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, len(s), maxStopBytes)
+		return "", api.RefuseParam("invalid_value", path, "%s has %d bytes; %d are allowed", path, len(s), maxStopBytes)
 	}
 	return s, nil
 }
 
-func readStopTokens(o *object, m *Model, c *Config, fault **api.Error) []inference.TokenID {
-	raw, ok := o.take("stop_token_ids")
+func readStopTokens(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) []inference.TokenID {
+	raw, ok := o.Take("stop_token_ids")
 	if !ok {
 		return nil
 	}
 	ids, err := parseTokens("stop_token_ids", raw, m.Tokenizer.Size(), c.MaxStopTokens)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 	return ids
 }
 
 // parseTokens reads an array of at most limit ids of a vocabulary of size
 // entries. It makes no list of raw values: a body of ids is long.
 func parseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID, *api.Error) {
-	i := skipSpace(raw, 0)
+	i := jsonbody.SkipSpace(raw, 0)
 	if raw[i] != '[' {
-		return nil, wrongType(path, "an array of token ids", raw)
+		return nil, jsonbody.WrongType(path, "an array of token ids", raw)
 	}
 	var ids []inference.TokenID
-	for i = skipSpace(raw, i+1); raw[i] != ']'; {
-		end := skipValue(raw, i)
+	for i = jsonbody.SkipSpace(raw, i+1); raw[i] != ']'; {
+		end := jsonbody.SkipValue(raw, i)
 		if len(ids) == limit {
-			return nil, badRequest("invalid_value", path, "%s has more than %d values", path, limit)
+			return nil, api.RefuseParam("invalid_value", path, "%s has more than %d values", path, limit)
 		}
-		id, err := parseInteger(at(path, len(ids)), raw[i:end], 0, int64(size)-1)
+		id, err := jsonbody.Integer(jsonbody.At(path, len(ids)), raw[i:end], 0, int64(size)-1)
 		if err != nil {
 			return nil, err
 		}
 		ids = append(ids, inference.TokenID(id))
-		i = skipComma(raw, end)
+		i = jsonbody.SkipComma(raw, end)
 	}
 	return ids, nil
 }
@@ -195,33 +195,33 @@ func parseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID,
 // stored; a strict server checks their types.
 var labels = []string{"user", "safety_identifier", "prompt_cache_key"}
 
-func readLabels(o *object, fault **api.Error) {
+func readLabels(o *jsonbody.Object, fault **api.Error) {
 	for _, name := range labels {
-		if raw, ok := o.take(name); ok {
-			_, err := parseString(name, raw)
-			o.label(name, err, fault)
+		if raw, ok := o.Take(name); ok {
+			_, err := jsonbody.String(name, raw)
+			ignoreLabel(o, name, err, fault)
 		}
 	}
-	if raw, ok := o.take("metadata"); ok {
-		o.label("metadata", checkMetadata(raw), fault)
+	if raw, ok := o.Take("metadata"); ok {
+		ignoreLabel(o, "metadata", checkMetadata(raw), fault)
 	}
 }
 
-// label ignores a label of the wrong form.
-func (o *object) label(name string, wrong *api.Error, fault **api.Error) {
+// ignoreLabel ignores a label of the wrong form.
+func ignoreLabel(o *jsonbody.Object, name string, wrong *api.Error, fault **api.Error) {
 	if wrong != nil {
-		o.ignored(name, wrong, fault)
+		o.Ignored(name, wrong, fault)
 	}
 }
 
 // checkMetadata wants an object of strings.
 func checkMetadata(raw []byte) *api.Error {
-	pairs, err := parseObject("metadata", raw, maxMetadata)
+	pairs, err := jsonbody.ParseObject("metadata", raw, maxMetadata)
 	if err != nil {
 		return err
 	}
-	for _, f := range pairs.fields {
-		if _, err := parseString(join("metadata", f.name), f.raw); err != nil {
+	for _, f := range pairs.Fields {
+		if _, err := jsonbody.String(jsonbody.Join("metadata", f.Name), f.Raw); err != nil {
 			return err
 		}
 	}
@@ -229,18 +229,9 @@ func checkMetadata(raw []byte) *api.Error {
 }
 
 // seed draws one where the request has none of its own.
-func seed(o *object, fault **api.Error) (n uint64, own bool) {
-	if n, ok := o.integer("seed", -1<<63, 1<<63-1, fault); ok {
+func seed(o *jsonbody.Object, fault **api.Error) (n uint64, own bool) {
+	if n, ok := o.Integer("seed", -1<<63, 1<<63-1, fault); ok {
 		return uint64(n), true //nolint:gosec // any bit pattern is a seed
 	}
 	return rand.Uint64(), false
-}
-
-func unknown(name string) *api.Error {
-	return badRequest("unknown_parameter", name,
-		"unknown parameter %q; leave it out, or run the server without --strict to have such fields ignored", name)
-}
-
-func unsupported(name, wayOut string) *api.Error {
-	return badRequest("unsupported_parameter", name, "%s is not supported; %s", name, strings.TrimSuffix(wayOut, "."))
 }

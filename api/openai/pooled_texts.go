@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -32,7 +33,7 @@ type textReader struct {
 // newTextReader reads how texts are cut; their own field is read later.
 func newTextReader(o *request, m *Model, fault **api.Error) *textReader {
 	r := newWholeReader(o, m)
-	r.readTruncation(o.object, fault)
+	r.readTruncation(o.Object, fault)
 	return r
 }
 
@@ -54,12 +55,12 @@ func (m *Model) around() []inference.TokenID {
 // truncate_prompt_tokens and truncation_side, and text-embeddings-inference's truncate
 // and truncation_direction. Of a text the beginning stays unless asked otherwise, as in
 // the libraries that these models come from.
-func (r *textReader) readTruncation(o *object, fault **api.Error) {
+func (r *textReader) readTruncation(o *jsonbody.Object, fault **api.Error) {
 	r.keep = readTruncate(o, r.model, fault)
-	if fits := o.flag("truncate", false, fault); r.keep == truncateToFit || fits && r.keep == 0 {
+	if fits := o.Flag("truncate", false, fault); r.keep == truncateToFit || fits && r.keep == 0 {
 		r.keep = r.model.MaxModelLen
 	}
-	keep(fault, r.leavesText("truncate_prompt_tokens", "; or -1 for what fits"))
+	jsonbody.Keep(fault, r.leavesText("truncate_prompt_tokens", "; or -1 for what fits"))
 	left, alsoLeft := readKeepsEnd(o, "truncation_side", fault), readKeepsEnd(o, "truncation_direction", fault)
 	r.keepsEnd = left || alsoLeft
 }
@@ -67,22 +68,22 @@ func (r *textReader) readTruncation(o *object, fault **api.Error) {
 // leavesText refuses a limit, from a field, that is used up by the model's own tokens. hint says what else helps.
 func (r *textReader) leavesText(field, hint string) *api.Error {
 	if least := len(r.around) + 1; r.keep > 0 && r.keep < least {
-		return badRequest("invalid_value", field, "%s is %d; %d of these are the model's own tokens around a text; send at least %d%s",
+		return api.RefuseParam("invalid_value", field, "%s is %d; %d of these are the model's own tokens around a text; send at least %d%s",
 			field, r.keep, len(r.around), least, hint)
 	}
 	return nil
 }
 
-func readKeepsEnd(o *object, name string, fault **api.Error) bool {
-	side, ok := o.text(name, fault)
+func readKeepsEnd(o *jsonbody.Object, name string, fault **api.Error) bool {
+	side, ok := o.Text(name, fault)
 	if side = strings.ToLower(side); ok && side != "left" && side != "right" {
-		keep(fault, badRequest("invalid_value", name, "%s is %s; it must be right, which keeps the beginning, or left", name, headerQuote(side)))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", name, "%s is %s; it must be right, which keeps the beginning, or left", name, jsonbody.HeaderQuote(side)))
 	}
 	return side == "left"
 }
 
 // prompts is a reader of texts in all forms that the OpenAI API has.
-func (r *textReader) prompts(field string, n *notes) *promptReader {
+func (r *textReader) prompts(field string, n *jsonbody.Notes) *promptReader {
 	r.field = field
 	return &promptReader{
 		field: field, most: maxPooledTexts, tooMany: "; send fewer at once", m: r.model, turn: r.turn, notes: n, fit: r.fit,
@@ -114,7 +115,7 @@ func (r *textReader) fit(path string, ids []inference.TokenID) ([]inference.Toke
 // count refuses what is above the tokens of one request.
 func (r *textReader) count(path string, tokens int) *api.Error {
 	if r.total += tokens; r.total > maxPooledTokens {
-		return badRequest("invalid_value", r.field, "%s ends at token %d of the request; one request may have %d tokens; send fewer texts at once",
+		return api.RefuseParam("invalid_value", r.field, "%s ends at token %d of the request; one request may have %d tokens; send fewer texts at once",
 			path, r.total, maxPooledTokens)
 	}
 	return nil
@@ -151,26 +152,26 @@ func tooLong(path string, tokens, limit int, shorten string) *api.Error {
 	if tokens > 2*limit {
 		count = "at least %d" // the rest was not counted
 	}
-	return badRequest("context_length_exceeded", path, "This model's maximum context length is %d tokens. However, you requested "+count+
+	return api.RefuseParam("context_length_exceeded", path, "This model's maximum context length is %d tokens. However, you requested "+count+
 		" tokens in %s. Please reduce the length of %s, or send %s to have it cut.", limit, tokens, path, path, shorten)
 }
 
 // poolingFields are fields of requests to pooling models that are known and not served.
-var poolingFields = map[string]unserved{
-	"messages":             {"send text", isEmptyArray, nil},
-	"prompt":               {"send text", nil, nil},
-	"images":               {"send text: models here read no images", isEmptyArray, nil},
-	"image":                {"send text: models here read no images", nil, nil},
-	"embed_dtype":          {`leave it out, or send "float32"`, isText("float32"), nil},
-	"embedding_types":      {"leave it out, or send encoding_format", nil, nil},
-	"output_dtype":         {`leave it out, or send "float"`, isText("float"), nil},
-	"endianness":           {`leave it out, or send "little"`, isText("little"), isText("native")},
-	"padding":              {"leave it out: texts are not padded", isText("do_not_pad"), nil},
-	"late_chunking":        {"leave it out", isWord("false"), nil},
-	"rank_fields":          {"give each document one text", nil, nil},
-	"mm_processor_kwargs":  {"leave it out: models here read text", nil, isAny},
-	"chat_template":        {"leave it out", nil, nil},
-	"chat_template_kwargs": {"leave it out", nil, nil},
-	"stream":               {"leave it out: the answer has one part", isWord("false"), nil},
-	"cache_salt":           {"leave it out: nothing is kept of what these models read", nil, isAny},
+var poolingFields = map[string]jsonbody.Unserved{
+	"messages":             {WayOut: "send text", Nothing: jsonbody.IsEmptyArray},
+	"prompt":               {WayOut: "send text"},
+	"images":               {WayOut: "send text: models here read no images", Nothing: jsonbody.IsEmptyArray},
+	"image":                {WayOut: "send text: models here read no images"},
+	"embed_dtype":          {WayOut: `leave it out, or send "float32"`, Nothing: jsonbody.IsText("float32")},
+	"embedding_types":      {WayOut: "leave it out, or send encoding_format"},
+	"output_dtype":         {WayOut: `leave it out, or send "float"`, Nothing: jsonbody.IsText("float")},
+	"endianness":           {WayOut: `leave it out, or send "little"`, Nothing: jsonbody.IsText("little"), Harmless: jsonbody.IsText("native")},
+	"padding":              {WayOut: "leave it out: texts are not padded", Nothing: jsonbody.IsText("do_not_pad")},
+	"late_chunking":        {WayOut: "leave it out", Nothing: jsonbody.IsWord("false")},
+	"rank_fields":          {WayOut: "give each document one text"},
+	"mm_processor_kwargs":  {WayOut: "leave it out: models here read text", Harmless: jsonbody.IsAny},
+	"chat_template":        {WayOut: "leave it out"},
+	"chat_template_kwargs": {WayOut: "leave it out"},
+	"stream":               {WayOut: "leave it out: the answer has one part", Nothing: jsonbody.IsWord("false")},
+	"cache_salt":           {WayOut: "leave it out: nothing is kept of what these models read", Harmless: jsonbody.IsAny},
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/router"
 )
 
@@ -55,21 +56,21 @@ func (p *Pooler) check(m *Model) error {
 
 // readPrompt finds the text that goes before each text of a request: that of the task
 // in prompt_name or input_type, else that of the alias by which the model was asked for.
-func (p *Pooler) readPrompt(o *object, fault **api.Error) string {
-	model, _ := o.text("model", fault)
+func (p *Pooler) readPrompt(o *jsonbody.Object, fault **api.Error) string {
+	model, _ := o.Text("model", fault)
 	prompt := p.Prompts[model]
-	if name, ok := o.text("input_type", fault); ok {
+	if name, ok := o.Text("input_type", fault); ok {
 		name = p.task(name)
 		if text, known := p.Prompts[name]; known || len(p.Prompts) > 0 {
 			prompt = text
-			keep(fault, p.knows("input_type", name))
+			jsonbody.Keep(fault, p.knows("input_type", name))
 		} else {
-			o.ignored("input_type", p.knows("input_type", name), fault)
+			o.Ignored("input_type", p.knows("input_type", name), fault)
 		}
 	}
-	if name, ok := o.text("prompt_name", fault); ok {
+	if name, ok := o.Text("prompt_name", fault); ok {
 		prompt = p.Prompts[name]
-		keep(fault, p.knows("prompt_name", name))
+		jsonbody.Keep(fault, p.knows("prompt_name", name))
 	}
 	return prompt
 }
@@ -96,7 +97,7 @@ func (p *Pooler) knows(field, name string) *api.Error {
 	if names == "" {
 		names = "none; write the prompt into the text"
 	}
-	return badRequest("invalid_value", field, "%s is %s; the model's prompts are: %s", field, headerQuote(name), names)
+	return api.RefuseParam("invalid_value", field, "%s is %s; the model's prompts are: %s", field, jsonbody.HeaderQuote(name), names)
 }
 
 // separators are how many tokens the vocabulary puts behind a text.
@@ -147,5 +148,5 @@ func (m *Model) takes() string {
 
 // wrongKind refuses a request for what another kind of model gives.
 func (m *Model) wrongKind() *api.Error {
-	return badRequest("wrong_model_kind", "model", "the model %s does not answer this request; %s", m.ID, m.takes())
+	return api.RefuseParam("wrong_model_kind", "model", "the model %s does not answer this request; %s", m.ID, m.takes())
 }

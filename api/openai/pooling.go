@@ -71,12 +71,12 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 
 // poolBy has the model that a request names, in the version that is chosen, answer it.
 func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
-	m, fault := c.resolve(o.object)
+	m, fault := c.resolve(o.Object)
 	if fault != nil {
 		return fault
 	}
 	if e.lowers {
-		m = c.brownout().model(m, o.notes)
+		m = c.brownout().model(m, o.Notes)
 	}
 	switch {
 	case m.Upstream != nil && e.upstream == "":
@@ -86,12 +86,12 @@ func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
 			return fault
 		}
 		defer c.letGo()
-		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o.object, path: e.upstream})
+		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o.Object, path: e.upstream})
 	case !e.takes(m.kind()):
 		return m.wrongKind()
 	}
 	defer c.tellLoad(m)
-	t, fault := c.readTerms(o.object, c.caller.Tenant)
+	t, fault := c.readTerms(o.Object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
@@ -119,7 +119,7 @@ func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
 	if !c.mayBeSpared() {
 		api.ReleaseBody(c.ctx)
 	}
-	warn(c.ctx, o.notes)
+	warn(c.ctx, o.Notes)
 	if fault = c.runPooling(e, p, t, who); fault != nil && c.started {
 		c.spares(fault)
 	}

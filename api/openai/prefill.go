@@ -17,7 +17,7 @@ func (c *call) wantsPrefix() bool { return c.caller.Peer && c.caller.KV.DoRemote
 
 // noPrefix refuses to compute a prompt alone where that cannot be done: an answer instead would be computed, and counted, twice.
 func noPrefix(why string) *api.Error {
-	return badRequest("prefill_unavailable", "", "the prompt's KV blocks cannot be computed alone: %s; have the whole answer computed", why)
+	return api.RefuseParam("prefill_unavailable", "", "the prompt's KV blocks cannot be computed alone: %s; have the whole answer computed", why)
 }
 
 // prefill computes the blocks of the job's prompt. They stay in the prefix cache as any other blocks.

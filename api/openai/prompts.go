@@ -2,6 +2,7 @@ package openai
 
 import (
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer"
 )
 
@@ -16,7 +17,7 @@ type promptReader struct {
 	options tokenizer.EncodeOptions
 	prefix  string // of each text
 	turn    *turn
-	notes   *notes
+	notes   *jsonbody.Notes
 
 	// fit makes the ids of a prompt fit the context, or refuses them; more than
 	// options.Limit may not be all of them. An empty text is refused before. Without
@@ -32,32 +33,32 @@ func (r *promptReader) all(raw []byte) ([]prompt, *api.Error) {
 		return []prompt{p}, err
 	}
 	if raw[0] != '[' {
-		return nil, wrongType(r.field, promptForms, raw)
+		return nil, jsonbody.WrongType(r.field, promptForms, raw)
 	}
-	first := raw[skipSpace(raw, 1)]
-	if isNumber([]byte{first}) {
+	first := raw[jsonbody.SkipSpace(raw, 1)]
+	if jsonbody.IsNumber([]byte{first}) {
 		p, err := r.tokens(r.field, raw)
 		return []prompt{p}, err
 	}
-	list, err := parseArray(r.field, raw, r.most)
+	list, err := jsonbody.Array(r.field, raw, r.most)
 	switch {
 	case err != nil: // of an array, that it is too long
-		return nil, badRequest("invalid_value", r.field, "%s has more than %d values %s", r.field, r.most, r.tooMany)
+		return nil, api.RefuseParam("invalid_value", r.field, "%s has more than %d values %s", r.field, r.most, r.tooMany)
 	case len(list) == 0:
-		return nil, badRequest("invalid_value", r.field, "%s is an empty array; it must be %s", r.field, promptForms)
+		return nil, api.RefuseParam("invalid_value", r.field, "%s is an empty array; it must be %s", r.field, promptForms)
 	}
 	prompts := make([]prompt, len(list))
 	for i, item := range list {
-		path := at(r.field, i)
+		path := jsonbody.At(r.field, i)
 		switch {
 		case item[0] != first:
-			return nil, badRequest("invalid_type", path, "%s is of another type than %s[0]; all must be strings or all arrays of token ids", path, r.field)
+			return nil, api.RefuseParam("invalid_type", path, "%s is of another type than %s[0]; all must be strings or all arrays of token ids", path, r.field)
 		case first == '"':
 			prompts[i], err = r.text(path, item)
 		case first == '[':
 			prompts[i], err = r.tokens(path, item)
 		default:
-			err = wrongType(path, "a string or an array of token ids", item)
+			err = jsonbody.WrongType(path, "a string or an array of token ids", item)
 		}
 		if err != nil {
 			return nil, err
@@ -67,7 +68,7 @@ func (r *promptReader) all(raw []byte) ([]prompt, *api.Error) {
 }
 
 func (r *promptReader) text(path string, raw []byte) (prompt, *api.Error) {
-	text, err := parseString(path, raw)
+	text, err := jsonbody.String(path, raw)
 	if err == nil && text == "" && r.fit != nil {
 		err = emptyText(path)
 	}
@@ -82,7 +83,7 @@ func (r *promptReader) text(path string, raw []byte) (prompt, *api.Error) {
 		r.m.noteControl(path, text, r.notes)
 	}
 	if len(ids) == 0 {
-		return prompt{}, badRequest("invalid_value", path, "%s is empty and the model has no beginning token that could stand for it; send at least one character", path)
+		return prompt{}, api.RefuseParam("invalid_value", path, "%s is empty and the model has no beginning token that could stand for it; send at least one character", path)
 	}
 	return prompt{ids: ids, text: text}, nil
 }
@@ -106,9 +107,9 @@ func (r *promptReader) tokens(path string, raw []byte) (prompt, *api.Error) {
 	case err != nil:
 		return prompt{}, err
 	case len(ids) == 0:
-		return prompt{}, badRequest("invalid_value", path, "%s has no tokens; send at least one", path)
+		return prompt{}, api.RefuseParam("invalid_value", path, "%s has no tokens; send at least one", path)
 	case r.prefix != "":
-		return prompt{}, badRequest("invalid_type", path, "%s are token ids, which the prompt %s cannot stand before; send text", path, headerQuote(r.prefix))
+		return prompt{}, api.RefuseParam("invalid_type", path, "%s are token ids, which the prompt %s cannot stand before; send text", path, jsonbody.HeaderQuote(r.prefix))
 	case r.fit != nil:
 		ids, err = r.fit(path, ids)
 		return prompt{ids: ids}, err

@@ -59,10 +59,10 @@ func (c *call) limitAnswer(j *job, who *quota.Holder) *api.Error {
 	if int64(j.maxTokens) <= most {
 		return nil
 	}
-	if asked := p.maxTokens > 0 && int64(p.maxTokens) > most; most < 1 || asked && p.notes.strict {
+	if asked := p.maxTokens > 0 && int64(p.maxTokens) > most; most < 1 || asked && p.notes.Strict {
 		return meter.Fault(who.Check(longest, max(int64(p.maxTokens), 1)))
 	} else if asked {
-		p.notes.add("%s %d cut to %d by the tenant's limits", p.lengthName, p.maxTokens, most)
+		p.notes.Add("%s %d cut to %d by the tenant's limits", p.lengthName, p.maxTokens, most)
 	}
 	j.maxTokens = int(most)
 	j.params.minTokens = min(p.minTokens, j.maxTokens)
@@ -233,7 +233,7 @@ func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens
 	paid, fault := c.reserve(who, ask, ask.Most)
 	if fault == nil {
 		r.limitAnswer(max(min(limit, paid.covered/answers), 1))
-		warn(c.ctx, r.asked.notes)
+		warn(c.ctx, r.asked.Notes)
 	}
 	return paid, fault
 }
@@ -261,9 +261,9 @@ func (r *relayed) limitAnswer(limit int64) {
 	if formOf(r.path) == responseForm {
 		name = "max_output_tokens"
 	}
-	r.sent = r.sent.without(lengthNames...)
-	r.sent.add(name, strconv.AppendInt(nil, limit, 10))
-	r.asked.notes.add("%s set to %d by the tenant's limits", name, limit)
+	r.sent = r.sent.Without(lengthNames...)
+	r.sent.Add(name, strconv.AppendInt(nil, limit, 10))
+	r.asked.Notes.Add("%s set to %d by the tenant's limits", name, limit)
 }
 
 // expectedOutput is how long an answer from elsewhere is expected to get, in tokens.

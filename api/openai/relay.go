@@ -13,6 +13,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -61,10 +62,10 @@ var (
 type relayed struct {
 	service *service // that the client asked for
 	model   *Model
-	asked   *request // the client's request
-	sent    *object // what the servers get of it
-	path    string  // below their base URL
-	more    bool    // another model may answer in place of this one
+	asked   *request         // the client's request
+	sent    *jsonbody.Object // what the servers get of it
+	path    string           // below their base URL
+	more    bool             // another model may answer in place of this one
 
 	wantsUsage bool // the client asked for the usage of its stream
 
@@ -84,7 +85,7 @@ func (c *call) relay(r *relayed) *api.Error {
 	}
 	tokens := c.relayedTokens(r)
 	c.endTurn() // nothing more is tokenised here
-	warn(c.ctx, r.asked.notes)
+	warn(c.ctx, r.asked.Notes)
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
@@ -200,19 +201,19 @@ func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.E
 func (c *call) relayCall(r *relayed, t terms) *router.Call {
 	var ignored *api.Error
 	sent := &router.Call{
-		Path: r.path, Stream: r.sent.flag("stream", false, &ignored), Output: c.expectedOutput(r),
+		Path: r.path, Stream: r.sent.Flag("stream", false, &ignored), Output: c.expectedOutput(r),
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
-		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked.object), Resume: c.header("X-Weir-Resume") == "1",
+		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked.Object), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	if r.path == messageEndpoint.upstream {
 		sent.Head.Version, sent.Head.Beta = c.plainNames("Anthropic-Version"), c.plainNames("Anthropic-Beta")
 	}
-	sent.Salt, _ = r.sent.text("cache_salt", &ignored)
+	sent.Salt, _ = r.sent.Text("cache_salt", &ignored)
 	sent.MostBytes = c.mostAnswer(r)
 	r.askUsage(sent)
-	sent.Body, sent.Prompt = r.sent.withoutModel()
+	sent.Body, sent.Prompt = withoutModel(r.sent)
 	return sent
 }
 
@@ -227,13 +228,13 @@ func (c *call) mostAnswer(r *relayed) int {
 	if !r.service.writes {
 		return 0
 	}
-	for _, f := range r.sent.fields {
-		if slices.ContainsFunc(largerFields, func(part string) bool { return strings.Contains(f.name, part) }) {
+	for _, f := range r.sent.Fields {
+		if slices.ContainsFunc(largerFields, func(part string) bool { return strings.Contains(f.Name, part) }) {
 			return 0
 		}
 	}
 	var ignored *api.Error
-	answers := int64(r.sent.count("n", 1, maxInt32, 1, &ignored)) * r.prompts()
+	answers := int64(r.sent.Count("n", 1, maxInt32, 1, &ignored)) * r.prompts()
 	if ignored != nil {
 		return 0
 	}
@@ -314,7 +315,7 @@ func (c *call) warnToo(said string) {
 	if own := h.Peek(warningsHeader); len(own) > 0 {
 		said = string(own) + ", " + said
 	}
-	h.Set(warningsHeader, headerText(said[:min(len(said), 2*maxNotesBytes)]))
+	h.Set(warningsHeader, headerText(said[:min(len(said), 2*jsonbody.MaxNotesBytes)]))
 }
 
 // tellLoad tells a peer how much a model has to do here, so that it sends more or less.
@@ -336,12 +337,12 @@ func (c *call) tellLoad(m *Model) {
 
 // session is what requests of one conversation have in common, by the header x-session-id or
 // the fields that OpenAI's clients have for it; "" is not known.
-func (c *call) session(o *object) string {
+func (c *call) session(o *jsonbody.Object) string {
 	if id := c.ctx.Request.Header.Peek("X-Session-Id"); edge.IsPlain(id) {
 		return string(id)
 	}
 	var ignored *api.Error
-	id, _ := o.text("prompt_cache_key", &ignored)
+	id, _ := o.Text("prompt_cache_key", &ignored)
 	return id
 }
 
@@ -352,7 +353,7 @@ func (c *call) relayStart(r *relayed) edge.RequestStart {
 	now := time.Now()
 	return edge.RequestStart{
 		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Arm: c.arm(),
-		Stream: r.sent.flag("stream", false, &ignored), Prompts: 1, N: r.sent.count("n", 1, maxInt32, 1, &ignored),
+		Stream: r.sent.Flag("stream", false, &ignored), Prompts: 1, N: r.sent.Count("n", 1, maxInt32, 1, &ignored),
 		Retries: c.retries(), Arrived: c.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,
 	}
@@ -363,21 +364,21 @@ var promptFields = []string{"tools", "system", "instructions", "messages", "inpu
 
 // withoutModel is the object without its model, and without this server's own fields, and
 // where in it what the model reads stands. The other values are byte for byte what they were.
-func (o *object) withoutModel() (dst []byte, prompt []router.Part) {
+func withoutModel(o *jsonbody.Object) (dst []byte, prompt []router.Part) {
 	type span struct{ from, to int }
 	spans := make([]span, len(promptFields))
 	dst = []byte{'{'}
-	for _, f := range o.fields {
-		if f.name == "model" || slices.Contains(ownFields, f.name) {
+	for _, f := range o.Fields {
+		if f.Name == "model" || slices.Contains(ownFields, f.Name) {
 			continue
 		}
 		if len(dst) > 1 {
 			dst = append(dst, ',')
 		}
-		dst = append(api.AppendString(dst, f.name), ':')
+		dst = append(api.AppendString(dst, f.Name), ':')
 		from := len(dst)
-		dst = append(dst, f.raw...)
-		if i := slices.Index(promptFields, f.name); i >= 0 {
+		dst = append(dst, f.Raw...)
+		if i := slices.Index(promptFields, f.Name); i >= 0 {
 			spans[i] = span{from, len(dst)}
 		}
 	}

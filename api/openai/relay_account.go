@@ -135,7 +135,7 @@ func (p *passage) estimate() {
 func (c *call) newAccount(r *relayed, sent *router.Call) account {
 	s, model := c.server, r.model.ID
 	var ignored *api.Error
-	answers := r.sent.count("n", 1, maxInt32, 1, &ignored)
+	answers := r.sent.Count("n", 1, maxInt32, 1, &ignored)
 	if ignored != nil {
 		answers = 1
 	}
@@ -176,7 +176,7 @@ func (r *relayed) mostOutput() int {
 	var p params
 	var ignored *api.Error
 	p.readMaxTokens(r.sent, &ignored)
-	n := r.sent.count("n", 1, maxInt32, 1, &ignored)
+	n := r.sent.Count("n", 1, maxInt32, 1, &ignored)
 	if p.maxTokens <= 0 || ignored != nil || r.path == completionEndpoint.upstream { // of several completions the best one may be chosen
 		return 0
 	}
@@ -193,13 +193,13 @@ func (r *relayed) askUsage(sent *router.Call) {
 	}
 	const field = "stream_options"
 	own := &sent.StreamOptions
-	for _, f := range r.sent.fields {
-		if f.name == field {
-			own.Asked = f.raw
+	for _, f := range r.sent.Fields {
+		if f.Name == field {
+			own.Asked = f.Raw
 		}
 	}
 	own.Sent = own.Asked
-	r.sent = r.sent.without(field)
+	r.sent = r.sent.Without(field)
 	if own.Asked == nil {
 		r.wantsUsage, own.Sent = false, onlyUsage
 		return

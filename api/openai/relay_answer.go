@@ -5,10 +5,10 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"slices"
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/router"
 )
 
@@ -25,7 +25,7 @@ func (c *call) relayAnswer(e *endpoint, m *Model, o *request, more bool) *api.Er
 		return fault
 	}
 	defer c.letGo()
-	r := &relayed{service: &e.service, model: m, asked: o, sent: o.object, path: e.upstream, more: more}
+	r := &relayed{service: &e.service, model: m, asked: o, sent: o.Object, path: e.upstream, more: more}
 	switch {
 	case e.reword == nil:
 	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.keepsState():
@@ -33,7 +33,7 @@ func (c *call) relayAnswer(e *endpoint, m *Model, o *request, more bool) *api.Er
 			return fault
 		}
 	case e == &responseEndpoint:
-		r.sent = o.unstored()
+		r.sent = unstored(o.Object)
 	}
 	return c.relay(r)
 }
@@ -49,58 +49,46 @@ func featureOf(e *endpoint) router.Feature {
 // asks that its own is kept.
 func (o *request) keepsState() bool {
 	var ignored *api.Error
-	background := o.flag("background", false, &ignored)
-	store := o.flag("store", o.keepsResponses, &ignored)
+	background := o.Flag("background", false, &ignored)
+	store := o.Flag("store", o.keepsResponses, &ignored)
 	return o.previous != "" || background || store
 }
 
 // unstored is a request of Responses whose answer the server behind the model shall not keep:
 // clients could not come back to it, since their next request may go to another server.
-func (o *object) unstored() *object {
-	sent := o.without("store", "background", "previous_response_id")
-	sent.add("store", []byte("false"))
+func unstored(o *jsonbody.Object) *jsonbody.Object {
+	sent := o.Without("store", "background", "previous_response_id")
+	sent.Add("store", []byte("false"))
 	return sent
-}
-
-// without is the object without some fields.
-func (o *object) without(names ...string) *object {
-	sent := *o
-	sent.fields = nil
-	for _, f := range o.fields {
-		if !slices.Contains(names, f.name) {
-			sent.fields = append(sent.fields, f)
-		}
-	}
-	return &sent
 }
 
 // reword makes a relayed request one of a chat, and the job that writes its answer.
 func (c *call) reword(e *endpoint, r *relayed) *api.Error {
-	asked := r.asked.under(r.asked.notes) // a fallback may read it, too
+	asked := r.asked.under(r.asked.Notes) // a fallback may read it, too
 	w, response, fault := e.reword(asked)
 	if fault != nil {
 		return fault
 	}
 	if response != nil && response.truncates {
 		response.truncates = false
-		asked.ignored("truncation", unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
+		asked.Ignored("truncation", jsonbody.Unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
 	}
-	w.finish(asked.object)
-	own := w.chat.anew()
+	w.finish(asked.Object)
+	own := w.chat.Unread()
 	p := &params{
-		n: own.count("n", 1, maxInt32, 1, &fault), stream: own.flag("stream", false, &fault), maxTokens: asManyAsFit,
-		logprobs: own.flag("logprobs", false, &fault),
+		n: own.Count("n", 1, maxInt32, 1, &fault), stream: own.Flag("stream", false, &fault), maxTokens: asManyAsFit,
+		logprobs: own.Flag("logprobs", false, &fault),
 	}
-	p.sampling.Temperature = own.number("temperature", anyNumber, 1, &fault)
-	p.sampling.TopP = own.number("top_p", anyNumber, 1, &fault)
-	goesOn := own.flag("continue_final_message", false, &fault)
+	p.sampling.Temperature = own.Number("temperature", anyNumber, 1, &fault)
+	p.sampling.TopP = own.Number("top_p", anyNumber, 1, &fault)
+	goesOn := own.Flag("continue_final_message", false, &fault)
 	switch {
 	case fault != nil:
 		return w.explain(fault)
 	case p.logprobs:
-		return w.explain(unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
+		return w.explain(jsonbody.Unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
 	case goesOn && !r.model.Upstream.Offers(router.Continuing):
-		return unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
+		return jsonbody.Unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
 	}
 	if fault = w.checkCount(p.n); fault != nil {
 		return fault
@@ -120,23 +108,23 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 }
 
 // anyNumber leaves it to the servers what they take.
-var anyNumber = interval{low: math.Inf(-1), high: math.Inf(1)}
+var anyNumber = jsonbody.Interval{Low: math.Inf(-1), High: math.Inf(1)}
 
 // forServers is the chat in words that all servers know, with the usage at the end of a stream.
-func (w *rewording) forServers(p *params) *object {
-	chat := w.chat.without("stream_options", "metadata", "store", "background", "max_output_tokens", "enable_thinking", "add_generation_prompt")
-	for _, f := range w.chat.fields {
-		switch f.name {
+func (w *rewording) forServers(p *params) *jsonbody.Object {
+	chat := w.chat.Without("stream_options", "metadata", "store", "background", "max_output_tokens", "enable_thinking", "add_generation_prompt")
+	for _, f := range w.chat.Fields {
+		switch f.Name {
 		case "max_output_tokens":
-			chat.add("max_tokens", f.raw)
+			chat.Add("max_tokens", f.Raw)
 		case "enable_thinking":
-			chat.add("chat_template_kwargs", append(append([]byte(`{"enable_thinking":`), f.raw...), '}'))
+			chat.Add("chat_template_kwargs", append(append([]byte(`{"enable_thinking":`), f.Raw...), '}'))
 		case "continue_final_message":
-			chat.add("add_generation_prompt", []byte("false"))
+			chat.Add("add_generation_prompt", []byte("false"))
 		}
 	}
 	if p.stream {
-		chat.add("stream_options", []byte(`{"include_usage":true}`))
+		chat.Add("stream_options", []byte(`{"include_usage":true}`))
 	}
 	return chat
 }
@@ -144,7 +132,7 @@ func (w *rewording) forServers(p *params) *object {
 // countElsewhere has the servers behind a model count the tokens of a request of Messages.
 func (c *call) countElsewhere(m *Model, o *request) *api.Error {
 	if !m.Upstream.Offers(router.Messages) {
-		return badRequest("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
+		return api.RefuseParam("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
 			"set tokenizer for the model, or apis: [messages] for replicas that do", m.ID)
 	}
 	if !c.server.running.Enter() {
@@ -152,7 +140,7 @@ func (c *call) countElsewhere(m *Model, o *request) *api.Error {
 	}
 	defer c.server.running.Leave()
 	service := service{route: routeCount, prefix: messageEndpoint.prefix}
-	r := &relayed{service: &service, model: m, asked: o, sent: o.object, path: messageEndpoint.upstream + "/count_tokens"}
+	r := &relayed{service: &service, model: m, asked: o, sent: o.Object, path: messageEndpoint.upstream + "/count_tokens"}
 	t, fault := c.relayTerms(r)
 	if fault != nil {
 		return fault

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/router/chunk"
 )
@@ -86,7 +87,7 @@ func (p *passage) part(data []byte, c *chunk.Chunk) chunk.Part {
 // tells reports whether an event of another API than chats', or a whole answer, has a usage.
 func (p *passage) tells(data []byte, c *chunk.Chunk) bool {
 	usage := p.part(data, c).Usage.Of(data)
-	return len(usage) > 0 && !isNull(usage)
+	return len(usage) > 0 && !jsonbody.IsNull(usage)
 }
 
 // readChat reads a chat completion or a completion, whole or a chunk of one.

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"slices"
+
+	"weir/api/openai/jsonbody"
 )
 
 // Clients are told the name of the model that they may ask for, and not what a server behind
@@ -68,10 +70,10 @@ func highestModel(text []byte) (from, to int) {
 
 // stringAfter finds the string that follows a key which ends at i.
 func stringAfter(text []byte, i int) (from, to int) {
-	if i = skipSpace(text, i); i == len(text) || text[i] != ':' {
+	if i = jsonbody.SkipSpace(text, i); i == len(text) || text[i] != ':' {
 		return 0, 0
 	}
-	if from = skipSpace(text, i+1); from == len(text) || text[from] != '"' {
+	if from = jsonbody.SkipSpace(text, i+1); from == len(text) || text[from] != '"' {
 		return 0, 0
 	}
 	for i = from + 1; i < len(text); i++ {

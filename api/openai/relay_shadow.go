@@ -34,18 +34,18 @@ func (p *passage) judge() {
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
 func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *request, residency []string) (Shadowed, error) {
-	sent, path := o.object, e.upstream
+	sent, path := o.Object, e.upstream
 	if e.reword != nil {
 		w, _, fault := e.reword(o)
 		if fault != nil {
 			return Shadowed{}, fault
 		}
-		w.finish(o.object)
+		w.finish(o.Object)
 		sent, path = w.forServers(&params{}), chatEndpoint.upstream
 	}
-	sent = sent.without("stream", "stream_options")
-	sent.add("stream", []byte("true"))
-	sent.add("stream_options", []byte(`{"include_usage":true}`))
+	sent = sent.Without("stream", "stream_options")
+	sent.Add("stream", []byte("true"))
+	sent.Add("stream_options", []byte(`{"include_usage":true}`))
 	if !s.running.Enter() {
 		return Shadowed{}, edge.ShuttingDown()
 	}
@@ -56,7 +56,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *
 		Path: path, Stream: true, Domain: shadows.CacheDomain(), Residency: residency,
 		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.Speaker(&caller)},
 	}
-	c.Body, c.Prompt = sent.withoutModel()
+	c.Body, c.Prompt = withoutModel(sent)
 	began := time.Now()
 	a, err := m.Upstream.Send(ctx, c)
 	defer a.Release()

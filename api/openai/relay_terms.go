@@ -20,12 +20,12 @@ var (
 func (c *call) relayTerms(r *relayed) (terms, *api.Error) {
 	var fault, ignored *api.Error
 	own := c.caller.Tenant
-	t := c.readDeadlines(r.asked.object, own, &fault)
-	asked, named := c.readClass(r.asked.anew(), own, &terms{}, &ignored)
+	t := c.readDeadlines(r.asked.Object, own, &fault)
+	asked, named := c.readClass(r.asked.Unread(), own, &terms{}, &ignored)
 	if t.class = max(asked, own.HighestClass); t.class != asked && named != "" {
-		r.asked.notes.add("%s lowered to class %s, the highest of the tenant", named, t.class)
-		r.sent = r.sent.without("priority", "service_tier")
-		warn(c.ctx, r.asked.notes)
+		r.asked.Notes.Add("%s lowered to class %s, the highest of the tenant", named, t.class)
+		r.sent = r.sent.Without("priority", "service_tier")
+		warn(c.ctx, r.asked.Notes)
 	}
 	return t, fault
 }
@@ -40,12 +40,12 @@ func (c *call) relayedClass(t terms) string {
 
 // prompts is how many prompts a relayed request has, each of which is answered.
 func (r *relayed) prompts() int64 {
-	for _, f := range r.sent.fields {
-		if f.name != "prompt" {
+	for _, f := range r.sent.Fields {
+		if f.Name != "prompt" {
 			continue
 		}
 		var list []json.RawMessage
-		if json.Unmarshal(f.raw, &list) != nil || len(list) == 0 {
+		if json.Unmarshal(f.Raw, &list) != nil || len(list) == 0 {
 			continue
 		}
 		if c := list[0][0]; c == '"' || c == '[' { // else it is one of token ids

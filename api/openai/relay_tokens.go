@@ -17,7 +17,7 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 	if m.Tokenizer == nil {
 		return nil
 	}
-	own := o.anew()
+	own := o.Unread()
 	var fault *api.Error
 	switch r.path {
 	case chatEndpoint.upstream:
@@ -25,7 +25,7 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 			return nil
 		}
 		conversation := readChatPrompt(own, m, &c.server.config, &fault)
-		options := tokenizer.EncodeOptions{AddSpecial: own.flag("add_special_tokens", false, &fault)}
+		options := tokenizer.EncodeOptions{AddSpecial: own.Flag("add_special_tokens", false, &fault)}
 		if fault != nil {
 			return nil
 		}
@@ -36,10 +36,10 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 		ids, _ := r.asked.turn.encode(m, "messages", spans, options)
 		return ids
 	case completionEndpoint.upstream:
-		r := promptReader{field: "prompt", most: 1, m: m, turn: r.asked.turn, notes: own.notes}
-		r.options.AddSpecial = own.flag("add_special_tokens", true, &fault)
-		r.options.ParseSpecial = own.flag("parse_special", c.server.config.ParseSpecial, &fault)
-		raw, ok := own.take("prompt")
+		r := promptReader{field: "prompt", most: 1, m: m, turn: r.asked.turn, notes: own.Notes}
+		r.options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
+		r.options.ParseSpecial = own.Flag("parse_special", c.server.config.ParseSpecial, &fault)
+		raw, ok := own.Take("prompt")
 		if !ok || fault != nil {
 			return nil
 		}
@@ -50,15 +50,6 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 	return nil
 }
 
-// anew is the object as if nobody had read of it, with notes that no client sees.
-func (o *object) anew() *object {
-	own := &object{path: o.path, notes: &notes{}, fields: make([]field, len(o.fields))}
-	for i, f := range o.fields {
-		own.fields[i] = field{name: f.name, raw: f.raw}
-	}
-	return own
-}
-
 // relayedInput is how many tokens a relayed prompt is expected to have: counted where its tokenizer is here or the
 // model's name says that it is one of OpenAI's, and otherwise guessed from its bytes.
 func (c *call) relayedInput(r *relayed, tokens []int32) int64 {
@@ -66,7 +57,7 @@ func (c *call) relayedInput(r *relayed, tokens []int32) int64 {
 		return int64(len(tokens))
 	}
 	return c.server.guessInput(r.model.ID, func() []router.Part {
-		_, parts := r.sent.withoutModel()
+		_, parts := withoutModel(r.sent)
 		return parts
 	}, len(c.ctx.PostBody()))
 }

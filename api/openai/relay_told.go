@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"weir/api/openai/jsonbody"
 	"weir/router/chunk"
 )
 
@@ -48,7 +49,7 @@ func readUsage(raw []byte) relayedUsage {
 		case "prompt_tokens":
 			u.prompt = toldOf(value)
 		case "completion_tokens":
-			u.output, u.tellsOutput = toldOf(value), !isNull(value)
+			u.output, u.tellsOutput = toldOf(value), !jsonbody.IsNull(value)
 		case "total_tokens":
 			u.total = toldOf(value)
 		case "input_tokens":

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // request is the object of a whole request body, with what its reading needs.
 type request struct {
-	*object
+	*jsonbody.Object
 	turn *turn // nil for a short body
 
 	// Of a request of /v1/responses.
@@ -19,9 +20,9 @@ type request struct {
 
 // readRequest checks a whole body and takes its object apart. A strict server refuses fields that others ignore.
 func readRequest(body []byte, strict bool) (*request, *api.Error) {
-	o, fault := parseBody(body, strict)
+	o, fault := jsonbody.Parse(body, strict)
 	if fault != nil {
 		return nil, fault
 	}
-	return &request{object: o}, nil
+	return &request{Object: o}, nil
 }

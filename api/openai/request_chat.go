@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -19,42 +20,42 @@ type chatPrompt struct {
 
 // readChatPrompt reads the fields that make the prompt of a chat: messages, tools,
 // add_generation_prompt, continue_final_message and the template's variables.
-func readChatPrompt(o *object, m *Model, c *Config, fault **api.Error) *chatPrompt {
+func readChatPrompt(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) *chatPrompt {
 	p := &chatPrompt{}
-	p.input.ContinueFinalMessage = o.flag("continue_final_message", false, fault)
-	p.input.AddGenerationPrompt = o.flag("add_generation_prompt", !p.input.ContinueFinalMessage, fault)
+	p.input.ContinueFinalMessage = o.Flag("continue_final_message", false, fault)
+	p.input.AddGenerationPrompt = o.Flag("add_generation_prompt", !p.input.ContinueFinalMessage, fault)
 	if p.input.ContinueFinalMessage && p.input.AddGenerationPrompt {
-		keep(fault, badRequest("invalid_value", "continue_final_message",
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "continue_final_message",
 			"continue_final_message and add_generation_prompt exclude each other; the one goes on with the last message, the other begins a new one"))
 	}
 	p.input.Extra = readTemplateVariables(o, fault)
 	p.readTools(o, m, fault)
-	raw, ok := o.take("messages")
+	raw, ok := o.Take("messages")
 	switch {
 	case !ok:
-		keep(fault, missing("messages", "an array of messages"))
+		jsonbody.Keep(fault, jsonbody.Missing("messages", "an array of messages"))
 		return p
 	case *fault != nil:
 		return p
 	}
 	var err *api.Error
-	p.input.Messages, err = o.parseMessages(raw, m, c.MaxMessages, &p.tools)
-	keep(fault, err)
+	p.input.Messages, err = parseMessages(o, raw, m, c.MaxMessages, &p.tools)
+	jsonbody.Keep(fault, err)
 	return p
 }
 
 // readTools reads the tools, which go into the prompt whatever the choice is: answers that
 // may call one tool or none share the prefix of those that may call all.
-func (p *chatPrompt) readTools(o *object, m *Model, fault **api.Error) {
+func (p *chatPrompt) readTools(o *jsonbody.Object, m *Model, fault **api.Error) {
 	p.tools = readTools(o, fault)
 	switch {
 	case *fault != nil || !p.tools.has():
 	case m.Family == nil:
-		keep(fault, unsupported("tools", "the model "+m.ID+" cannot call tools: describe them in a message"))
+		jsonbody.Keep(fault, jsonbody.Unsupported("tools", "the model "+m.ID+" cannot call tools: describe them in a message"))
 	case m.Family.Listed:
 		var err error
 		if p.input.Tools, err = chat.FromJSON(p.tools.listed); err != nil {
-			keep(fault, badRequest("invalid_value", "tools", "tools: %v", err))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tools", "tools: %v", err))
 		}
 	}
 }
@@ -63,30 +64,30 @@ func (p *chatPrompt) readTools(o *object, m *Model, fault **api.Error) {
 // chat_template_kwargs, and reasoning_effort and enable_thinking, which may
 // stand beside it or in it; what stands in it counts. An effort of none turns
 // enable_thinking off, the one switch that many templates have.
-func readTemplateVariables(o *object, fault **api.Error) chat.Value {
-	variables := &object{}
-	if raw, ok := o.take("chat_template_kwargs"); ok {
-		inner, err := o.parse("chat_template_kwargs", raw, maxFields)
+func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
+	variables := &jsonbody.Object{}
+	if raw, ok := o.Take("chat_template_kwargs"); ok {
+		inner, err := o.Parse("chat_template_kwargs", raw, jsonbody.MaxFields)
 		if err != nil {
-			keep(fault, err)
+			jsonbody.Keep(fault, err)
 			return chat.Value{}
 		}
 		variables = inner
 	}
-	effort, hasEffort := o.text("reasoning_effort", fault)
-	thinking, hasThinking := o.boolean("enable_thinking", fault)
+	effort, hasEffort := o.Text("reasoning_effort", fault)
+	thinking, hasThinking := o.Bool("enable_thinking", fault)
 	if hasEffort {
-		variables.add("reasoning_effort", api.AppendString(nil, effort))
+		variables.Add("reasoning_effort", api.AppendString(nil, effort))
 	}
 	if hasThinking || effort == "none" {
-		variables.add("enable_thinking", strconv.AppendBool(nil, thinking))
+		variables.Add("enable_thinking", strconv.AppendBool(nil, thinking))
 	}
-	if *fault != nil || len(variables.fields) == 0 {
+	if *fault != nil || len(variables.Fields) == 0 {
 		return chat.Value{}
 	}
-	v, err := chat.FromJSON(variables.appendJSON(nil))
+	v, err := chat.FromJSON(variables.AppendJSON(nil))
 	if err != nil {
-		keep(fault, badRequest("invalid_value", "chat_template_kwargs", "chat_template_kwargs: %v", err))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "chat_template_kwargs", "chat_template_kwargs: %v", err))
 	}
 	return v
 }
@@ -107,11 +108,11 @@ func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
 	if te.Reason == chat.Invalid {
 		param = "chat_template_kwargs"
 	}
-	return nil, badRequest("template_error", param, "%v", te)
+	return nil, api.RefuseParam("template_error", param, "%v", te)
 }
 
 func noTemplate(m *Model) *api.Error {
-	return badRequest("no_chat_template", "messages",
+	return api.RefuseParam("no_chat_template", "messages",
 		"the model %s has no chat template that this server can render; use /v1/completions with a prompt of your own, or run the server with --chat-template", m.ID)
 }
 
@@ -122,20 +123,20 @@ func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
-	m.fill(o.object)
+	m.fill(o.Object)
 	var fault *api.Error
-	p := readParams(o.object, m, &s.config, &fault)
+	p := readParams(o.Object, m, &s.config, &fault)
 	if p.maxTokens == lengthNotSet {
 		p.maxTokens = asManyAsFit
 	}
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
-	p.readChatLogprobs(o.object, m, &fault)
-	most := readBudget(o.object, &fault)
-	p.hideReasoning = !o.flag("include_reasoning", true, &fault)
+	p.readChatLogprobs(o.Object, m, &fault)
+	most := readBudget(o.Object, &fault)
+	p.hideReasoning = !o.Flag("include_reasoning", true, &fault)
 	j.refuseNoTokens(&fault)
-	conversation := readChatPrompt(o.object, m, &s.config, &fault)
-	options := tokenizer.EncodeOptions{AddSpecial: o.flag("add_special_tokens", false, &fault)}
-	o.finish(&fault)
+	conversation := readChatPrompt(o.Object, m, &s.config, &fault)
+	options := tokenizer.EncodeOptions{AddSpecial: o.Flag("add_special_tokens", false, &fault)}
+	o.FinishBut(unsupportedFields, &fault)
 	if fault != nil {
 		return nil, fault
 	}
@@ -152,10 +153,10 @@ func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
 		return nil, fault
 	}
 	if len(ids) == 0 {
-		return nil, badRequest("invalid_value", "messages", "the messages render to an empty prompt")
+		return nil, api.RefuseParam("invalid_value", "messages", "the messages render to an empty prompt")
 	}
 	j.reading = conversation.reading(m, spans, p)
-	if fault = j.bound(o.object, most); fault != nil {
+	if fault = j.bound(o.Object, most); fault != nil {
 		return nil, fault
 	}
 	j.prompts = []prompt{{ids: ids}}
@@ -163,11 +164,11 @@ func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
 }
 
 // readChatLogprobs reads logprobs (true or false) and top_logprobs.
-func (p *params) readChatLogprobs(o *object, m *Model, fault **api.Error) {
-	p.logprobs = o.flag("logprobs", false, fault)
-	top, _ := o.integer("top_logprobs", 0, int64(m.maxLogprobs()), fault)
+func (p *params) readChatLogprobs(o *jsonbody.Object, m *Model, fault **api.Error) {
+	p.logprobs = o.Flag("logprobs", false, fault)
+	top, _ := o.Integer("top_logprobs", 0, int64(m.maxLogprobs()), fault)
 	if top > 0 && !p.logprobs {
-		keep(fault, badRequest("invalid_value", "top_logprobs", "top_logprobs is allowed only together with logprobs: true"))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "top_logprobs", "top_logprobs is allowed only together with logprobs: true"))
 	}
 	if p.logprobs {
 		p.sampling.Logprobs = int(top)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // cohereEndpoint is Cohere's: the same vectors in one or several types. vLLM has it, too.
@@ -38,41 +39,41 @@ type typedVectors struct {
 func (s *Server) readCohereEmbed(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newWholeReader(o, m)
-	r.readCohereTruncation(o.object, &fault)
-	a := &typedVectors{types: readVectorTypes(o.object, &fault)}
-	a.vectorForm = vectorForm{types: len(a.types), dimensions: o.count("output_dimension", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, &fault)}
+	r.readCohereTruncation(o.Object, &fault)
+	a := &typedVectors{types: readVectorTypes(o.Object, &fault)}
+	a.vectorForm = vectorForm{types: len(a.types), dimensions: o.Count("output_dimension", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, &fault)}
 	field := "texts"
-	raw, ok := o.take(field)
+	raw, ok := o.Take(field)
 	var err *api.Error
-	switch inputs, given := o.take("inputs"); {
+	switch inputs, given := o.Take("inputs"); {
 	case ok && given:
-		err = badRequest("invalid_value", field, "texts and inputs are both there; send one of them")
+		err = api.RefuseParam("invalid_value", field, "texts and inputs are both there; send one of them")
 	case !ok && !given:
-		if images, has := o.take("images"); has && !isEmptyArray(images) {
-			err = unsupported("images", "models here read no images: send texts, an array of strings")
+		if images, has := o.Take("images"); has && !jsonbody.IsEmptyArray(images) {
+			err = jsonbody.Unsupported("images", "models here read no images: send texts, an array of strings")
 			break
 		}
-		err = missing(field, "an array of strings")
+		err = jsonbody.Missing(field, "an array of strings")
 	case ok:
 		a.texts, err = cohereTexts(raw)
 	default:
 		field = "inputs"
-		a.texts, err = o.cohereInputs(inputs)
+		a.texts, err = cohereInputs(o.Object, inputs)
 	}
-	if keep(&fault, err); fault != nil {
+	if jsonbody.Keep(&fault, err); fault != nil {
 		return nil, fault
 	}
 	raw = []byte{'['}
 	for i, text := range a.texts {
 		raw = api.AppendString(comma(raw, i), text)
 	}
-	return s.readTexts(&pooling{answer: a}, r, o.object, field, append(raw, ']'), a.vectorForm, &fault)
+	return s.readTexts(&pooling{answer: a}, r, o.Object, field, append(raw, ']'), a.vectorForm, &fault)
 }
 
 // readCohereTruncation reads which end of a longer text goes: its end, unless asked otherwise.
-func (r *textReader) readCohereTruncation(o *object, fault **api.Error) {
-	most := o.count("max_tokens", 1, maxInt32, 0, fault)
-	side, ok := o.text("truncate", fault)
+func (r *textReader) readCohereTruncation(o *jsonbody.Object, fault **api.Error) {
+	most := o.Count("max_tokens", 1, maxInt32, 0, fault)
+	side, ok := o.Text("truncate", fault)
 	if !ok {
 		side = "END"
 	}
@@ -82,39 +83,39 @@ func (r *textReader) readCohereTruncation(o *object, fault **api.Error) {
 		if most > 0 {
 			r.keep = min(r.keep, most)
 		}
-		keep(fault, r.leavesText("max_tokens", ""))
+		jsonbody.Keep(fault, r.leavesText("max_tokens", ""))
 	case "NONE":
 		r.wayOut = "truncate END or START"
 		if most > 0 {
-			keep(fault, badRequest("invalid_value", "max_tokens", "max_tokens is %d and truncate is NONE; send truncate END or START, or leave max_tokens out", most))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "max_tokens", "max_tokens is %d and truncate is NONE; send truncate END or START, or leave max_tokens out", most))
 		}
 	default:
-		keep(fault, badRequest("invalid_value", "truncate", "truncate is %s; it must be END, START or NONE", headerQuote(side)))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncate", "truncate is %s; it must be END, START or NONE", jsonbody.HeaderQuote(side)))
 	}
 }
 
 // readVectorTypes reads the types that are asked for: float where the field is missing.
-func readVectorTypes(o *object, fault **api.Error) []string {
+func readVectorTypes(o *jsonbody.Object, fault **api.Error) []string {
 	const field = "embedding_types"
-	raw, ok := o.take("embedding_types")
+	raw, ok := o.Take("embedding_types")
 	if !ok {
 		return []string{"float"}
 	}
-	list, err := parseArray(field, raw, len(vectorTypes)+2) // those of eight bits get an error of their own
+	list, err := jsonbody.Array(field, raw, len(vectorTypes)+2) // those of eight bits get an error of their own
 	if err != nil || len(list) == 0 {
-		keep(fault, badRequest("invalid_value", field, "%s must be an array of one or more of %s, each once", field, vectorTypeNames))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", field, "%s must be an array of one or more of %s, each once", field, vectorTypeNames))
 		return nil
 	}
 	var types []string
 	for i, item := range list {
-		name, err := parseString(at(field, i), item)
+		name, err := jsonbody.String(jsonbody.At(field, i), item)
 		switch {
 		case err != nil:
-			keep(fault, err)
+			jsonbody.Keep(fault, err)
 		case name == "int8" || name == "uint8":
-			keep(fault, badRequest("invalid_value", at(field, i), "%s is %q, which needs a calibration that models here lack; send %s", at(field, i), name, vectorTypeNames))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", jsonbody.At(field, i), "%s is %q, which needs a calibration that models here lack; send %s", jsonbody.At(field, i), name, vectorTypeNames))
 		case vectorTypes[name] == nil:
-			keep(fault, badRequest("invalid_value", at(field, i), "%s is %s; it must be %s", at(field, i), headerQuote(name), vectorTypeNames))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", jsonbody.At(field, i), "%s is %s; it must be %s", jsonbody.At(field, i), jsonbody.HeaderQuote(name), vectorTypeNames))
 		case !slices.Contains(types, name):
 			types = append(types, name)
 		}
@@ -125,16 +126,16 @@ func readVectorTypes(o *object, fault **api.Error) []string {
 // cohereTexts reads the field texts.
 func cohereTexts(raw []byte) ([]string, *api.Error) {
 	if raw[0] != '[' {
-		return nil, wrongType("texts", "an array of strings", raw)
+		return nil, jsonbody.WrongType("texts", "an array of strings", raw)
 	}
 	texts, _, err := parseTexts("texts", raw)
 	return texts, err
 }
 
 // cohereInputs reads the field inputs: the parts of text of each make one.
-func (o *object) cohereInputs(raw []byte) ([]string, *api.Error) {
+func cohereInputs(o *jsonbody.Object, raw []byte) ([]string, *api.Error) {
 	if raw[0] != '[' {
-		return nil, wrongType("inputs", "an array of objects with content", raw)
+		return nil, jsonbody.WrongType("inputs", "an array of objects with content", raw)
 	}
 	list, err := pooledArray("inputs", raw)
 	if err != nil {
@@ -142,16 +143,16 @@ func (o *object) cohereInputs(raw []byte) ([]string, *api.Error) {
 	}
 	texts := make([]string, len(list))
 	for i, item := range list {
-		path := at("inputs", i)
-		input, err := o.parse(path, item, maxFields)
+		path := jsonbody.At("inputs", i)
+		input, err := o.Parse(path, item, jsonbody.MaxFields)
 		if err != nil {
 			return nil, err
 		}
-		content, ok := input.take("content")
+		content, ok := input.Take("content")
 		if !ok {
-			return nil, missing(path+".content", "an array of parts with type text")
+			return nil, jsonbody.Missing(path+".content", "an array of parts with type text")
 		}
-		if _, texts[i], err = o.textContent(path+".content", content, "text"); err != nil {
+		if _, texts[i], err = textContent(o, path+".content", content, "text"); err != nil {
 			return nil, err
 		}
 	}

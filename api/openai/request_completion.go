@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // defaultMaxTokens of a completion; the OpenAI API's own.
@@ -11,25 +12,25 @@ const defaultMaxTokens = 16
 
 // readCompletion reads a completion request into a job.
 func (s *Server) readCompletion(o *request, m *Model) (*job, *api.Error) {
-	m.fill(o.object)
+	m.fill(o.Object)
 	var fault *api.Error
-	p := readParams(o.object, m, &s.config, &fault)
+	p := readParams(o.Object, m, &s.config, &fault)
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
-	j.echo = o.flag("echo", false, &fault)
-	j.readLogprobs(o.object, &fault)
+	j.echo = o.Flag("echo", false, &fault)
+	j.readLogprobs(o.Object, &fault)
 	prompts := promptReader{field: "prompt", tooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
-		m: m, turn: o.turn, notes: o.notes}
-	prompts.options.AddSpecial = o.flag("add_special_tokens", true, &fault)
-	prompts.options.ParseSpecial = o.flag("parse_special", s.config.ParseSpecial, &fault)
+		m: m, turn: o.turn, notes: o.Notes}
+	prompts.options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
+	prompts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, &fault)
 	if p.truncate == 0 {
 		prompts.options.Limit = m.countedLimit()
 	}
 	j.refuseNoTokens(&fault)
-	raw, ok := o.take("prompt")
+	raw, ok := o.Take("prompt")
 	if !ok {
-		keep(&fault, missing("prompt", promptForms))
+		jsonbody.Keep(&fault, jsonbody.Missing("prompt", promptForms))
 	}
-	o.finish(&fault)
+	o.FinishBut(unsupportedFields, &fault)
 	if fault != nil {
 		return nil, fault
 	}
@@ -44,9 +45,9 @@ func (s *Server) readCompletion(o *request, m *Model) (*job, *api.Error) {
 // readLogprobs reads logprobs, a count of alternatives. With echo the prompt's
 // tokens have theirs too. An answer of no tokens needs some pass over the
 // prompt, and the one for logprobs is what backends offer.
-func (j *job) readLogprobs(o *object, fault **api.Error) {
+func (j *job) readLogprobs(o *jsonbody.Object, fault **api.Error) {
 	p := j.params
-	if top, ok := o.integer("logprobs", 0, int64(j.model.maxLogprobs()), fault); ok {
+	if top, ok := o.Integer("logprobs", 0, int64(j.model.maxLogprobs()), fault); ok {
 		p.logprobs, p.endLogprob = true, true
 		p.sampling.Logprobs = int(top)
 	}

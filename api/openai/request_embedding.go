@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 var embeddingEndpoint = poolingEndpoint{
@@ -35,28 +36,28 @@ type vectorForm struct {
 func (s *Server) readEmbedding(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
-	form := readVectorForm(o.object, m, &fault)
-	if format, ok := o.text("encoding_format", &fault); ok {
+	form := readVectorForm(o.Object, m, &fault)
+	if format, ok := o.Text("encoding_format", &fault); ok {
 		if form.base64 = format == "base64"; !form.base64 && format != "float" {
-			keep(&fault, badRequest("invalid_value", "encoding_format", "encoding_format is %s; it must be float or base64", headerQuote(format)))
+			jsonbody.Keep(&fault, api.RefuseParam("invalid_value", "encoding_format", "encoding_format is %s; it must be float or base64", jsonbody.HeaderQuote(format)))
 		}
 	}
-	p := &pooling{answer: &embeddingAnswer{form}, requestID: readRequestID(o.object, &fault)}
-	raw, ok := o.take("input")
+	p := &pooling{answer: &embeddingAnswer{form}, requestID: readRequestID(o.Object, &fault)}
+	raw, ok := o.Take("input")
 	if !ok {
-		keep(&fault, missing("input", promptForms))
+		jsonbody.Keep(&fault, jsonbody.Missing("input", promptForms))
 	}
-	return s.readTexts(p, r, o.object, "input", raw, form, &fault)
+	return s.readTexts(p, r, o.Object, "input", raw, form, &fault)
 }
 
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
-func (s *Server) readTexts(p *pooling, r *textReader, o *object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
-	texts := r.prompts(field, o.notes)
+func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
+	texts := r.prompts(field, o.Notes)
 	texts.prefix = r.model.Pooler.readPrompt(o, fault)
-	texts.options.AddSpecial = o.flag("add_special_tokens", true, fault)
-	texts.options.ParseSpecial = o.flag("parse_special", s.config.ParseSpecial, fault)
+	texts.options.AddSpecial = o.Flag("add_special_tokens", true, fault)
+	texts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, fault)
 	readLabels(o, fault)
-	o.finishBut(poolingFields, fault)
+	o.FinishBut(poolingFields, fault)
 	if *fault != nil {
 		return nil, *fault
 	}
@@ -71,10 +72,10 @@ func (s *Server) readTexts(p *pooling, r *textReader, o *object, field string, r
 	return p, form.fits(len(p.texts))
 }
 
-func readVectorForm(o *object, m *Model, fault **api.Error) vectorForm {
+func readVectorForm(o *jsonbody.Object, m *Model, fault **api.Error) vectorForm {
 	return vectorForm{
-		dimensions: o.count("dimensions", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, fault),
-		raw:        !o.flag("use_activation", true, fault) || !o.flag("normalize", true, fault),
+		dimensions: o.Count("dimensions", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, fault),
+		raw:        !o.Flag("use_activation", true, fault) || !o.Flag("normalize", true, fault),
 	}
 }
 
@@ -102,7 +103,7 @@ func (f *vectorForm) fits(n int) *api.Error {
 	if bytes <= maxAnswerBytes {
 		return nil
 	}
-	return badRequest("invalid_value", "input", "the answer of %d vectors of %d dimensions may have %d bytes; %d are allowed; "+
+	return api.RefuseParam("invalid_value", "input", "the answer of %d vectors of %d dimensions may have %d bytes; %d are allowed; "+
 		"send fewer texts at once, or ask for base64 or fewer dimensions", n, f.dimensions, bytes, maxAnswerBytes)
 }
 
@@ -155,12 +156,12 @@ type bareVectors struct{ vectorForm }
 func (s *Server) readEmbed(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
-	form := readVectorForm(o.object, m, &fault)
-	raw, ok := o.take("inputs")
+	form := readVectorForm(o.Object, m, &fault)
+	raw, ok := o.Take("inputs")
 	if !ok {
-		keep(&fault, missing("inputs", promptForms))
+		jsonbody.Keep(&fault, jsonbody.Missing("inputs", promptForms))
 	}
-	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o.object, "inputs", raw, form, &fault)
+	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o.Object, "inputs", raw, form, &fault)
 }
 
 func (a *bareVectors) appendAnswer(dst []byte, _ *pooling, vectors [][]float32) []byte {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // messageNames are the fields that a chat calls otherwise.
@@ -35,12 +36,12 @@ func rewordMessage(o *request) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "messages", "tool_use_id", messageNames...)
 	w.schema = "input_schema"
-	readMessagePrompt(o.object, w, &fault)
-	most, ok := o.integer("max_tokens", 1, maxInt32, &fault)
+	readMessagePrompt(o.Object, w, &fault)
+	most, ok := o.Integer("max_tokens", 1, maxInt32, &fault)
 	if !ok {
-		keep(&fault, missing("max_tokens", "an integer"))
+		jsonbody.Keep(&fault, jsonbody.Missing("max_tokens", "an integer"))
 	}
-	if raw, ok := o.take("stop_sequences"); ok {
+	if raw, ok := o.Take("stop_sequences"); ok {
 		w.set("stop", raw)
 	}
 	w.set("max_tokens", json.RawMessage(formatInt(most)))
@@ -49,7 +50,7 @@ func rewordMessage(o *request) (*rewording, *responseRequest, *api.Error) {
 
 // readMessagePrompt reads what decides on the prompt: system, messages, tools and
 // tool_choice, thinking, output_config.
-func readMessagePrompt(o *object, w *rewording, fault **api.Error) {
+func readMessagePrompt(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	for _, f := range []struct{ name, wayOut string }{
 		{"mcp_servers", "the server reaches nothing outside: send tools that you run yourself"},
 		{"container", "the server runs no code: send tools that you run yourself"},
@@ -57,14 +58,14 @@ func readMessagePrompt(o *object, w *rewording, fault **api.Error) {
 		{"prompt", "use /v1/completions"}, {"continue_final_message", "end with a message of the assistant"},
 		{"return_token_ids", "use /v1/chat/completions"}, {"prompt_logprobs", "use /v1/completions"}, {"logprobs", "use /v1/chat/completions"},
 	} {
-		if raw, ok := o.take(f.name); ok && !isEmptyArray(raw) && string(raw) != "false" {
-			keep(fault, unsupported(f.name, f.wayOut))
+		if raw, ok := o.Take(f.name); ok && !jsonbody.IsEmptyArray(raw) && string(raw) != "false" {
+			jsonbody.Keep(fault, jsonbody.Unsupported(f.name, f.wayOut))
 		}
 	}
-	o.take("cache_control") // prefixes are cached without being asked
-	if raw, ok := o.take("system"); ok {
-		_, text, err := o.textContent("system", raw, "text")
-		if keep(fault, err); text != "" {
+	o.Take("cache_control") // prefixes are cached without being asked
+	if raw, ok := o.Take("system"); ok {
+		_, text, err := textContent(o, "system", raw, "text")
+		if jsonbody.Keep(fault, err); text != "" {
 			w.turns.instruct("system", text)
 		}
 	}
@@ -76,23 +77,23 @@ func readMessagePrompt(o *object, w *rewording, fault **api.Error) {
 
 // readMessageList reads messages. One of the assistant at the end is the beginning of the
 // answer.
-func readMessageList(o *object, w *rewording, fault **api.Error) {
-	raw, ok := o.take("messages")
+func readMessageList(o *jsonbody.Object, w *rewording, fault **api.Error) {
+	raw, ok := o.Take("messages")
 	if !ok {
-		keep(fault, missing("messages", "an array of messages"))
+		jsonbody.Keep(fault, jsonbody.Missing("messages", "an array of messages"))
 		return
 	}
-	list, err := parseArray("messages", raw, maxItems)
-	if keep(fault, err); err == nil && len(list) == 0 {
-		keep(fault, badRequest("invalid_value", "messages", "messages is empty; send at least one"))
+	list, err := jsonbody.Array("messages", raw, maxItems)
+	if jsonbody.Keep(fault, err); err == nil && len(list) == 0 {
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "messages", "messages is empty; send at least one"))
 	}
 	role := ""
 	for i, item := range list {
 		if *fault != nil {
 			return
 		}
-		role, err = w.turns.message(o, at("messages", i), item)
-		keep(fault, err)
+		role, err = w.turns.message(o, jsonbody.At("messages", i), item)
+		jsonbody.Keep(fault, err)
 	}
 	if role == "assistant" {
 		w.set("continue_final_message", []byte("true"))
@@ -100,42 +101,42 @@ func readMessageList(o *object, w *rewording, fault **api.Error) {
 }
 
 // message adds a message, whose content is a text or blocks.
-func (t *turnWriter) message(o *object, path string, raw []byte) (role string, fault *api.Error) {
-	m, fault := o.parse(path, raw, maxFields)
+func (t *turnWriter) message(o *jsonbody.Object, path string, raw []byte) (role string, fault *api.Error) {
+	m, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return "", fault
 	}
-	role = m.needText("role", &fault)
-	content, ok := m.take("content")
+	role = needText(m, "role", &fault)
+	content, ok := m.Take("content")
 	if !ok {
-		keep(&fault, missing(join(path, "content"), "a string or an array of blocks"))
+		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "content"), "a string or an array of blocks"))
 	}
-	m.skipHarmless()
-	m.finish(&fault)
+	skipHarmless(m)
+	m.Finish(&fault)
 	switch {
 	case fault != nil:
 		return "", fault
 	case role != "user" && role != "assistant" && role != "system":
-		return "", badRequest("invalid_value", join(path, "role"), "%s is %s; it must be user or assistant", join(path, "role"), headerQuote(role))
+		return "", api.RefuseParam("invalid_value", jsonbody.Join(path, "role"), "%s is %s; it must be user or assistant", jsonbody.Join(path, "role"), jsonbody.HeaderQuote(role))
 	case role == "system": // newer than the field system, and may stand anywhere
-		_, text, err := o.textContent(join(path, "content"), content, "text")
+		_, text, err := textContent(o, jsonbody.Join(path, "content"), content, "text")
 		t.instruct(path, text)
 		return role, err
 	case content[0] == '"':
-		_, err := parseString(join(path, "content"), content)
+		_, err := jsonbody.String(jsonbody.Join(path, "content"), content)
 		t.speak(path, role, content)
 		return role, err
 	case content[0] != '[':
-		return "", wrongType(join(path, "content"), "a string or an array of blocks", content)
+		return "", jsonbody.WrongType(jsonbody.Join(path, "content"), "a string or an array of blocks", content)
 	}
-	blocks, fault := parseArray(join(path, "content"), content, maxFields)
+	blocks, fault := jsonbody.Array(jsonbody.Join(path, "content"), content, jsonbody.MaxFields)
 	if fault == nil && len(blocks) == 0 {
 		t.speak(path, role, []byte(`""`))
 	}
 	texts := blockTexts{role: role, path: path}
 	for i, raw := range blocks {
 		if fault == nil {
-			fault = t.block(o, &texts, at(join(path, "content"), i), raw)
+			fault = t.block(o, &texts, jsonbody.At(jsonbody.Join(path, "content"), i), raw)
 		}
 	}
 	t.speakBlocks(&texts)
@@ -165,12 +166,12 @@ func (t *turnWriter) speakBlocks(b *blockTexts) {
 }
 
 // block adds a block of a message.
-func (t *turnWriter) block(o *object, texts *blockTexts, path string, raw []byte) *api.Error {
-	b, fault := o.parse(path, raw, maxFields)
+func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, raw []byte) *api.Error {
+	b, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return fault
 	}
-	kind := b.needText("type", &fault)
+	kind := needText(b, "type", &fault)
 	if kind != "text" {
 		t.speakBlocks(texts)
 	}
@@ -179,48 +180,48 @@ func (t *turnWriter) block(o *object, texts *blockTexts, path string, raw []byte
 	case fault != nil:
 		return fault
 	case kind == "text":
-		text := b.needText("text", &fault)
+		text := needText(b, "text", &fault)
 		if texts.parts == nil {
 			texts.parts = []byte{'['}
 		}
 		texts.parts = append(comma(texts.parts, len(texts.parts)-1), `{"type":"text","text":`...)
 		texts.parts = append(api.AppendString(texts.parts, text), '}')
 	case kind == "thinking" && mine:
-		t.think(texts.path, b.needText("thinking", &fault))
-		b.take("signature")
+		t.think(texts.path, needText(b, "thinking", &fault))
+		b.Take("signature")
 	case kind == "redacted_thinking" && mine: // another server's, and says nothing here
-		b.take("data")
+		b.Take("data")
 	case kind == "tool_use" && mine:
-		id, name := b.needText("id", &fault), b.needText("name", &fault)
-		input, ok := b.take("input")
+		id, name := needText(b, "id", &fault), needText(b, "name", &fault)
+		input, ok := b.Take("input")
 		if !ok {
 			input = []byte("{}")
 		}
 		if input[0] != '{' {
-			keep(&fault, wrongType(join(path, "input"), "an object", input))
+			jsonbody.Keep(&fault, jsonbody.WrongType(jsonbody.Join(path, "input"), "an object", input))
 		}
 		t.call(texts.path, functionKind, called{path, id, name, string(input)})
 	case kind == "tool_result" && !mine:
 		t.resultBlock(b, &fault)
 	default:
-		keep(&fault, unsupported(join(path, "type"),
-			"models here read text: send blocks of type text, and tool_use, tool_result and thinking where they belong, not "+quote([]byte(kind))))
+		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"),
+			"models here read text: send blocks of type text, and tool_use, tool_result and thinking where they belong, not "+jsonbody.Quote([]byte(kind))))
 	}
-	b.skipHarmless()
-	b.take("caller")
-	b.finish(&fault)
+	skipHarmless(b)
+	b.Take("caller")
+	b.Finish(&fault)
 	return fault
 }
 
 // resultBlock adds what a tool has given. Templates know no failed calls: the text says so.
-func (t *turnWriter) resultBlock(b *object, fault **api.Error) {
-	id := b.needText("tool_use_id", fault)
-	b.flag("is_error", false, fault)
+func (t *turnWriter) resultBlock(b *jsonbody.Object, fault **api.Error) {
+	id := needText(b, "tool_use_id", fault)
+	b.Flag("is_error", false, fault)
 	content := []byte(`""`)
-	if raw, ok := b.take("content"); ok {
+	if raw, ok := b.Take("content"); ok {
 		var err *api.Error
-		content, _, err = b.textContent(join(b.path, "content"), raw, "text")
-		keep(fault, err)
+		content, _, err = textContent(b, jsonbody.Join(b.Path, "content"), raw, "text")
+		jsonbody.Keep(fault, err)
 	}
-	t.result(b.path, id, content)
+	t.result(b.Path, id, content)
 }

@@ -4,20 +4,21 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 func formatInt(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
 // readMessageTools reads tools and tool_choice.
-func readMessageTools(o *object, w *rewording, fault **api.Error) {
-	if raw, ok := o.take("tools"); ok {
-		list, err := parseArray("tools", raw, maxInt32)
-		keep(fault, err)
+func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
+	if raw, ok := o.Take("tools"); ok {
+		list, err := jsonbody.Array("tools", raw, maxInt32)
+		jsonbody.Keep(fault, err)
 		chat := []byte{'['}
 		for i, item := range list {
-			tool, err := readSchemaTool(o, at("tools", i), item)
+			tool, err := readSchemaTool(o, jsonbody.At("tools", i), item)
 			if err != nil {
-				keep(fault, err)
+				jsonbody.Keep(fault, err)
 				return
 			}
 			chat = tool.appendChat(comma(chat, i))
@@ -26,120 +27,120 @@ func readMessageTools(o *object, w *rewording, fault **api.Error) {
 			w.set("tools", append(chat, ']'))
 		}
 	}
-	raw, ok := o.take("tool_choice")
+	raw, ok := o.Take("tool_choice")
 	if !ok {
 		return
 	}
-	choice, err := o.parse("tool_choice", raw, maxFields)
+	choice, err := o.Parse("tool_choice", raw, jsonbody.MaxFields)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return
 	}
-	switch kind := choice.needText("type", fault); kind {
+	switch kind := needText(choice, "type", fault); kind {
 	case "auto", "none":
 		w.setText("tool_choice", kind)
 	case "any":
 		w.setText("tool_choice", "required")
 	case "tool":
-		w.set("tool_choice", appendNamedChoice(nil, functionKind, choice.needText("name", fault)))
+		w.set("tool_choice", appendNamedChoice(nil, functionKind, needText(choice, "name", fault)))
 	default:
-		keep(fault, badRequest("invalid_value", "tool_choice.type", "tool_choice.type is %s; it must be auto, any, tool or none", headerQuote(kind)))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tool_choice.type", "tool_choice.type is %s; it must be auto, any, tool or none", jsonbody.HeaderQuote(kind)))
 	}
-	if choice.flag("disable_parallel_tool_use", false, fault) {
+	if choice.Flag("disable_parallel_tool_use", false, fault) {
 		w.set("parallel_tool_calls", []byte("false"))
 	}
-	choice.finish(fault)
+	choice.Finish(fault)
 }
 
 // readSchemaTool reads a tool as Messages lists it: the schema of its input beside its name.
-func readSchemaTool(o *object, path string, raw []byte) (*flatTool, *api.Error) {
-	tool, fault := o.parse(path, raw, maxFields)
+func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *api.Error) {
+	tool, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	if kind, ok := tool.text("type", &fault); ok && kind != "custom" {
-		return nil, unsupported(join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+quote([]byte(kind)))
+	if kind, ok := tool.Text("type", &fault); ok && kind != "custom" {
+		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: functionKind, name: api.AppendString(nil, tool.needText("name", &fault)), description: jsonNull}
-	if text, ok := tool.text("description", &fault); ok {
+	t := &flatTool{kind: functionKind, name: api.AppendString(nil, needText(tool, "name", &fault)), description: jsonNull}
+	if text, ok := tool.Text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}
-	schema, ok := tool.take("input_schema")
+	schema, ok := tool.Take("input_schema")
 	if !ok {
-		keep(&fault, missing(join(path, "input_schema"), "a JSON schema"))
+		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "input_schema"), "a JSON schema"))
 	}
 	t.parameters = schema
-	t.strict = strconv.AppendBool(nil, tool.flag("strict", false, &fault))
-	tool.take("cache_control")
-	tool.finish(&fault)
+	t.strict = strconv.AppendBool(nil, tool.Flag("strict", false, &fault))
+	tool.Take("cache_control")
+	tool.Finish(&fault)
 	return t, fault
 }
 
 // readThinking reads thinking. Without it a model does not think before it answers, where
 // its template has a switch for that.
-func readThinking(o *object, w *rewording, fault **api.Error) {
-	raw, ok := o.take("thinking")
+func readThinking(o *jsonbody.Object, w *rewording, fault **api.Error) {
+	raw, ok := o.Take("thinking")
 	if !ok {
 		w.set("enable_thinking", []byte("false"))
 		return
 	}
-	thinking, err := o.parse("thinking", raw, maxFields)
+	thinking, err := o.Parse("thinking", raw, jsonbody.MaxFields)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return
 	}
-	kind := thinking.needText("type", fault)
+	kind := needText(thinking, "type", fault)
 	switch kind {
 	case "enabled", "adaptive":
 		w.set("enable_thinking", []byte("true"))
 	case "disabled":
 		w.set("enable_thinking", []byte("false"))
 	default:
-		keep(fault, badRequest("invalid_value", "thinking.type", "thinking.type is %s; it must be enabled, adaptive or disabled", headerQuote(kind)))
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "thinking.type", "thinking.type is %s; it must be enabled, adaptive or disabled", jsonbody.HeaderQuote(kind)))
 	}
-	if n, ok := thinking.integer("budget_tokens", 1, maxInt32, fault); ok && kind == "enabled" {
+	if n, ok := thinking.Integer("budget_tokens", 1, maxInt32, fault); ok && kind == "enabled" {
 		w.set("thinking_token_budget", formatInt(n))
 	}
-	thinking.text("display", fault)
-	thinking.finish(fault)
+	thinking.Text("display", fault)
+	thinking.Finish(fault)
 }
 
 // readOutputConfig reads output_config: the effort of thinking, and a schema of the answer.
-func readOutputConfig(o *object, w *rewording, fault **api.Error) {
-	raw, ok := o.take("output_config")
-	format, hasFormat := o.take("output_format")
+func readOutputConfig(o *jsonbody.Object, w *rewording, fault **api.Error) {
+	raw, ok := o.Take("output_config")
+	format, hasFormat := o.Take("output_format")
 	if ok {
-		config, err := o.parse("output_config", raw, maxFields)
+		config, err := o.Parse("output_config", raw, jsonbody.MaxFields)
 		if err != nil {
-			keep(fault, err)
+			jsonbody.Keep(fault, err)
 			return
 		}
-		if effort, ok := config.text("effort", fault); ok {
+		if effort, ok := config.Text("effort", fault); ok {
 			w.setText("reasoning_effort", effort)
 		}
-		if raw, ok := config.take("format"); ok {
+		if raw, ok := config.Take("format"); ok {
 			format, hasFormat = raw, true
 		}
-		config.finish(fault)
+		config.Finish(fault)
 	}
 	if !hasFormat {
 		return
 	}
-	f, err := o.parse("output_config.format", format, maxFields)
+	f, err := o.Parse("output_config.format", format, jsonbody.MaxFields)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return
 	}
-	kind := f.needText("type", fault)
-	schema, ok := f.take("schema")
+	kind := needText(f, "type", fault)
+	schema, ok := f.Take("schema")
 	switch {
 	case *fault != nil:
 	case kind != "json_schema":
-		keep(fault, unsupported("output_config.format.type", "send json_schema, not "+quote([]byte(kind))))
+		jsonbody.Keep(fault, jsonbody.Unsupported("output_config.format.type", "send json_schema, not "+jsonbody.Quote([]byte(kind))))
 	case !ok:
-		keep(fault, missing("output_config.format.schema", "a JSON schema"))
+		jsonbody.Keep(fault, jsonbody.Missing("output_config.format.schema", "a JSON schema"))
 	default:
 		w.set("response_format", append(append([]byte(`{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`), schema...), "}}"...))
 	}
-	f.finish(fault)
+	f.Finish(fault)
 }

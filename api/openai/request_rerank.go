@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 var rerankEndpoint = poolingEndpoint{
@@ -35,27 +36,27 @@ func (s *Server) readRerank(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &ranking{scoring: scoring{queryField: "query", single: [2]bool{true, false}}}
-	a.queries = readOneText(o.object, "query", "a string", &fault)
-	if raw, ok := o.take("texts"); ok {
-		a.readBare(o.object, raw, &fault)
+	a.queries = readOneText(o.Object, "query", "a string", &fault)
+	if raw, ok := o.Take("texts"); ok {
+		a.readBare(o.Object, raw, &fault)
 	} else {
-		a.readDocuments(o.object, &fault)
+		a.readDocuments(o.Object, &fault)
 	}
 	a.pairs = make([]textPair, len(a.documents))
 	for i := range a.pairs {
 		a.pairs[i].document = i
 	}
-	return s.readScoring(&pooling{answer: a}, r, o.object, &a.scoring, &fault)
+	return s.readScoring(&pooling{answer: a}, r, o.Object, &a.scoring, &fault)
 }
 
 // readScoring ends the reading of a request whose texts are in a.
-func (s *Server) readScoring(p *pooling, r *textReader, o *object, a *scoring, fault **api.Error) (*pooling, *api.Error) {
+func (s *Server) readScoring(p *pooling, r *textReader, o *jsonbody.Object, a *scoring, fault **api.Error) (*pooling, *api.Error) {
 	p.requestID = readRequestID(o, fault)
-	a.raw = a.raw || !o.flag("use_activation", true, fault)
-	a.maxQueryTokens = o.count("max_tokens_per_query", 0, maxInt32, 0, fault)
-	a.maxDocumentTokens = o.count("max_tokens_per_doc", 0, maxInt32, 0, fault)
+	a.raw = a.raw || !o.Flag("use_activation", true, fault)
+	a.maxQueryTokens = o.Count("max_tokens_per_query", 0, maxInt32, 0, fault)
+	a.maxDocumentTokens = o.Count("max_tokens_per_doc", 0, maxInt32, 0, fault)
 	readLabels(o, fault)
-	o.finishBut(poolingFields, fault)
+	o.FinishBut(poolingFields, fault)
 	if *fault != nil {
 		return nil, *fault
 	}
@@ -63,74 +64,74 @@ func (s *Server) readScoring(p *pooling, r *textReader, o *object, a *scoring, f
 	return p, r.readPairs(p, a)
 }
 
-func readOneText(o *object, name, what string, fault **api.Error) []string {
-	text, ok := o.text(name, fault)
+func readOneText(o *jsonbody.Object, name, what string, fault **api.Error) []string {
+	text, ok := o.Text(name, fault)
 	if !ok {
-		keep(fault, missing(name, what))
+		jsonbody.Keep(fault, jsonbody.Missing(name, what))
 	}
 	return []string{text}
 }
 
 // readDocuments reads what Jina, Cohere and vLLM have. The texts are part of the answer
 // unless asked otherwise: vLLM sends them always, Cohere on request.
-func (a *ranking) readDocuments(o *object, fault **api.Error) {
+func (a *ranking) readDocuments(o *jsonbody.Object, fault **api.Error) {
 	a.documentField = "documents"
-	a.most = o.count("top_n", 0, maxInt32, 0, fault)
-	a.withTexts = o.flag("return_documents", true, fault)
-	raw, ok := o.take("documents")
+	a.most = o.Count("top_n", 0, maxInt32, 0, fault)
+	a.withTexts = o.Flag("return_documents", true, fault)
+	raw, ok := o.Take("documents")
 	if !ok {
-		keep(fault, missing("documents", "an array of strings, or of objects with a field text"))
+		jsonbody.Keep(fault, jsonbody.Missing("documents", "an array of strings, or of objects with a field text"))
 		return
 	}
 	list, err := pooledArray("documents", raw)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 	a.documents = make([]string, len(list))
 	for i, item := range list {
-		path := at("documents", i)
+		path := jsonbody.At("documents", i)
 		if item[0] != '{' {
-			a.documents[i], err = parseString(path, item)
-			keep(fault, err)
+			a.documents[i], err = jsonbody.String(path, item)
+			jsonbody.Keep(fault, err)
 			continue
 		}
-		document, err := o.parse(path, item, maxFields)
+		document, err := o.Parse(path, item, jsonbody.MaxFields)
 		if err != nil {
-			keep(fault, err)
+			jsonbody.Keep(fault, err)
 			return
 		}
-		if a.documents[i], ok = document.text("text", fault); !ok {
-			keep(fault, missing(join(path, "text"), "the document's text"))
+		if a.documents[i], ok = document.Text("text", fault); !ok {
+			jsonbody.Keep(fault, jsonbody.Missing(jsonbody.Join(path, "text"), "the document's text"))
 		}
-		document.finish(fault)
+		document.Finish(fault)
 	}
 }
 
 // pooledArray splits an array of texts.
 func pooledArray(path string, raw []byte) ([]json.RawMessage, *api.Error) {
-	list, err := parseArray(path, raw, maxPooledTexts)
+	list, err := jsonbody.Array(path, raw, maxPooledTexts)
 	if err == nil && len(list) == 0 {
-		err = badRequest("invalid_value", path, "%s is an empty array; send at least one text", path)
+		err = api.RefuseParam("invalid_value", path, "%s is an empty array; send at least one text", path)
 	}
 	return list, err
 }
 
 // readBare reads text-embeddings-inference's fields.
-func (a *ranking) readBare(o *object, raw []byte, fault **api.Error) {
+func (a *ranking) readBare(o *jsonbody.Object, raw []byte, fault **api.Error) {
 	a.bare, a.documentField = true, "texts"
-	a.withTexts = o.flag("return_text", false, fault)
-	a.raw = o.flag("raw_scores", false, fault)
+	a.withTexts = o.Flag("return_text", false, fault)
+	a.raw = o.Flag("raw_scores", false, fault)
 	var err *api.Error
 	a.documents, _, err = parseTexts("texts", raw)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 }
 
 // parseTexts reads a string or an array of strings.
 func parseTexts(path string, raw []byte) (texts []string, single bool, err *api.Error) {
 	if raw[0] == '"' {
-		text, err := parseString(path, raw)
+		text, err := jsonbody.String(path, raw)
 		return []string{text}, true, err
 	}
 	if raw[0] != '[' {
-		return nil, false, wrongType(path, "a string or an array of strings", raw)
+		return nil, false, jsonbody.WrongType(path, "a string or an array of strings", raw)
 	}
 	list, err := pooledArray(path, raw)
 	if err != nil {
@@ -138,7 +139,7 @@ func parseTexts(path string, raw []byte) (texts []string, single bool, err *api.
 	}
 	texts = make([]string, len(list))
 	for i, item := range list {
-		if texts[i], err = parseString(at(path, i), item); err != nil {
+		if texts[i], err = jsonbody.String(jsonbody.At(path, i), item); err != nil {
 			return nil, false, err
 		}
 	}

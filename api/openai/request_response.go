@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // responseRequest is what a request of POST /v1/responses says beside its chat: what its
@@ -28,7 +29,7 @@ type responseRequest struct {
 	keeper       *keeper
 }
 
-func (r *responseRequest) summarises() bool { return !isNull(r.summary) }
+func (r *responseRequest) summarises() bool { return !jsonbody.IsNull(r.summary) }
 
 var jsonNull = []byte("null")
 
@@ -63,20 +64,20 @@ func rewordResponse(o *request) (*rewording, *responseRequest, *api.Error) {
 	var fault *api.Error
 	w := newRewording(o, "input", "call_id", responseNames...)
 	r := &responseRequest{}
-	r.refuseOthers(o.object, &fault)
+	r.refuseOthers(o.Object, &fault)
 	r.readStore(o, &fault)
 	r.readInput(o, w, &fault)
-	r.readTools(o.object, w, &fault)
-	r.readText(o.object, w, &fault)
-	r.readReasoning(o.object, w, &fault)
-	r.readInclude(o.object, w, &fault)
-	r.readEchoed(o.object, w, &fault)
+	r.readTools(o.Object, w, &fault)
+	r.readText(o.Object, w, &fault)
+	r.readReasoning(o.Object, w, &fault)
+	r.readInclude(o.Object, w, &fault)
+	r.readEchoed(o.Object, w, &fault)
 	return w, r, fault
 }
 
 // refuseOthers refuses fields whose meaning in a chat is another one, and those that ask
 // for what there is not.
-func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
+func (r *responseRequest) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 	for _, f := range []struct{ name, wayOut string }{
 		{"messages", "send input, or use /v1/chat/completions"},
 		{"prompt", "prompts are not kept here: send instructions and input"},
@@ -86,17 +87,17 @@ func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
 		{"continue_final_message", "use /v1/chat/completions"}, {"add_generation_prompt", "use /v1/chat/completions"},
 		{"echo", "use /v1/completions"}, {"prompt_logprobs", "use /v1/completions"}, {"return_token_ids", "use /v1/chat/completions"},
 	} {
-		if raw, ok := o.take(f.name); ok && string(raw) != "false" {
-			keep(fault, unsupported(f.name, f.wayOut))
+		if raw, ok := o.Take(f.name); ok && string(raw) != "false" {
+			jsonbody.Keep(fault, jsonbody.Unsupported(f.name, f.wayOut))
 		}
 	}
-	if how, ok := o.text("truncation", fault); ok {
+	if how, ok := o.Text("truncation", fault); ok {
 		if r.truncates = how == "auto"; !r.truncates && how != "disabled" {
-			keep(fault, badRequest("invalid_value", "truncation", "truncation is %s; it must be auto or disabled", headerQuote(how)))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncation", "truncation is %s; it must be auto or disabled", jsonbody.HeaderQuote(how)))
 		}
 	}
-	if _, ok := o.integer("max_tool_calls", 1, maxInt32, fault); ok {
-		o.ignored("max_tool_calls", unsupported("max_tool_calls", "leave it out: it counts calls of tools that the server itself runs"), fault)
+	if _, ok := o.Integer("max_tool_calls", 1, maxInt32, fault); ok {
+		o.Ignored("max_tool_calls", jsonbody.Unsupported("max_tool_calls", "leave it out: it counts calls of tools that the server itself runs"), fault)
 	}
 }
 
@@ -104,145 +105,145 @@ func (r *responseRequest) refuseOthers(o *object, fault **api.Error) {
 // says otherwise.
 func (r *responseRequest) readStore(o *request, fault **api.Error) {
 	r.previous = o.previous
-	asked, said := o.boolean("store", fault)
+	asked, said := o.Bool("store", fault)
 	r.store = o.keepsResponses && (asked || !said)
 	if asked && !o.keepsResponses {
-		o.ignored("store", unsupported("store", "send false: responses of this tenant, or of all, are not kept here"), fault)
+		o.Ignored("store", jsonbody.Unsupported("store", "send false: responses of this tenant, or of all, are not kept here"), fault)
 	}
-	r.background = o.flag("background", false, fault)
+	r.background = o.Flag("background", false, fault)
 	switch {
 	case !r.background:
 	case !r.store:
-		keep(fault, badRequest("invalid_value", "background", "background is true and the response is not kept, so nobody could read it; send store: true, "+
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "background", "background is true and the response is not kept, so nobody could read it; send store: true, "+
 			"to a server that keeps this tenant's responses"))
 	}
 }
 
 // readText reads text: the format of the answer, and its verbosity.
-func (r *responseRequest) readText(o *object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readText(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	r.text = []byte(`{"format":{"type":"text"}}`)
-	raw, ok := o.take("text")
+	raw, ok := o.Take("text")
 	if !ok {
 		return
 	}
-	text, err := o.parse("text", raw, maxFields)
+	text, err := o.Parse("text", raw, jsonbody.MaxFields)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return
 	}
 	format := []byte(`{"type":"text"}`)
-	if raw, ok := text.take("format"); ok {
+	if raw, ok := text.Take("format"); ok {
 		format = raw
 		asked, err := readTextFormat(text, raw)
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		if asked != nil {
 			w.set("response_format", asked)
 		}
 	}
 	r.text = append(append([]byte(`{"format":`), format...), '}')
-	if verbosity, ok := text.take("verbosity"); ok {
+	if verbosity, ok := text.Take("verbosity"); ok {
 		w.set("verbosity", verbosity)
 		r.text = append(append(append(r.text[:len(r.text)-1], `,"verbosity":`...), verbosity...), '}')
 	}
-	text.finish(fault)
+	text.Finish(fault)
 }
 
 // readTextFormat gives a chat's response_format for text.format; nil for plain text.
-func readTextFormat(text *object, raw []byte) ([]byte, *api.Error) {
-	f, fault := text.parse("text.format", raw, maxFields)
+func readTextFormat(text *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
+	f, fault := text.Parse("text.format", raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	switch kind := f.needText("type", &fault); {
+	switch kind := needText(f, "type", &fault); {
 	case fault != nil:
 		return nil, fault
 	case kind == "text":
-		f.finish(&fault)
+		f.Finish(&fault)
 		return nil, fault
 	case kind != "json_schema":
 		return raw, nil
 	}
-	inner := &object{}
-	for _, g := range f.fields {
-		if g.name != "type" {
-			inner.add(g.name, g.raw)
+	inner := &jsonbody.Object{}
+	for _, g := range f.Fields {
+		if g.Name != "type" {
+			inner.Add(g.Name, g.Raw)
 		}
 	}
-	return append(inner.appendJSON([]byte(`{"type":"json_schema","json_schema":`)), '}'), nil
+	return append(inner.AppendJSON([]byte(`{"type":"json_schema","json_schema":`)), '}'), nil
 }
 
 // readReasoning reads reasoning. A thought is told as reasoning_text, or as its own
 // summary where the request asks for one, which is what some clients show.
-func (r *responseRequest) readReasoning(o *object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readReasoning(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	r.effort, r.summary = jsonNull, jsonNull
-	raw, ok := o.take("reasoning")
+	raw, ok := o.Take("reasoning")
 	if !ok {
 		return
 	}
-	reasoning, err := o.parse("reasoning", raw, maxFields)
+	reasoning, err := o.Parse("reasoning", raw, jsonbody.MaxFields)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return
 	}
-	if effort, ok := reasoning.text("effort", fault); ok {
+	if effort, ok := reasoning.Text("effort", fault); ok {
 		r.effort = api.AppendString(nil, effort)
 		w.set("reasoning_effort", r.effort)
 	}
 	for _, name := range []string{"generate_summary", "summary"} {
-		if summary, ok := reasoning.text(name, fault); ok && summary != "none" {
+		if summary, ok := reasoning.Text(name, fault); ok && summary != "none" {
 			r.summary = api.AppendString(nil, summary)
 		}
 	}
-	reasoning.finish(fault)
+	reasoning.Finish(fault)
 }
 
 // readInclude reads include, and top_logprobs, which asks for log-probabilities without it. What include may name
 // beside them is in an answer anyway, or belongs to tools that are refused.
-func (r *responseRequest) readInclude(o *object, w *rewording, fault **api.Error) {
-	if raw, ok := o.take("top_logprobs"); ok {
+func (r *responseRequest) readInclude(o *jsonbody.Object, w *rewording, fault **api.Error) {
+	if raw, ok := o.Take("top_logprobs"); ok {
 		w.set("top_logprobs", raw)
 		if string(raw) != "0" {
 			w.set("logprobs", []byte("true"))
 		}
 	}
-	raw, ok := o.take("include")
+	raw, ok := o.Take("include")
 	if !ok {
 		return
 	}
-	list, err := parseArray("include", raw, maxFields)
-	keep(fault, err)
+	list, err := jsonbody.Array("include", raw, jsonbody.MaxFields)
+	jsonbody.Keep(fault, err)
 	for i, item := range list {
-		name, err := parseString(at("include", i), item)
-		keep(fault, err)
+		name, err := jsonbody.String(jsonbody.At("include", i), item)
+		jsonbody.Keep(fault, err)
 		switch name {
 		case "message.output_text.logprobs":
 			w.set("logprobs", []byte("true"))
 		case "reasoning.encrypted_content": // thoughts come as plain text, which may be sent back
 		default:
-			o.notes.add("ignored include of %s", headerQuote(name))
+			o.Notes.Add("ignored include of %s", jsonbody.HeaderQuote(name))
 		}
 	}
 }
 
 // readEchoed reads what the answer repeats.
-func (r *responseRequest) readEchoed(o *object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readEchoed(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	r.metadata, r.maxTokens, r.parallel = []byte("{}"), jsonNull, true
-	if n, ok := o.integer("max_output_tokens", 1, maxInt32, fault); ok {
+	if n, ok := o.Integer("max_output_tokens", 1, maxInt32, fault); ok {
 		r.maxTokens = strconv.AppendInt(nil, n, 10)
 		w.set("max_output_tokens", r.maxTokens)
 	}
-	if raw, ok := o.take("metadata"); ok {
+	if raw, ok := o.Take("metadata"); ok {
 		r.metadata = bytes.Clone(raw)
 		w.set("metadata", raw)
 	}
 	for _, name := range labels {
-		if raw, ok := o.take(name); ok {
+		if raw, ok := o.Take(name); ok {
 			w.set(name, raw)
 			r.labels = append(api.AppendString(append(r.labels, ','), name), ':')
 			r.labels = append(r.labels, raw...)
 		}
 	}
-	if v, ok := o.boolean("parallel_tool_calls", fault); ok {
+	if v, ok := o.Bool("parallel_tool_calls", fault); ok {
 		r.parallel = v
 		if len(r.tools) > len("[]") {
 			w.set("parallel_tool_calls", strconv.AppendBool(nil, v))

@@ -5,21 +5,22 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // readTools reads tools and tool_choice. Their answer's form is stricter than what
 // clients send: it has all fields.
-func (r *responseRequest) readTools(o *object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	r.tools, r.toolChoice = []byte("[]"), []byte(`"auto"`)
-	if raw, ok := o.take("tools"); ok {
-		list, err := parseArray("tools", raw, maxInt32)
-		keep(fault, err)
+	if raw, ok := o.Take("tools"); ok {
+		list, err := jsonbody.Array("tools", raw, maxInt32)
+		jsonbody.Keep(fault, err)
 		chat := []byte{'['}
 		shown := []byte{'['}
 		for i, item := range list {
-			tool, err := readFlatTool(o, at("tools", i), item)
+			tool, err := readFlatTool(o, jsonbody.At("tools", i), item)
 			if err != nil {
-				keep(fault, err)
+				jsonbody.Keep(fault, err)
 				return
 			}
 			chat = tool.appendChat(comma(chat, i))
@@ -30,10 +31,10 @@ func (r *responseRequest) readTools(o *object, w *rewording, fault **api.Error) 
 			w.set("tools", append(chat, ']'))
 		}
 	}
-	if raw, ok := o.take("tool_choice"); ok {
+	if raw, ok := o.Take("tool_choice"); ok {
 		r.toolChoice = bytes.Clone(raw)
 		choice, err := chatToolChoice(o, raw)
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		if len(r.tools) > len("[]") || string(raw) != `"auto"` { // which SDKs send without tools
 			w.set("tool_choice", choice)
 		}
@@ -49,54 +50,54 @@ type flatTool struct {
 	format, chatFormat []byte // of a custom tool; a chat has a grammar one level deeper
 }
 
-func readFlatTool(o *object, path string, raw []byte) (*flatTool, *api.Error) {
-	tool, fault := o.parse(path, raw, maxFields)
+func readFlatTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *api.Error) {
+	tool, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	kind := tool.needText("type", &fault)
+	kind := needText(tool, "type", &fault)
 	if fault != nil {
 		return nil, fault
 	}
 	if kind != functionKind && kind != customKind {
-		return nil, unsupported(join(path, "type"), "the server runs no tools of its own: send tools of type function or custom, not "+quote([]byte(kind)))
+		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: send tools of type function or custom, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: kind, name: api.AppendString(nil, tool.needText("name", &fault)), description: jsonNull, parameters: jsonNull, format: jsonNull}
-	if text, ok := tool.text("description", &fault); ok {
+	t := &flatTool{kind: kind, name: api.AppendString(nil, needText(tool, "name", &fault)), description: jsonNull, parameters: jsonNull, format: jsonNull}
+	if text, ok := tool.Text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}
 	if kind == customKind {
-		if raw, ok := tool.take("format"); ok {
+		if raw, ok := tool.Take("format"); ok {
 			t.format = raw
-			t.chatFormat, fault = chatInputFormat(o, join(path, "format"), raw)
+			t.chatFormat, fault = chatInputFormat(o, jsonbody.Join(path, "format"), raw)
 		}
 	} else {
-		if raw, ok := tool.take("parameters"); ok {
+		if raw, ok := tool.Take("parameters"); ok {
 			t.parameters = raw
 		}
-		t.strict = strconv.AppendBool(nil, tool.flag("strict", false, &fault))
+		t.strict = strconv.AppendBool(nil, tool.Flag("strict", false, &fault))
 	}
-	tool.finish(&fault)
+	tool.Finish(&fault)
 	return t, fault
 }
 
 // appendChat appends the tool as a chat has it, and nothing that it leaves open.
 func (t *flatTool) appendChat(dst []byte) []byte {
-	f := &object{}
-	f.add("name", t.name)
-	if !isNull(t.description) {
-		f.add("description", t.description)
+	f := &jsonbody.Object{}
+	f.Add("name", t.name)
+	if !jsonbody.IsNull(t.description) {
+		f.Add("description", t.description)
 	}
-	if !isNull(t.parameters) {
-		f.add("parameters", t.parameters)
+	if !jsonbody.IsNull(t.parameters) {
+		f.Add("parameters", t.parameters)
 	}
 	if string(t.strict) == "true" {
-		f.add("strict", t.strict)
+		f.Add("strict", t.strict)
 	}
 	if t.chatFormat != nil {
-		f.add("format", t.chatFormat)
+		f.Add("format", t.chatFormat)
 	}
-	return append(f.appendJSON(appendWrapped(dst, t.kind)), '}')
+	return append(f.AppendJSON(appendWrapped(dst, t.kind)), '}')
 }
 
 // appendWrapped begins {"type":kind,kind:…}.
@@ -106,75 +107,75 @@ func appendWrapped(dst []byte, kind string) []byte {
 }
 
 // chatInputFormat gives a custom tool's format as a chat has it.
-func chatInputFormat(o *object, path string, raw []byte) ([]byte, *api.Error) {
-	format, fault := o.parse(path, raw, maxFields)
+func chatInputFormat(o *jsonbody.Object, path string, raw []byte) ([]byte, *api.Error) {
+	format, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	if kind := format.needText("type", &fault); kind != "grammar" || fault != nil {
+	if kind := needText(format, "type", &fault); kind != "grammar" || fault != nil {
 		return raw, fault
 	}
-	inner := &object{}
-	for _, f := range format.fields {
-		if f.name != "type" {
-			inner.add(f.name, f.raw)
+	inner := &jsonbody.Object{}
+	for _, f := range format.Fields {
+		if f.Name != "type" {
+			inner.Add(f.Name, f.Raw)
 		}
 	}
-	return append(inner.appendJSON([]byte(`{"type":"grammar","grammar":`)), '}'), nil
+	return append(inner.AppendJSON([]byte(`{"type":"grammar","grammar":`)), '}'), nil
 }
 
 // appendShown appends the tool as answers list it, with all its fields.
 func (t *flatTool) appendShown(dst []byte) []byte {
-	f := &object{}
-	f.add("type", api.AppendString(nil, t.kind))
-	f.add("name", t.name)
-	f.add("description", t.description)
+	f := &jsonbody.Object{}
+	f.Add("type", api.AppendString(nil, t.kind))
+	f.Add("name", t.name)
+	f.Add("description", t.description)
 	switch {
 	case t.kind == functionKind:
-		f.add("parameters", t.parameters)
-		f.add("strict", t.strict)
-	case isNull(t.format):
-		f.add("format", []byte(`{"type":"text"}`))
+		f.Add("parameters", t.parameters)
+		f.Add("strict", t.strict)
+	case jsonbody.IsNull(t.format):
+		f.Add("format", []byte(`{"type":"text"}`))
 	default:
-		f.add("format", t.format)
+		f.Add("format", t.format)
 	}
-	return f.appendJSON(dst)
+	return f.AppendJSON(dst)
 }
 
 // chatToolChoice gives a chat's tool_choice: its objects have the function's name one level
 // deeper, and the allowed tools, too.
-func chatToolChoice(o *object, raw []byte) ([]byte, *api.Error) {
+func chatToolChoice(o *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 	if raw[0] != '{' {
 		return raw, nil
 	}
-	choice, fault := o.parse("tool_choice", raw, maxFields)
+	choice, fault := o.Parse("tool_choice", raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
 	}
-	switch kind := choice.needText("type", &fault); {
+	switch kind := needText(choice, "type", &fault); {
 	case fault != nil:
 		return nil, fault
 	case kind == functionKind || kind == customKind:
-		name := choice.needText("name", &fault)
-		choice.finish(&fault)
+		name := needText(choice, "name", &fault)
+		choice.Finish(&fault)
 		return appendNamedChoice(nil, kind, name), fault
 	case kind != "allowed_tools":
-		return nil, unsupported("tool_choice.type", "send function, custom or allowed_tools, not "+quote([]byte(kind)))
+		return nil, jsonbody.Unsupported("tool_choice.type", "send function, custom or allowed_tools, not "+jsonbody.Quote([]byte(kind)))
 	}
-	mode := choice.needText("mode", &fault)
-	list, ok := choice.take("tools")
+	mode := needText(choice, "mode", &fault)
+	list, ok := choice.Take("tools")
 	if !ok {
-		keep(&fault, missing("tool_choice.tools", "an array of functions"))
+		jsonbody.Keep(&fault, jsonbody.Missing("tool_choice.tools", "an array of functions"))
 	}
-	choice.finish(&fault)
+	choice.Finish(&fault)
 	if fault != nil {
 		return nil, fault
 	}
-	items, fault := parseArray("tool_choice.tools", list, maxInt32)
+	items, fault := jsonbody.Array("tool_choice.tools", list, maxInt32)
 	dst := api.AppendString([]byte(`{"type":"allowed_tools","allowed_tools":{"mode":`), mode)
 	dst = append(dst, `,"tools":[`...)
 	for i, item := range items {
-		tool, err := readFlatTool(o, at("tool_choice.tools", i), item)
+		tool, err := readFlatTool(o, jsonbody.At("tool_choice.tools", i), item)
 		if err != nil {
 			return nil, err
 		}

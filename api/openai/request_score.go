@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 var scoreEndpoint = poolingEndpoint{
@@ -24,23 +25,23 @@ func (s *Server) readScore(o *request, m *Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &scoreAnswer{}
-	a.readSides(o.object, &fault)
+	a.readSides(o.Object, &fault)
 	if fault != nil {
 		return nil, fault
 	}
 	if q, d := len(a.queries), len(a.documents); q != 1 && q != d {
-		return nil, badRequest("invalid_value", a.documentField, "%s has %d texts and %s has %d; send one text and any number, or equally many",
+		return nil, api.RefuseParam("invalid_value", a.documentField, "%s has %d texts and %s has %d; send one text and any number, or equally many",
 			a.queryField, q, a.documentField, d)
 	}
 	a.pairs = make([]textPair, len(a.documents))
 	for i := range a.pairs {
 		a.pairs[i] = textPair{query: min(i, len(a.queries)-1), document: i}
 	}
-	return s.readScoring(&pooling{answer: a}, r, o.object, &a.scoring, &fault)
+	return s.readScoring(&pooling{answer: a}, r, o.Object, &a.scoring, &fault)
 }
 
 // readSides reads both sides under any of the names that vLLM has for them.
-func (a *scoreAnswer) readSides(o *object, fault **api.Error) {
+func (a *scoreAnswer) readSides(o *jsonbody.Object, fault **api.Error) {
 	first, second := readSide(o, "text_1"), readSide(o, "text_2")
 	if first.raw == nil && second.raw == nil {
 		first, second = readSide(o, "data_1"), readSide(o, "data_2")
@@ -59,16 +60,16 @@ func (a *scoreAnswer) readSides(o *object, fault **api.Error) {
 	a.queryField, a.documentField = first.name, second.name
 	for _, side := range []scoreSide{first, second} {
 		if side.raw == nil {
-			keep(fault, missing(side.name, scoreForms))
+			jsonbody.Keep(fault, jsonbody.Missing(side.name, scoreForms))
 		}
 	}
 	if *fault != nil {
 		return
 	}
 	a.queries, a.single[0], err = parseTexts(first.name, first.raw)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 	a.documents, a.single[1], err = parseTexts(second.name, second.raw)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 }
 
 // scoreSide is a field with texts.
@@ -77,8 +78,8 @@ type scoreSide struct {
 	raw  []byte // nil: absent
 }
 
-func readSide(o *object, name string) scoreSide {
-	if raw, ok := o.take(name); ok {
+func readSide(o *jsonbody.Object, name string) scoreSide {
+	if raw, ok := o.Take(name); ok {
 		return scoreSide{name, raw}
 	}
 	return scoreSide{name: name}

@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 )
 
 // A response with background: true is answered at once and computed without its client. It
@@ -177,7 +178,7 @@ func (c *call) cancelResponse() *api.Error {
 		}
 	}
 	if !inBackground(r.Object) {
-		return badRequest("invalid_value", "response_id", "the response %s was not asked for with background: true, so there is nothing to cancel", r.ID)
+		return api.RefuseParam("invalid_value", "response_id", "the response %s was not asked for with background: true, so there is nothing to cancel", r.ID)
 	}
 	if !r.Finished() && !r.Lost {
 		r.Object = withStatus(r.Object, conversation.Cancelled, jsonNull)
@@ -194,9 +195,9 @@ func (c *call) cancelResponse() *api.Error {
 }
 
 func inBackground(object []byte) bool {
-	o, fault := parseObject("", object, maxFields)
+	o, fault := jsonbody.ParseObject("", object, jsonbody.MaxFields)
 	if fault != nil {
 		return false
 	}
-	return o.flag("background", false, &fault)
+	return o.Flag("background", false, &fault)
 }

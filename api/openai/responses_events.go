@@ -10,6 +10,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 )
 
 // A response in the background whose request asked for a stream has its events kept by the
@@ -245,7 +246,7 @@ func (c *call) streamResponse() *api.Error {
 	if raw := c.ctx.QueryArgs().Peek("starting_after"); raw != nil {
 		n, ok := parseIndex(string(raw))
 		if !ok {
-			return badRequest("invalid_value", "starting_after", "starting_after is %s; it must be the sequence_number of an event", headerQuote(string(raw)))
+			return api.RefuseParam("invalid_value", "starting_after", "starting_after is %s; it must be the sequence_number of an event", jsonbody.HeaderQuote(string(raw)))
 		}
 		next = n + 1
 	}

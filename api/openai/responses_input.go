@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // storedInput is what a request adds to its conversation, as an array of items: each has a
@@ -18,14 +19,14 @@ func (r *responseRequest) storedInput(id string) []byte {
 }
 
 func (r *responseRequest) itemsOf(list []byte, id string) []byte {
-	items, fault := parseArray("input", list, maxItems)
+	items, fault := jsonbody.Array("input", list, maxItems)
 	dst := []byte{'['}
 	for i, raw := range items {
-		item, err := parseObject("", raw, maxFields)
+		item, err := jsonbody.ParseObject("", raw, jsonbody.MaxFields)
 		if fault != nil || err != nil {
 			break // the request was read, so there is none
 		}
-		dst = item.appendStored(comma(dst, i), strings.TrimPrefix(id, responseEndpoint.prefix)+"_i"+strconv.Itoa(i))
+		dst = appendStored(item, comma(dst, i), strings.TrimPrefix(id, responseEndpoint.prefix)+"_i"+strconv.Itoa(i))
 	}
 	return append(dst, ']')
 }
@@ -33,30 +34,30 @@ func (r *responseRequest) itemsOf(list []byte, id string) []byte {
 // inputPrefixes begin the ids of items that came without one, by type.
 var inputPrefixes = map[string]string{"message": "msg_", "reasoning": "rs_", "function_call": "fc_", "function_call_output": "fco_"}
 
-func (o *object) appendStored(dst []byte, id string) []byte {
+func appendStored(o *jsonbody.Object, dst []byte, id string) []byte {
 	var ignored *api.Error
-	kind, ok := o.text("type", &ignored)
+	kind, ok := o.Text("type", &ignored)
 	if !ok {
 		kind = "message"
 	}
-	out := &object{}
-	out.add("type", api.AppendString(nil, kind))
-	for _, f := range o.fields {
-		if f.name == "type" || isNull(f.raw) {
+	out := &jsonbody.Object{}
+	out.Add("type", api.AppendString(nil, kind))
+	for _, f := range o.Fields {
+		if f.Name == "type" || jsonbody.IsNull(f.Raw) {
 			continue
 		}
-		if kind == "message" && f.name == "content" && f.raw[0] == '"' {
+		if kind == "message" && f.Name == "content" && f.Raw[0] == '"' {
 			part := `[{"type":"input_text","text":`
-			if role, _ := o.text("role", &ignored); role == "assistant" {
+			if role, _ := o.Text("role", &ignored); role == "assistant" {
 				part = `[{"type":"output_text","annotations":[],"text":`
 			}
-			f.raw = append(append([]byte(part), f.raw...), "}]"...)
+			f.Raw = append(append([]byte(part), f.Raw...), "}]"...)
 		}
-		out.add(f.name, f.raw)
+		out.Add(f.Name, f.Raw)
 	}
-	out.add("id", api.AppendString(nil, inputPrefixes[kind]+id))
+	out.Add("id", api.AppendString(nil, inputPrefixes[kind]+id))
 	if kind == "message" {
-		out.add("status", []byte(`"completed"`))
+		out.Add("status", []byte(`"completed"`))
 	}
-	return out.appendJSON(dst)
+	return out.AppendJSON(dst)
 }

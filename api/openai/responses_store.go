@@ -11,6 +11,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 )
 
 // Responses are kept unless their request says store: false, so that clients can read them
@@ -61,12 +62,12 @@ func askContext() (context.Context, context.CancelFunc) {
 func (c *call) recallConversation(o *request) *api.Error {
 	o.keepsResponses = c.keepsResponses()
 	var fault *api.Error
-	id, ok := o.text("previous_response_id", &fault)
+	id, ok := o.Text("previous_response_id", &fault)
 	if !ok || id == "" {
 		return fault
 	}
 	if !o.keepsResponses {
-		return unsupported("previous_response_id", "send the whole conversation as input: "+c.keepsNothing())
+		return jsonbody.Unsupported("previous_response_id", "send the whole conversation as input: "+c.keepsNothing())
 	}
 	ctx, cancel := askContext()
 	defer cancel()
@@ -77,9 +78,9 @@ func (c *call) recallConversation(o *request) *api.Error {
 	o.previous = id
 	for _, r := range chain {
 		if !r.Finished() {
-			return badRequest("previous_response_not_found", "previous_response_id", "the response %s is not finished; wait for its end", headerQuote(r.ID))
+			return api.RefuseParam("previous_response_not_found", "previous_response_id", "the response %s is not finished; wait for its end", jsonbody.HeaderQuote(r.ID))
 		}
-		input, fault := parseArray("", r.Input, maxInt32)
+		input, fault := jsonbody.Array("", r.Input, maxInt32)
 		if fault != nil {
 			return internalError("a stored response cannot be read; send the whole conversation as input")
 		}
@@ -97,14 +98,14 @@ func (c *call) lostConversation(id string, err error) *api.Error {
 	broken, isBroken := errors.AsType[*conversation.BrokenError](err)
 	switch {
 	case isBroken:
-		return badRequest("previous_response_not_found", "previous_response_id",
-			"the conversation of %s cannot be gone on with, since its earlier response %s is gone; %s", headerQuote(id), broken.Missing, wayOut)
+		return api.RefuseParam("previous_response_not_found", "previous_response_id",
+			"the conversation of %s cannot be gone on with, since its earlier response %s is gone; %s", jsonbody.HeaderQuote(id), broken.Missing, wayOut)
 	case errors.Is(err, conversation.ErrUnknown):
-		return badRequest("previous_response_not_found", "previous_response_id",
-			"no response %s is kept: it never was, was deleted, or was not used for too long; %s", headerQuote(id), wayOut)
+		return api.RefuseParam("previous_response_not_found", "previous_response_id",
+			"no response %s is kept: it never was, was deleted, or was not used for too long; %s", jsonbody.HeaderQuote(id), wayOut)
 	case errors.Is(err, conversation.ErrTooLong):
-		return badRequest("previous_response_not_found", "previous_response_id",
-			"the conversation of %s has more than %d responses or %d bytes; %s", headerQuote(id), conversation.MaxResponses, conversation.MaxBytes, wayOut)
+		return api.RefuseParam("previous_response_not_found", "previous_response_id",
+			"the conversation of %s has more than %d responses or %d bytes; %s", jsonbody.HeaderQuote(id), conversation.MaxResponses, conversation.MaxBytes, wayOut)
 	}
 	c.server.config.Responses.failed(err)
 	return responsesUnavailable()
@@ -116,15 +117,15 @@ func responsesUnavailable() *api.Error {
 
 // outputOf gives the items of a response's output.
 func outputOf(object []byte) ([]json.RawMessage, *api.Error) {
-	o, fault := parseObject("", object, maxFields)
+	o, fault := jsonbody.ParseObject("", object, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, internalError("a stored response cannot be read; send the whole conversation as input")
 	}
-	raw, ok := o.take("output")
+	raw, ok := o.Take("output")
 	if !ok {
 		return nil, nil
 	}
-	return parseArray("", raw, maxInt32)
+	return jsonbody.Array("", raw, maxInt32)
 }
 
 // keeper keeps a response as it changes. Its owner is the goroutine that answers.
@@ -173,7 +174,7 @@ func (s *Server) Unkept() uint64 { return s.unkept.count.Load() }
 // warnUnkept tells the client of a whole answer that it cannot come back to it.
 func (c *call) warnUnkept(j *job) {
 	if r := j.response; r != nil && r.keeper != nil && !r.store {
-		j.params.notes.add("the response is not kept: the store of responses failed")
+		j.params.notes.Add("the response is not kept: the store of responses failed")
 		warn(c.ctx, j.params.notes)
 	}
 }
@@ -225,7 +226,7 @@ func (c *call) findResponse() (*conversation.Response, *api.Error) {
 }
 
 func (c *call) noResponse() *api.Error {
-	return badRequest("response_not_found", "response_id", "no response %s is kept: it never was, was deleted, or was not used for too long", headerQuote(c.rest))
+	return api.RefuseParam("response_not_found", "response_id", "no response %s is kept: it never was, was deleted, or was not used for too long", jsonbody.HeaderQuote(c.rest))
 }
 
 func (c *call) deleteResponse() *api.Error {
@@ -262,21 +263,21 @@ func objectOf(r *conversation.Response) []byte {
 
 // withStatus gives an object another status and error.
 func withStatus(object []byte, status string, fault []byte) []byte {
-	o, err := parseObject("", object, maxFields)
+	o, err := jsonbody.ParseObject("", object, jsonbody.MaxFields)
 	if err != nil {
 		return object
 	}
-	for i := range o.fields {
-		switch f := &o.fields[i]; f.name {
+	for i := range o.Fields {
+		switch f := &o.Fields[i]; f.Name {
 		case "status":
-			f.raw = api.AppendString(nil, status)
+			f.Raw = api.AppendString(nil, status)
 		case "error":
-			f.raw = fault
+			f.Raw = fault
 		}
 	}
-	o.add("status", api.AppendString(nil, status)) // another server may have left them out
-	o.add("error", fault)
-	return o.appendJSON(nil)
+	o.Add("status", api.AppendString(nil, status)) // another server may have left them out
+	o.Add("error", fault)
+	return o.AppendJSON(nil)
 }
 
 const (
@@ -291,7 +292,7 @@ func (c *call) inputItems() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	items, fault := parseArray("", r.Input, maxInt32)
+	items, fault := jsonbody.Array("", r.Input, maxInt32)
 	if fault != nil {
 		return internalError("a stored response cannot be read")
 	}
@@ -300,7 +301,7 @@ func (c *call) inputItems() *api.Error {
 	if raw := args.Peek("limit"); raw != nil {
 		n, ok := parseIndex(string(raw))
 		if !ok || n < 1 || n > mostItems {
-			return badRequest("invalid_value", "limit", "limit is %s; it must be between 1 and %d", headerQuote(string(raw)), mostItems)
+			return api.RefuseParam("invalid_value", "limit", "limit is %s; it must be between 1 and %d", jsonbody.HeaderQuote(string(raw)), mostItems)
 		}
 		limit = n
 	}
@@ -311,7 +312,7 @@ func (c *call) inputItems() *api.Error {
 		}
 	case "asc":
 	default:
-		return badRequest("invalid_value", "order", "order is %s; it must be asc or desc", headerQuote(order))
+		return api.RefuseParam("invalid_value", "order", "order is %s; it must be asc or desc", jsonbody.HeaderQuote(order))
 	}
 	if after := string(args.Peek("after")); after != "" {
 		for len(items) > 0 {

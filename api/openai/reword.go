@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // Responses and Messages are chats in other words. Their readers write a request as chat
@@ -13,7 +14,7 @@ import (
 
 // rewording is a request in the words of chat completions.
 type rewording struct {
-	chat request
+	chat  request
 	turns turnWriter
 	list  string    // the client's field that holds the conversation
 	id    string    // the client's name of the id of the call that a result belongs to
@@ -28,21 +29,21 @@ type rewording struct {
 type renamed struct{ chat, client string }
 
 func newRewording(o *request, list, id string, names ...renamed) *rewording {
-	return &rewording{chat: request{object: &object{notes: o.notes}, turn: o.turn}, list: list, id: id, names: names}
+	return &rewording{chat: request{Object: &jsonbody.Object{Notes: o.Notes}, turn: o.turn}, list: list, id: id, names: names}
 }
 
 // set gives the chat a field.
-func (w *rewording) set(name string, raw []byte) { w.chat.add(name, raw) }
+func (w *rewording) set(name string, raw []byte) { w.chat.Add(name, raw) }
 
 // setText gives the chat a field that is a string.
 func (w *rewording) setText(name, text string) { w.set(name, api.AppendString(nil, text)) }
 
 // finish completes the chat. Fields of the client's request that nobody has taken are the
 // same in a chat, or unknown to both.
-func (w *rewording) finish(o *object) {
+func (w *rewording) finish(o *jsonbody.Object) {
 	w.set("messages", w.turns.end())
-	for f, left := o.rest(); left; f, left = o.rest() {
-		w.set(f.name, f.raw)
+	for f, left := o.Rest(); left; f, left = o.Rest() {
+		w.set(f.Name, f.Raw)
 	}
 }
 
@@ -51,7 +52,7 @@ func (w *rewording) read(s *Server, o *request, m *Model) (*job, *api.Error) {
 	if w.truncates {
 		return w.truncated(s, o, m)
 	}
-	w.finish(o.object)
+	w.finish(o.Object)
 	return w.done(s.readChat(&w.chat, m))
 }
 
@@ -70,7 +71,7 @@ func (w *rewording) checkCount(n int) *api.Error {
 	if n == 1 {
 		return nil
 	}
-	return badRequest("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", n, w.list)
+	return api.RefuseParam("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", n, w.list)
 }
 
 // explain puts the client's own names into a fault of readChat.
@@ -301,15 +302,15 @@ func (t *turnWriter) end() []byte {
 
 // textContent reads a text, or parts of one whose types are among kinds: as JSON for a
 // chat's content, and as one text.
-func (o *object) textContent(path string, raw []byte, kinds ...string) (content []byte, text string, fault *api.Error) {
+func textContent(o *jsonbody.Object, path string, raw []byte, kinds ...string) (content []byte, text string, fault *api.Error) {
 	if raw[0] == '"' {
-		text, fault = parseString(path, raw)
+		text, fault = jsonbody.String(path, raw)
 		return raw, text, fault
 	}
 	if raw[0] != '[' {
-		return nil, "", wrongType(path, "a string or an array of text parts", raw)
+		return nil, "", jsonbody.WrongType(path, "a string or an array of text parts", raw)
 	}
-	parts, fault := parseArray(path, raw, maxFields)
+	parts, fault := jsonbody.Array(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, "", fault
 	}
@@ -319,7 +320,7 @@ func (o *object) textContent(path string, raw []byte, kinds ...string) (content 
 	var texts []string
 	content = []byte{'['}
 	for i, raw := range parts {
-		piece, fault := o.textPart(at(path, i), raw, kinds)
+		piece, fault := textPart(o, jsonbody.At(path, i), raw, kinds)
 		if fault != nil {
 			return nil, "", fault
 		}

@@ -5,52 +5,53 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // harmlessParts are fields of items, blocks and parts that say nothing to a model: clients
 // send back what they were answered, and hints.
 var harmlessParts = []string{"id", "status", "phase", "annotations", "logprobs", "citations", "cache_control"}
 
-func (o *object) skipHarmless() {
+func skipHarmless(o *jsonbody.Object) {
 	for _, name := range harmlessParts {
-		o.take(name)
+		o.Take(name)
 	}
 }
 
 // textPart reads the text of a part whose type is among kinds. The text of a refusal
 // stands in a field of that name.
-func (o *object) textPart(path string, raw []byte, kinds []string) (string, *api.Error) {
-	part, fault := o.parse(path, raw, maxFields)
+func textPart(o *jsonbody.Object, path string, raw []byte, kinds []string) (string, *api.Error) {
+	part, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return "", fault
 	}
-	kind, ok := part.text("type", &fault)
+	kind, ok := part.Text("type", &fault)
 	switch {
 	case fault != nil:
 		return "", fault
 	case !ok:
-		return "", missing(join(path, "type"), strings.Join(kinds, " or "))
+		return "", jsonbody.Missing(jsonbody.Join(path, "type"), strings.Join(kinds, " or "))
 	case !slices.Contains(kinds, kind):
-		return "", unsupported(join(path, "type"), "models here read text: send parts of type "+strings.Join(kinds, " or ")+", not "+quote([]byte(kind)))
+		return "", jsonbody.Unsupported(jsonbody.Join(path, "type"), "models here read text: send parts of type "+strings.Join(kinds, " or ")+", not "+jsonbody.Quote([]byte(kind)))
 	}
 	field := "text"
 	if kind == "refusal" {
 		field = kind
 	}
-	text, ok := part.text(field, &fault)
+	text, ok := part.Text(field, &fault)
 	if !ok {
-		keep(&fault, missing(join(path, field), "a string"))
+		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, field), "a string"))
 	}
-	part.skipHarmless()
-	part.finish(&fault)
+	skipHarmless(part)
+	part.Finish(&fault)
 	return text, fault
 }
 
 // needText reads a string that an item or a block cannot do without.
-func (o *object) needText(name string, fault **api.Error) string {
-	text, ok := o.text(name, fault)
+func needText(o *jsonbody.Object, name string, fault **api.Error) string {
+	text, ok := o.Text(name, fault)
 	if !ok {
-		keep(fault, missing(join(o.path, name), "a string"))
+		jsonbody.Keep(fault, jsonbody.Missing(jsonbody.Join(o.Path, name), "a string"))
 	}
 	return text
 }

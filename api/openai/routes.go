@@ -8,6 +8,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/api/tenant"
 )
 
@@ -173,5 +174,5 @@ func (s *Server) noRoute(path string) *api.Error {
 		list[i] = strings.Join(rt.Methods, " ") + " " + rt.Pattern
 	}
 	return &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "unknown_url",
-		Message: "nothing is served at " + quote([]byte(path)) + "; there are: " + strings.Join(list, ", ")}
+		Message: "nothing is served at " + jsonbody.Quote([]byte(path)) + "; there are: " + strings.Join(list, ", ")}
 }

@@ -7,31 +7,34 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
 
+const maxBiases = 1024 // entries of logit_bias
+
 var (
-	temperatureRange = interval{low: 0, high: 2}
-	topPRange        = interval{low: 0, high: 1, openLow: true}
-	minPRange        = interval{low: 0, high: 1}
-	repetitionRange  = interval{low: 0, high: 10, openLow: true}
-	penaltyRange     = interval{low: -2, high: 2}
-	biasRange        = interval{low: -100, high: 100}
+	temperatureRange = jsonbody.Interval{Low: 0, High: 2}
+	topPRange        = jsonbody.Interval{Low: 0, High: 1, OpenLow: true}
+	minPRange        = jsonbody.Interval{Low: 0, High: 1}
+	repetitionRange  = jsonbody.Interval{Low: 0, High: 10, OpenLow: true}
+	penaltyRange     = jsonbody.Interval{Low: -2, High: 2}
+	biasRange        = jsonbody.Interval{Low: -100, High: 100}
 )
 
 // readSampling reads the sampler's parameters; names and ranges are those of
 // the OpenAI API and, for what it lacks, of vLLM. seeded: the client set the seed.
-func readSampling(o *object, m *Model, fault **api.Error) (s inference.Sampling, seeded bool) {
+func readSampling(o *jsonbody.Object, m *Model, fault **api.Error) (s inference.Sampling, seeded bool) {
 	s = inference.DefaultSampling()
-	s.Temperature = o.number("temperature", temperatureRange, s.Temperature, fault)
-	s.TopP = o.number("top_p", topPRange, s.TopP, fault)
-	s.TopK = max(0, o.count("top_k", -1, maxInt32, 0, fault))
-	s.MinP = o.number("min_p", minPRange, s.MinP, fault)
-	s.TypicalP = o.number("typical_p", topPRange, s.TypicalP, fault)
+	s.Temperature = o.Number("temperature", temperatureRange, s.Temperature, fault)
+	s.TopP = o.Number("top_p", topPRange, s.TopP, fault)
+	s.TopK = max(0, o.Count("top_k", -1, maxInt32, 0, fault))
+	s.MinP = o.Number("min_p", minPRange, s.MinP, fault)
+	s.TypicalP = o.Number("typical_p", topPRange, s.TypicalP, fault)
 	s.RepetitionPenalty = readRepetition(o, s.RepetitionPenalty, fault)
-	s.PresencePenalty = o.number("presence_penalty", penaltyRange, s.PresencePenalty, fault)
-	s.FrequencyPenalty = o.number("frequency_penalty", penaltyRange, s.FrequencyPenalty, fault)
+	s.PresencePenalty = o.Number("presence_penalty", penaltyRange, s.PresencePenalty, fault)
+	s.FrequencyPenalty = o.Number("frequency_penalty", penaltyRange, s.FrequencyPenalty, fault)
 	s.LogitBias = readLogitBias(o, m, fault)
 	s.AllowedTokens = readAllowed(o, m, fault)
 	s.BadWords = readBadWords(o, m, fault)
@@ -41,12 +44,12 @@ func readSampling(o *object, m *Model, fault **api.Error) (s inference.Sampling,
 
 // readRepetition reads repetition_penalty under its own name and under
 // llama-server's, repeat_penalty; both given must agree.
-func readRepetition(o *object, otherwise float32, fault **api.Error) float32 {
+func readRepetition(o *jsonbody.Object, otherwise float32, fault **api.Error) float32 {
 	const unset = 0
-	own := o.number("repetition_penalty", repetitionRange, unset, fault)
-	other := o.number("repeat_penalty", repetitionRange, unset, fault)
+	own := o.Number("repetition_penalty", repetitionRange, unset, fault)
+	other := o.Number("repeat_penalty", repetitionRange, unset, fault)
 	if own != unset && other != unset && own != other {
-		keep(fault, badRequest("invalid_value", "repeat_penalty",
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "repeat_penalty",
 			"repeat_penalty and repetition_penalty are the same penalty and differ: %g and %g; send one", other, own))
 	}
 	return cmp.Or(own, other, otherwise)
@@ -61,23 +64,23 @@ const (
 // of token ids: as they stand at the beginning of an answer and as they stand
 // behind a space, which tokenisers write otherwise (vLLM does the same). A
 // word that the model spells with other tokens is not found.
-func readBadWords(o *object, m *Model, fault **api.Error) [][]inference.TokenID {
-	raw, ok := o.take("bad_words")
+func readBadWords(o *jsonbody.Object, m *Model, fault **api.Error) [][]inference.TokenID {
+	raw, ok := o.Take("bad_words")
 	if !ok {
 		return nil
 	}
-	list, err := parseArray("bad_words", raw, maxBadWords)
-	keep(fault, err)
+	list, err := jsonbody.Array("bad_words", raw, maxBadWords)
+	jsonbody.Keep(fault, err)
 	var words [][]inference.TokenID
 	for i, item := range list {
-		path := at("bad_words", i)
-		word, err := parseString(path, item)
+		path := jsonbody.At("bad_words", i)
+		word, err := jsonbody.String(path, item)
 		switch {
 		case err != nil:
-			keep(fault, err)
+			jsonbody.Keep(fault, err)
 			return nil
 		case word == "" || len(word) > maxBadWordBytes:
-			keep(fault, badRequest("invalid_value", path, "%s has %d bytes; a bad word has 1 to %d", path, len(word), maxBadWordBytes))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", path, "%s has %d bytes; a bad word has 1 to %d", path, len(word), maxBadWordBytes))
 			return nil
 		}
 		word = strings.TrimLeft(word, " ")
@@ -93,35 +96,35 @@ func readBadWords(o *object, m *Model, fault **api.Error) [][]inference.TokenID 
 
 // readAllowed reads the only tokens that an answer may have. Ends of an answer
 // count among them: without one it goes on to its limit.
-func readAllowed(o *object, m *Model, fault **api.Error) []inference.TokenID {
-	raw, ok := o.take("allowed_token_ids")
+func readAllowed(o *jsonbody.Object, m *Model, fault **api.Error) []inference.TokenID {
+	raw, ok := o.Take("allowed_token_ids")
 	if !ok {
 		return nil
 	}
 	ids, err := parseTokens("allowed_token_ids", raw, m.Tokenizer.Size(), m.Tokenizer.Size())
-	if keep(fault, err); err == nil && len(ids) == 0 {
-		keep(fault, badRequest("invalid_value", "allowed_token_ids",
+	if jsonbody.Keep(fault, err); err == nil && len(ids) == 0 {
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "allowed_token_ids",
 			"allowed_token_ids is empty, so no answer could be given; leave it out to allow all"))
 	}
 	return ids
 }
 
 // readLogitBias reads a map of token ids, written as strings, to biases.
-func readLogitBias(o *object, m *Model, fault **api.Error) []inference.TokenBias {
-	raw, ok := o.take("logit_bias")
+func readLogitBias(o *jsonbody.Object, m *Model, fault **api.Error) []inference.TokenBias {
+	raw, ok := o.Take("logit_bias")
 	if !ok {
 		return nil
 	}
-	entries, err := parseObject("logit_bias", raw, maxBiases)
+	entries, err := jsonbody.ParseObject("logit_bias", raw, maxBiases)
 	if err != nil {
-		keep(fault, err)
+		jsonbody.Keep(fault, err)
 		return nil
 	}
-	biases := make([]inference.TokenBias, 0, len(entries.fields))
-	for _, f := range entries.fields {
+	biases := make([]inference.TokenBias, 0, len(entries.Fields))
+	for _, f := range entries.Fields {
 		b, err := parseBias(f, m.Tokenizer.Size())
 		if err != nil {
-			keep(fault, err)
+			jsonbody.Keep(fault, err)
 			return nil
 		}
 		biases = append(biases, b)
@@ -129,13 +132,13 @@ func readLogitBias(o *object, m *Model, fault **api.Error) []inference.TokenBias
 	return biases
 }
 
-func parseBias(f field, size int) (inference.TokenBias, *api.Error) {
-	path := join("logit_bias", f.name)
-	id, err := strconv.ParseUint(f.name, 10, 31)
-	if err != nil || int(id) >= size || strconv.FormatUint(id, 10) != f.name {
-		return inference.TokenBias{}, badRequest("invalid_value", "logit_bias",
-			"logit_bias has the key %s; keys are token ids from 0 to %d", strconv.Quote(quote([]byte(f.name))), size-1)
+func parseBias(f jsonbody.Field, size int) (inference.TokenBias, *api.Error) {
+	path := jsonbody.Join("logit_bias", f.Name)
+	id, err := strconv.ParseUint(f.Name, 10, 31)
+	if err != nil || int(id) >= size || strconv.FormatUint(id, 10) != f.Name {
+		return inference.TokenBias{}, api.RefuseParam("invalid_value", "logit_bias",
+			"logit_bias has the key %s; keys are token ids from 0 to %d", strconv.Quote(jsonbody.Quote([]byte(f.Name))), size-1)
 	}
-	v, fault := parseNumber(path, f.raw, biasRange)
+	v, fault := jsonbody.Number(path, f.Raw, biasRange)
 	return inference.TokenBias{ID: inference.TokenID(id), Bias: float32(v)}, fault
 }

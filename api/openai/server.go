@@ -17,6 +17,7 @@ import (
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/moderation"
+	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/router"
@@ -226,7 +227,7 @@ func (c *call) endTurn() {
 
 // model resolves the model field to a model that has its tokenizer here.
 func (c *call) model(o *request) (*Model, *api.Error) {
-	m, fault := c.resolve(o.object)
+	m, fault := c.resolve(o.Object)
 	if fault == nil {
 		fault = m.tokenizesHere()
 	}
@@ -240,14 +241,14 @@ func (m *Model) tokenizesHere() *api.Error {
 	if m.Upstream == nil {
 		return nil
 	}
-	return badRequest("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
+	return api.RefuseParam("model_is_relayed", "model", "the model %s is served by another server, which has its tokenizer; "+
 		"here it takes %s, %s, %s, %s, %s, %s and %s", m.ID, routeChat, routeCompletions, routeResponses, routeMessages, routeEmbeddings, routeRerank, routeScore)
 }
 
 // resolve looks the model field up in the model table.
-func (c *call) resolve(o *object) (*Model, *api.Error) {
+func (c *call) resolve(o *jsonbody.Object) (*Model, *api.Error) {
 	var fault *api.Error
-	name, _ := o.text("model", &fault)
+	name, _ := o.Text("model", &fault)
 	if fault != nil {
 		return nil, fault
 	}
@@ -279,9 +280,9 @@ func (c *call) named(name string) (*Model, *api.Error) {
 		return c.priced(m), nil
 	case len(set.list) == 0:
 		c.found, _ = c.server.models.Load().find(name)
-		return nil, badRequest("model_not_found", "model", "no language model or text encoder is served here, or none to this caller")
+		return nil, api.RefuseParam("model_not_found", "model", "no language model or text encoder is served here, or none to this caller")
 	case name == "":
-		return nil, missing("model", "one of: "+set.ids())
+		return nil, jsonbody.Missing("model", "one of: "+set.ids())
 	}
 	c.found, _ = c.server.models.Load().find(name) // one that the caller may not use is named to operators
 	return nil, modelNotFound(name, set.ids())
@@ -301,7 +302,7 @@ func (c *call) generation(e *endpoint) *api.Error {
 func (c *call) question() (*request, *api.Error) {
 	o, fault := c.body()
 	if fault == nil && c.keyIgnored {
-		o.notes.add("ignored the header %s", edge.KeyHeader)
+		o.Notes.Add("ignored the header %s", edge.KeyHeader)
 	}
 	return o, fault
 }
@@ -318,12 +319,12 @@ func (c *call) generate(e *endpoint) *api.Error {
 			return fault
 		}
 	}
-	m, fault := c.resolve(o.object)
+	m, fault := c.resolve(o.Object)
 	if fault != nil {
 		return fault
 	}
 	lowered := c.brownout()
-	m = lowered.model(m, o.notes)
+	m = lowered.model(m, o.Notes)
 	fault = c.answerWith(e, m, o, lowered, len(m.Fallback) > 0)
 	for i := 0; i < len(m.Fallback) && c.fallsBack(fault); i++ {
 		next, ok := c.fallback(m.Fallback[i], m)
@@ -368,7 +369,7 @@ func (c *call) answerBy(e *endpoint, m *Model, o *request, lowered lowering, mor
 	if m.kind() != kindGenerate {
 		return m.wrongKind()
 	}
-	t, fault := c.readTerms(o.object, c.caller.Tenant)
+	t, fault := c.readTerms(o.Object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
@@ -502,7 +503,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	fault = g.run()
 	if fault == nil {
 		if g.result.Limit != "" {
-			j.params.notes.add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
+			j.params.notes.Add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
 			warn(c.ctx, j.params.notes)
 		}
 		c.ctx.SetContentType("application/json")

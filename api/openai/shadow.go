@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -28,9 +29,9 @@ type Copy struct {
 }
 
 // greedyCopy is the request of a copy that is to be answered with the likeliest tokens.
-func (o *object) greedyCopy() *object {
-	own := o.without("temperature", "n", "best_of", "logprobs", "top_logprobs")
-	own.add("temperature", []byte("0"))
+func greedyCopy(o *jsonbody.Object) *jsonbody.Object {
+	own := o.Without("temperature", "n", "best_of", "logprobs", "top_logprobs")
+	own.Add("temperature", []byte("0"))
 	return own
 }
 
@@ -74,7 +75,7 @@ func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error
 		return Shadowed{}, fault
 	}
 	if c.Greedy {
-		o.object = o.greedyCopy()
+		o.Object = greedyCopy(o.Object)
 	}
 	if s.turns.needed(len(c.Body)) {
 		turn, fault := s.turns.take(ctx.Done(), shadows.Name)

@@ -51,5 +51,5 @@ func (c *call) orSpared(o *request, answer func(o *request) *api.Error) *api.Err
 	for _, name := range []string{"X-Weir-Arm", "X-Weir-Version", "X-Weir-Attempts", "X-Weir-Replica", "X-Weir-Route-Reason", "Retry-After", "X-Should-Retry"} {
 		c.ctx.Response.Header.Del(name)
 	}
-	return answer(o.under(o.notes))
+	return answer(o.under(o.Notes))
 }

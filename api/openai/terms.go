@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -25,17 +26,17 @@ type terms struct {
 const classHeader = "X-Weir-Class"
 
 // readTerms reads the terms of a request whose fields are this server's to check.
-func (c *call) readTerms(o *object, t *tenant.Tenant) (terms, *api.Error) {
+func (c *call) readTerms(o *jsonbody.Object, t *tenant.Tenant) (terms, *api.Error) {
 	var fault *api.Error
 	got := c.readDeadlines(o, t, &fault)
 	asked, named := c.readClass(o, t, &got, &fault)
 	got.class = max(asked, t.HighestClass)
 	if named != "" && got.class != asked {
-		if o.notes.strict {
-			keep(&fault, badRequest("invalid_value", "", "%s asks for class %s; the tenant's highest is %s",
+		if o.Notes.Strict {
+			jsonbody.Keep(&fault, api.RefuseParam("invalid_value", "", "%s asks for class %s; the tenant's highest is %s",
 				named, asked, got.class))
 		}
-		o.notes.add("%s lowered to class %s, the highest of the tenant", named, got.class)
+		o.Notes.Add("%s lowered to class %s, the highest of the tenant", named, got.class)
 	}
 	if got.tier != "" {
 		got.tier = tierOf[got.class]
@@ -46,26 +47,26 @@ func (c *call) readTerms(o *object, t *tenant.Tenant) (terms, *api.Error) {
 // readClass finds the class that a request asks for, and the field or header that
 // says so: x-weir-class before service_tier before priority. Where none does, it is
 // the tenant's default.
-func (c *call) readClass(o *object, t *tenant.Tenant, got *terms, fault **api.Error) (class inference.Class, named string) {
+func (c *call) readClass(o *jsonbody.Object, t *tenant.Tenant, got *terms, fault **api.Error) (class inference.Class, named string) {
 	class = t.Class
-	if n, ok := o.integer("priority", -1<<63, 1<<63-1, fault); ok && n != 0 {
+	if n, ok := o.Integer("priority", -1<<63, 1<<63-1, fault); ok && n != 0 {
 		class, named = ofPriority(n), "priority"
 	}
-	if tier, ok := o.text("service_tier", fault); ok {
+	if tier, ok := o.Text("service_tier", fault); ok {
 		got.tier = tier
 		switch k, known := tiers[tier]; {
 		case known:
 			class, named = k, "service_tier"
 		case tier != autoTier:
-			o.ignored("service_tier", badRequest("invalid_value", "service_tier",
-				"service_tier is %s; it must be auto, default, flex, priority, fast, scale or batch", headerQuote(tier)), fault)
+			o.Ignored("service_tier", api.RefuseParam("invalid_value", "service_tier",
+				"service_tier is %s; it must be auto, default, flex, priority, fast, scale or batch", jsonbody.HeaderQuote(tier)), fault)
 		}
 	}
 	if word := c.header(classHeader); word != "" {
 		k, known := tenant.ParseClass(word)
 		if !known {
-			keep(fault, badRequest("invalid_value", "", "the header x-weir-class is %s; it must be %s",
-				headerQuote(word), strings.Join(tenant.ClassNames(), ", ")))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "", "the header x-weir-class is %s; it must be %s",
+				jsonbody.HeaderQuote(word), strings.Join(tenant.ClassNames(), ", ")))
 		}
 		class, named = k, "x-weir-class"
 	}
@@ -108,14 +109,14 @@ var ownFields = []string{"ttft_deadline_ms", "deadline_ms"}
 
 // readDeadlines reads what a request says about its deadlines. Of several that are
 // given the soonest counts, and so does the tenant's cap.
-func (c *call) readDeadlines(o *object, t *tenant.Tenant, fault **api.Error) terms {
+func (c *call) readDeadlines(o *jsonbody.Object, t *tenant.Tenant, fault **api.Error) terms {
 	most := edge.MaxDeadline.Milliseconds()
-	first, _ := o.integer("ttft_deadline_ms", 1, most, fault)
-	done, _ := o.integer("deadline_ms", 1, most, fault)
+	first, _ := o.Integer("ttft_deadline_ms", 1, most, fault)
+	done, _ := o.Integer("deadline_ms", 1, most, fault)
 	toFirst, toDone := t.FirstTokenTimeout, t.TotalTimeout
 	if c.server.config.ClientTimeouts {
 		var ignored *api.Error // whoever reads the field reports it
-		if waits := edge.ClientTimeout(&c.ctx.Request.Header); o.flag("stream", false, &ignored) {
+		if waits := edge.ClientTimeout(&c.ctx.Request.Header); o.Flag("stream", false, &ignored) {
 			toFirst = edge.Sooner(toFirst, waits) // libraries wait so long for each event
 		} else {
 			toDone = edge.Sooner(toDone, waits)
@@ -138,8 +139,8 @@ func (c *call) deadline(field int64, names []string, most time.Duration, fault *
 		}
 		d, ok := edge.ParseMilliseconds(text)
 		if !ok {
-			keep(fault, badRequest("invalid_value", "", "the header %s is %s; it must be a number of milliseconds above 0 and at most %d",
-				strings.ToLower(name), headerQuote(text), edge.MaxDeadline.Milliseconds()))
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "", "the header %s is %s; it must be a number of milliseconds above 0 and at most %d",
+				strings.ToLower(name), jsonbody.HeaderQuote(text), edge.MaxDeadline.Milliseconds()))
 		}
 		most = edge.Sooner(most, d)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -28,12 +29,12 @@ func termsOf(t *testing.T, strict bool, may *tenant.Tenant, header, body string)
 		ctx.Request.Header.Set(name, value)
 	}
 	s := newServer(t, DefaultConfig(), &fakeBackend{})
-	o, err := parseBody([]byte(body), strict)
+	o, err := jsonbody.Parse([]byte(body), strict)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, fault = (&call{server: s, ctx: &ctx, arrived: time.Unix(1000, 0)}).readTerms(o, may)
-	return got, o.notes.header(), fault
+	return got, o.Notes.Header(), fault
 }
 
 func TestClassOfARequest(t *testing.T) {

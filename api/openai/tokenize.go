@@ -2,6 +2,7 @@ package openai
 
 import (
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -25,12 +26,12 @@ func (c *call) tokenize() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if e, ok := c.foreignEncoding(o.object); ok {
+	if e, ok := c.foreignEncoding(o.Object); ok {
 		if fault := c.countRequest(nil); fault != nil {
 			return fault
 		}
 		defer c.works()()
-		return c.tokenizeForeign(o.object, e)
+		return c.tokenizeForeign(o.Object, e)
 	}
 	m, fault := c.model(o)
 	if fault == nil {
@@ -41,8 +42,8 @@ func (c *call) tokenize() *api.Error {
 	}
 	defer c.works()()
 	var ids []int32
-	pieces := o.flag("return_token_strs", false, &fault)
-	if _, isChat := o.take("messages"); isChat {
+	pieces := o.Flag("return_token_strs", false, &fault)
+	if _, isChat := o.Take("messages"); isChat {
 		_, ids, fault = c.renderChat(o, m, &fault)
 	} else {
 		ids = c.encodePrompt(o, m, &fault)
@@ -68,44 +69,44 @@ func (c *call) checkTokenizeBytes() *api.Error {
 	if n <= limit {
 		return nil
 	}
-	return badRequest("request_too_large", "", "the body has %d bytes; %s takes %d. Send it in parts, or run the server with a larger "+
+	return api.RefuseParam("request_too_large", "", "the body has %d bytes; %s takes %d. Send it in parts, or run the server with a larger "+
 		"--max-tokenize-bytes", n, c.ctx.Path(), limit)
 }
 
 // noteControl warns of a control token whose text is in a prompt and is not
 // parsed: the model then reads its characters.
-func (m *Model) noteControl(path, text string, n *notes) {
+func (m *Model) noteControl(path, text string, n *jsonbody.Notes) {
 	if id, ok := m.Tokenizer.FindControl(text); ok {
-		n.add("%s holds %s as plain text; parse_special makes it a control token", anyIndex(path), headerQuote(m.Tokenizer.TokenText(id)))
+		n.Add("%s holds %s as plain text; parse_special makes it a control token", jsonbody.AnyIndex(path), jsonbody.HeaderQuote(m.Tokenizer.TokenText(id)))
 	}
 }
 
 // encodePrompt reads and encodes the fields of a plain prompt.
 func (c *call) encodePrompt(o *request, m *Model, fault **api.Error) []int32 {
-	text, ok := o.text("prompt", fault)
+	text, ok := o.Text("prompt", fault)
 	if !ok {
-		keep(fault, missing("prompt", "a string; or send messages"))
+		jsonbody.Keep(fault, jsonbody.Missing("prompt", "a string; or send messages"))
 	}
 	e := tokenizer.EncodeOptions{
-		AddSpecial:   o.flag("add_special_tokens", true, fault),
-		ParseSpecial: o.flag("parse_special", c.server.config.ParseSpecial, fault),
+		AddSpecial:   o.Flag("add_special_tokens", true, fault),
+		ParseSpecial: o.Flag("parse_special", c.server.config.ParseSpecial, fault),
 	}
 	if *fault == nil && !e.ParseSpecial {
-		m.noteControl("prompt", text, o.notes)
+		m.noteControl("prompt", text, o.Notes)
 	}
-	c.finish(o.object, fault)
+	c.finish(o.Object, fault)
 	if *fault != nil {
 		return nil
 	}
 	ids, err := c.turn.encode(m, "prompt", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
-	keep(fault, err)
+	jsonbody.Keep(fault, err)
 	return ids
 }
 
 // finish takes the fields that nobody read and sends the warnings.
-func (c *call) finish(o *object, fault **api.Error) {
-	o.finish(fault)
-	warn(c.ctx, o.notes)
+func (c *call) finish(o *jsonbody.Object, fault **api.Error) {
+	o.FinishBut(unsupportedFields, fault)
+	warn(c.ctx, o.Notes)
 }
 
 // renderChat renders messages and tokenises the result. Either way *fault and
@@ -114,9 +115,9 @@ func (c *call) renderChat(o *request, m *Model, fault **api.Error) (text string,
 	if m.Template == nil {
 		return "", nil, noTemplate(m)
 	}
-	p := readChatPrompt(o.object, m, &c.server.config, fault)
-	special := o.flag("add_special_tokens", false, fault)
-	c.finish(o.object, fault)
+	p := readChatPrompt(o.Object, m, &c.server.config, fault)
+	special := o.Flag("add_special_tokens", false, fault)
+	c.finish(o.Object, fault)
 	if *fault != nil {
 		return "", nil, *fault
 	}
@@ -132,12 +133,12 @@ func (c *call) renderChat(o *request, m *Model, fault **api.Error) (text string,
 
 // foreignEncoding finds the vocabulary of an OpenAI model that is not served
 // here under the same name.
-func (c *call) foreignEncoding(o *object) (*tokenizer.Encoding, bool) {
+func (c *call) foreignEncoding(o *jsonbody.Object) (*tokenizer.Encoding, bool) {
 	if c.server.config.Counter == nil {
 		return nil, false
 	}
 	var fault *api.Error
-	name, ok := o.text("model", &fault)
+	name, ok := o.Text("model", &fault)
 	if !ok {
 		return nil, false
 	}
@@ -149,18 +150,18 @@ func (c *call) foreignEncoding(o *object) (*tokenizer.Encoding, bool) {
 	return c.server.config.Counter.CountFor(name)
 }
 
-func (c *call) tokenizeForeign(o *object, e *tokenizer.Encoding) *api.Error {
+func (c *call) tokenizeForeign(o *jsonbody.Object, e *tokenizer.Encoding) *api.Error {
 	var fault *api.Error
-	if _, isChat := o.take("messages"); isChat {
-		return unsupported("messages", "for models that are not served here only text is counted: send prompt")
+	if _, isChat := o.Take("messages"); isChat {
+		return jsonbody.Unsupported("messages", "for models that are not served here only text is counted: send prompt")
 	}
-	if o.flag("return_token_strs", false, &fault) {
-		keep(&fault, unsupported("return_token_strs", "leave it out for models that are not served here"))
+	if o.Flag("return_token_strs", false, &fault) {
+		jsonbody.Keep(&fault, jsonbody.Unsupported("return_token_strs", "leave it out for models that are not served here"))
 	}
-	o.flag("add_special_tokens", false, &fault) // such vocabularies add none
-	text, ok := o.text("prompt", &fault)
+	o.Flag("add_special_tokens", false, &fault) // such vocabularies add none
+	text, ok := o.Text("prompt", &fault)
 	if !ok {
-		keep(&fault, missing("prompt", "a string"))
+		jsonbody.Keep(&fault, jsonbody.Missing("prompt", "a string"))
 	}
 	c.finish(o, &fault)
 	if fault != nil {
@@ -171,7 +172,7 @@ func (c *call) tokenizeForeign(o *object, e *tokenizer.Encoding) *api.Error {
 		return fault
 	}
 	if err != nil {
-		return badRequest("vocabulary_unavailable", "model", "%v", err)
+		return api.RefuseParam("vocabulary_unavailable", "model", "%v", err)
 	}
 	api.WriteJSON(c.ctx, statusOK, tokenizeJSON{Count: len(ids), Tokens: ids})
 	return nil
@@ -191,12 +192,12 @@ func (c *call) detokenize() *api.Error {
 		return fault
 	}
 	defer c.works()()
-	special := !o.flag("skip_special_tokens", false, &fault)
-	raw, ok := o.take("tokens")
+	special := !o.Flag("skip_special_tokens", false, &fault)
+	raw, ok := o.Take("tokens")
 	if !ok {
-		keep(&fault, missing("tokens", "an array of token ids"))
+		jsonbody.Keep(&fault, jsonbody.Missing("tokens", "an array of token ids"))
 	}
-	c.finish(o.object, &fault)
+	c.finish(o.Object, &fault)
 	if fault != nil {
 		return fault
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer/family"
 )
 
@@ -40,19 +41,19 @@ func (t *toolset) forced() bool {
 
 // readTools reads tools, tool_choice and parallel_tool_calls, or the older functions and
 // function_call.
-func readTools(o *object, fault **api.Error) toolset {
+func readTools(o *jsonbody.Object, fault **api.Error) toolset {
 	t := toolset{choice: family.Choice{Parallel: true}}
-	raw, modern := o.take("tools")
-	old, legacy := o.take("functions")
+	raw, modern := o.Take("tools")
+	old, legacy := o.Take("functions")
 	switch {
-	case modern && legacy && !isEmptyArray(raw) && !isEmptyArray(old):
-		keep(fault, badRequest("invalid_value", "functions", "functions and tools exclude each other; tools is the newer name"))
-	case legacy && !isEmptyArray(old):
+	case modern && legacy && !jsonbody.IsEmptyArray(raw) && !jsonbody.IsEmptyArray(old):
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "functions", "functions and tools exclude each other; tools is the newer name"))
+	case legacy && !jsonbody.IsEmptyArray(old):
 		t.legacy = true
 		t.choice.Parallel = false
-		keep(fault, t.readList(o, "functions", old))
+		jsonbody.Keep(fault, t.readList(o, "functions", old))
 	case modern:
-		keep(fault, t.readList(o, "tools", raw))
+		jsonbody.Keep(fault, t.readList(o, "tools", raw))
 	}
 	if t.has() {
 		t.choice.Mode = family.Auto
@@ -65,30 +66,30 @@ func readTools(o *object, fault **api.Error) toolset {
 	return t
 }
 
-func (t *toolset) readParallel(o *object, fault **api.Error) {
-	parallel, ok := o.boolean("parallel_tool_calls", fault)
+func (t *toolset) readParallel(o *jsonbody.Object, fault **api.Error) {
+	parallel, ok := o.Bool("parallel_tool_calls", fault)
 	switch {
 	case !ok:
 	case t.has():
 		t.choice.Parallel = t.choice.Parallel && parallel
 	default:
-		o.ignored("parallel_tool_calls", withoutTools("parallel_tool_calls"), fault)
+		o.Ignored("parallel_tool_calls", withoutTools("parallel_tool_calls"), fault)
 	}
 }
 
 func withoutTools(name string) *api.Error {
-	return badRequest("invalid_value", name, "%s is allowed only together with tools", name)
+	return api.RefuseParam("invalid_value", name, "%s is allowed only together with tools", name)
 }
 
 // readList reads the array of tools or, in its legacy shape, of functions.
-func (t *toolset) readList(o *object, path string, raw json.RawMessage) *api.Error {
-	items, err := parseArray(path, raw, maxTools)
+func (t *toolset) readList(o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {
+	items, err := jsonbody.Array(path, raw, maxTools)
 	if err != nil || len(items) == 0 {
 		return err
 	}
 	t.listed = append(t.listed, '[')
 	for i, item := range items {
-		if err := t.readTool(o, at(path, i), item); err != nil {
+		if err := t.readTool(o, jsonbody.At(path, i), item); err != nil {
 			return err
 		}
 	}
@@ -96,9 +97,9 @@ func (t *toolset) readList(o *object, path string, raw json.RawMessage) *api.Err
 	return nil
 }
 
-func (t *toolset) readTool(o *object, path string, raw json.RawMessage) *api.Error {
+func (t *toolset) readTool(o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {
 	if len(raw) > maxToolBytes {
-		return badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, len(raw), maxToolBytes)
+		return api.RefuseParam("invalid_value", path, "%s has %d bytes; %d are allowed", path, len(raw), maxToolBytes)
 	}
 	kind := functionKind
 	if !t.legacy {
@@ -107,7 +108,7 @@ func (t *toolset) readTool(o *object, path string, raw json.RawMessage) *api.Err
 			return err
 		}
 	}
-	f, err := o.parse(path, raw, maxFields)
+	f, err := o.Parse(path, raw, jsonbody.MaxFields)
 	if err != nil {
 		return err
 	}
@@ -124,51 +125,51 @@ const (
 )
 
 // unwrapTool unwraps {"type":"function","function":{…}} and the same of custom tools.
-func unwrapTool(o *object, path string, raw json.RawMessage) (kind, at string, inner json.RawMessage, fault *api.Error) {
-	tool, fault := o.parse(path, raw, maxFields)
+func unwrapTool(o *jsonbody.Object, path string, raw json.RawMessage) (kind, at string, inner json.RawMessage, fault *api.Error) {
+	tool, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return "", path, nil, fault
 	}
-	kind, ok := tool.text("type", &fault)
-	switch name := join(path, "type"); {
+	kind, ok := tool.Text("type", &fault)
+	switch name := jsonbody.Join(path, "type"); {
 	case fault != nil:
 		return "", path, nil, fault
 	case !ok:
-		return "", path, nil, missing(name, "function or custom")
+		return "", path, nil, jsonbody.Missing(name, "function or custom")
 	case kind != functionKind && kind != customKind:
-		return "", path, nil, unsupported(name, "tools are run by the client: send type function or custom, not "+quote([]byte(kind)))
+		return "", path, nil, jsonbody.Unsupported(name, "tools are run by the client: send type function or custom, not "+jsonbody.Quote([]byte(kind)))
 	}
-	inner, has := tool.takeOfKind(kind)
+	inner, has := takeOfKind(tool, kind)
 	if !has {
-		return "", path, nil, missing(join(path, kind), "an object with the tool's name")
+		return "", path, nil, jsonbody.Missing(jsonbody.Join(path, kind), "an object with the tool's name")
 	}
-	tool.finish(&fault)
-	return kind, join(path, kind), inner, fault
+	tool.Finish(&fault)
+	return kind, jsonbody.Join(path, kind), inner, fault
 }
 
 // takeOfKind takes the object that a tool or a call of a kind has.
-func (o *object) takeOfKind(kind string) (json.RawMessage, bool) {
+func takeOfKind(o *jsonbody.Object, kind string) (json.RawMessage, bool) {
 	if kind == customKind {
-		return o.take("custom")
+		return o.Take("custom")
 	}
-	return o.take("function")
+	return o.Take("function")
 }
 
 // readFunction reads {name, description, parameters, strict}. What a template gets of it
 // has no strict, which no model was trained on, and always a description and parameters,
 // which templates read unasked.
-func (t *toolset) readFunction(f *object) *api.Error {
+func (t *toolset) readFunction(f *jsonbody.Object) *api.Error {
 	var fault *api.Error
-	tool := family.Tool{Strict: f.flag("strict", false, &fault)}
+	tool := family.Tool{Strict: f.Flag("strict", false, &fault)}
 	tool.Name = t.readName(f, &fault)
 	tool.Description = readDescription(f, &fault)
-	parameters, ok := f.take("parameters")
+	parameters, ok := f.Take("parameters")
 	if ok {
-		_, err := parseObject(join(f.path, "parameters"), parameters, maxFields)
-		keep(&fault, err)
+		_, err := jsonbody.ParseObject(jsonbody.Join(f.Path, "parameters"), parameters, jsonbody.MaxFields)
+		jsonbody.Keep(&fault, err)
 		tool.Parameters = parameters
 	}
-	f.finish(&fault)
+	f.Finish(&fault)
 	if fault == nil {
 		t.add(f, tool)
 	}
@@ -176,26 +177,26 @@ func (t *toolset) readFunction(f *object) *api.Error {
 }
 
 // readName reads the name of a tool, which no other tool has.
-func (t *toolset) readName(f *object, fault **api.Error) string {
-	name, ok := f.text("name", fault)
-	path := join(f.path, "name")
+func (t *toolset) readName(f *jsonbody.Object, fault **api.Error) string {
+	name, ok := f.Text("name", fault)
+	path := jsonbody.Join(f.Path, "name")
 	switch {
 	case *fault != nil:
 	case !ok:
-		*fault = missing(path, "the tool's name")
+		*fault = jsonbody.Missing(path, "the tool's name")
 	case !toolName.MatchString(name):
-		*fault = badRequest("invalid_value", path, "%s is %s; it must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -", path, headerQuote(name))
+		*fault = api.RefuseParam("invalid_value", path, "%s is %s; it must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -", path, jsonbody.HeaderQuote(name))
 	case slices.ContainsFunc(t.list, func(other family.Tool) bool { return other.Name == name }):
-		*fault = badRequest("invalid_value", path, "two tools are called %s; calls could not tell them apart", name)
+		*fault = api.RefuseParam("invalid_value", path, "two tools are called %s; calls could not tell them apart", name)
 	}
 	return name
 }
 
-func readDescription(f *object, fault **api.Error) string {
-	text, _ := f.text("description", fault)
+func readDescription(f *jsonbody.Object, fault **api.Error) string {
+	text, _ := f.Text("description", fault)
 	if n := len(text); n > maxDescriptionBytes {
-		path := join(f.path, "description")
-		keep(fault, badRequest("invalid_value", path, "%s has %d bytes; %d are allowed", path, n, maxDescriptionBytes))
+		path := jsonbody.Join(f.Path, "description")
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", path, "%s has %d bytes; %d are allowed", path, n, maxDescriptionBytes))
 	}
 	return text
 }
@@ -204,51 +205,51 @@ func readDescription(f *object, fault **api.Error) string {
 const noParameters = `{"type":"object","properties":{}}`
 
 // add takes a tool in, and what templates are told of it, in the client's order of fields.
-func (t *toolset) add(f *object, tool family.Tool) {
+func (t *toolset) add(f *jsonbody.Object, tool family.Tool) {
 	t.list = append(t.list, tool)
 	function := []byte{'{'}
-	for _, known := range f.fields {
-		switch known.name {
+	for _, known := range f.Fields {
+		switch known.Name {
 		case "name", "description", "parameters":
-			if !isNull(known.raw) {
-				function = appendField(function, known.name, known.raw)
+			if !jsonbody.IsNull(known.Raw) {
+				function = jsonbody.AppendField(function, known.Name, known.Raw)
 			}
 		}
 	}
-	if _, described := f.take("description"); !described {
-		function = appendField(function, "description", []byte(`""`))
+	if _, described := f.Take("description"); !described {
+		function = jsonbody.AppendField(function, "description", []byte(`""`))
 	}
 	if len(tool.Parameters) == 0 {
-		function = appendField(function, "parameters", []byte(noParameters))
+		function = jsonbody.AppendField(function, "parameters", []byte(noParameters))
 	}
 	t.listed = comma(t.listed, len(t.list)-1)
 	t.listed = append(append(append(t.listed, `{"type":"function","function":`...), function...), "}}"...)
 }
 
 // readChoice reads tool_choice, or function_call of the older shape.
-func (t *toolset) readChoice(o *object, fault **api.Error) {
+func (t *toolset) readChoice(o *jsonbody.Object, fault **api.Error) {
 	name := "tool_choice"
 	if t.legacy {
 		name = "function_call"
 	}
-	if raw, ok := o.take(name); ok {
-		keep(fault, t.choose(o, name, raw))
+	if raw, ok := o.Take(name); ok {
+		jsonbody.Keep(fault, t.choose(o, name, raw))
 	}
 }
 
 // choose reads the value of a choice.
-func (t *toolset) choose(o *object, path string, raw json.RawMessage) *api.Error {
+func (t *toolset) choose(o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {
 	if raw[0] == '"' {
-		word, err := parseString(path, raw)
+		word, err := jsonbody.String(path, raw)
 		if err != nil {
 			return err
 		}
 		return t.chooseMode(o, path, path, word)
 	}
-	c, err := o.parse(path, raw, maxFields)
+	c, err := o.Parse(path, raw, jsonbody.MaxFields)
 	switch {
 	case err != nil:
-		return wrongType(path, `"none", "auto", "required" or an object that names functions`, raw)
+		return jsonbody.WrongType(path, `"none", "auto", "required" or an object that names functions`, raw)
 	case !t.has():
 		return withoutTools(path)
 	case t.legacy:
@@ -260,45 +261,45 @@ func (t *toolset) choose(o *object, path string, raw json.RawMessage) *api.Error
 var choiceModes = map[string]family.Mode{"none": family.None, "auto": family.Auto, "required": family.Required}
 
 // chooseMode sets the mode by its word, which stands at path in the choice called name.
-func (t *toolset) chooseMode(o *object, name, path, word string) *api.Error {
+func (t *toolset) chooseMode(o *jsonbody.Object, name, path, word string) *api.Error {
 	mode, ok := choiceModes[word]
 	switch {
 	case !ok || t.legacy && mode == family.Required:
-		return badRequest("invalid_value", path, "%s is %s; it must be none, auto%s or an object that names functions",
-			path, headerQuote(word), map[bool]string{false: ", required"}[t.legacy])
+		return api.RefuseParam("invalid_value", path, "%s is %s; it must be none, auto%s or an object that names functions",
+			path, jsonbody.HeaderQuote(word), map[bool]string{false: ", required"}[t.legacy])
 	case t.has():
 		t.choice.Mode = mode
 	case mode == family.Required:
 		return withoutTools(name)
 	case mode == family.Auto:
 		var fault *api.Error
-		o.ignored(name, withoutTools(name), &fault)
+		o.Ignored(name, withoutTools(name), &fault)
 		return fault
 	}
 	return nil
 }
 
 // chooseObject reads {"type":"function",…}, {"type":"custom",…} or {"type":"allowed_tools",…}.
-func (t *toolset) chooseObject(c *object) *api.Error {
+func (t *toolset) chooseObject(c *jsonbody.Object) *api.Error {
 	var fault *api.Error
-	kind, ok := c.text("type", &fault)
-	inner, has := c.take(kind)
-	path := join(c.path, "type")
+	kind, ok := c.Text("type", &fault)
+	inner, has := c.Take(kind)
+	path := jsonbody.Join(c.Path, "type")
 	switch {
 	case fault != nil:
 		return fault
 	case !ok:
-		return missing(path, "function, custom or allowed_tools")
+		return jsonbody.Missing(path, "function, custom or allowed_tools")
 	case kind != functionKind && kind != customKind && kind != "allowed_tools":
-		return badRequest("invalid_value", path, "%s is %s; it must be function, custom or allowed_tools", path, headerQuote(kind))
+		return api.RefuseParam("invalid_value", path, "%s is %s; it must be function, custom or allowed_tools", path, jsonbody.HeaderQuote(kind))
 	case !has:
-		return missing(join(c.path, kind), "an object")
+		return jsonbody.Missing(jsonbody.Join(c.Path, kind), "an object")
 	}
-	part, err := c.parse(join(c.path, kind), inner, maxFields)
+	part, err := c.Parse(jsonbody.Join(c.Path, kind), inner, jsonbody.MaxFields)
 	if err != nil {
 		return err
 	}
-	c.finish(&fault)
+	c.Finish(&fault)
 	if fault != nil {
 		return fault
 	}
@@ -309,7 +310,7 @@ func (t *toolset) chooseObject(c *object) *api.Error {
 }
 
 // chooseNamed reads {"name":…}, which asks for one call.
-func (t *toolset) chooseNamed(f *object, kind string) *api.Error {
+func (t *toolset) chooseNamed(f *jsonbody.Object, kind string) *api.Error {
 	name, err := t.readChosen(f, kind)
 	if err == nil {
 		t.choice = family.Choice{Mode: family.Required, Names: []string{name}}
@@ -319,52 +320,52 @@ func (t *toolset) chooseNamed(f *object, kind string) *api.Error {
 }
 
 // readChosen reads the name of one of the tools of a kind.
-func (t *toolset) readChosen(f *object, kind string) (string, *api.Error) {
+func (t *toolset) readChosen(f *jsonbody.Object, kind string) (string, *api.Error) {
 	var fault *api.Error
-	name, ok := f.text("name", &fault)
-	path := join(f.path, "name")
+	name, ok := f.Text("name", &fault)
+	path := jsonbody.Join(f.Path, "name")
 	switch {
 	case fault != nil:
 		return "", fault
 	case !ok:
-		return "", missing(path, "the name of one of the tools")
+		return "", jsonbody.Missing(path, "the name of one of the tools")
 	case !slices.ContainsFunc(t.list, func(tool family.Tool) bool { return tool.Name == name && t.isCustom(name) == (kind == customKind) }):
-		return "", badRequest("invalid_value", path, "%s is %s, which none of the tools of that type is called", path, headerQuote(name))
+		return "", api.RefuseParam("invalid_value", path, "%s is %s, which none of the tools of that type is called", path, jsonbody.HeaderQuote(name))
 	}
-	f.finish(&fault)
+	f.Finish(&fault)
 	return name, fault
 }
 
 // chooseAllowed reads {"mode":…,"tools":[…]}. The prompt keeps all tools, so that the
 // prefix cache stays good whatever is allowed.
-func (t *toolset) chooseAllowed(a *object) *api.Error {
+func (t *toolset) chooseAllowed(a *jsonbody.Object) *api.Error {
 	var fault *api.Error
-	mode, _ := a.text("mode", &fault)
-	path := join(a.path, "mode")
-	raw, ok := a.take("tools")
+	mode, _ := a.Text("mode", &fault)
+	path := jsonbody.Join(a.Path, "mode")
+	raw, ok := a.Take("tools")
 	switch {
 	case fault != nil:
 		return fault
 	case mode != "auto" && mode != "required":
-		return badRequest("invalid_value", path, "%s is %s; it must be auto or required", path, headerQuote(mode))
+		return api.RefuseParam("invalid_value", path, "%s is %s; it must be auto or required", path, jsonbody.HeaderQuote(mode))
 	case !ok:
-		return missing(join(a.path, "tools"), "an array of tools")
+		return jsonbody.Missing(jsonbody.Join(a.Path, "tools"), "an array of tools")
 	}
 	t.choice.Mode = choiceModes[mode]
-	path = join(a.path, "tools")
-	items, err := parseArray(path, raw, maxTools)
+	path = jsonbody.Join(a.Path, "tools")
+	items, err := jsonbody.Array(path, raw, maxTools)
 	switch {
 	case err != nil:
 		return err
 	case len(items) == 0:
-		return badRequest("invalid_value", path, "%s is empty; tool_choice none allows no call", path)
+		return api.RefuseParam("invalid_value", path, "%s is empty; tool_choice none allows no call", path)
 	}
 	for i, item := range items {
-		kind, at, inner, err := unwrapTool(a, at(path, i), item)
+		kind, at, inner, err := unwrapTool(a, jsonbody.At(path, i), item)
 		if err != nil {
 			return err
 		}
-		f, err := a.parse(at, inner, maxFields)
+		f, err := a.Parse(at, inner, jsonbody.MaxFields)
 		if err != nil {
 			return err
 		}
@@ -374,6 +375,6 @@ func (t *toolset) chooseAllowed(a *object) *api.Error {
 		}
 		t.choice.Names = append(t.choice.Names, name)
 	}
-	a.finish(&fault)
+	a.Finish(&fault)
 	return fault
 }

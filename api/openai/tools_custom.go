@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/notation"
@@ -24,12 +25,12 @@ type inputFormat struct {
 }
 
 // readCustom reads {name, description, format}.
-func (t *toolset) readCustom(f *object) *api.Error {
+func (t *toolset) readCustom(f *jsonbody.Object) *api.Error {
 	var fault *api.Error
 	name := t.readName(f, &fault)
 	description := readDescription(f, &fault)
 	format := readInputFormat(f, &fault)
-	f.finish(&fault)
+	f.Finish(&fault)
 	if fault != nil {
 		return fault
 	}
@@ -41,13 +42,13 @@ func (t *toolset) readCustom(f *object) *api.Error {
 		t.inputs = map[string]*inputFormat{}
 	}
 	t.inputs[name] = format
-	function := &object{}
-	function.add("name", api.AppendString(nil, name))
-	function.add("description", api.AppendString(nil, description))
-	function.add("parameters", tool.Parameters)
+	function := &jsonbody.Object{}
+	function.Add("name", api.AppendString(nil, name))
+	function.Add("description", api.AppendString(nil, description))
+	function.Add("parameters", tool.Parameters)
 	t.list = append(t.list, tool)
 	t.listed = append(comma(t.listed, len(t.list)-1), `{"type":"function","function":`...)
-	t.listed = append(function.appendJSON(t.listed), '}')
+	t.listed = append(function.AppendJSON(t.listed), '}')
 	return nil
 }
 
@@ -58,32 +59,32 @@ func (t *toolset) isCustom(name string) bool {
 }
 
 // readInputFormat reads {"type":"text"} or {"type":"grammar","grammar":{"syntax","definition"}}.
-func readInputFormat(o *object, fault **api.Error) *inputFormat {
+func readInputFormat(o *jsonbody.Object, fault **api.Error) *inputFormat {
 	f, ok := readInner(o, "format", fault)
 	if !ok {
 		return nil
 	}
-	kind := f.needText("type", fault)
+	kind := needText(f, "type", fault)
 	inner, has := readInner(f, "grammar", fault)
-	f.finish(fault)
+	f.Finish(fault)
 	switch {
 	case *fault != nil || kind == "text" && !has:
 		return nil
 	case kind != "grammar":
-		path := join(f.path, "type")
-		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be text, or grammar with an object grammar", path, headerQuote(kind)))
+		path := jsonbody.Join(f.Path, "type")
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", path, "%s is %s; it must be text, or grammar with an object grammar", path, jsonbody.HeaderQuote(kind)))
 		return nil
 	case !has:
-		keep(fault, missing(join(f.path, "grammar"), "an object with syntax and definition"))
+		jsonbody.Keep(fault, jsonbody.Missing(jsonbody.Join(f.Path, "grammar"), "an object with syntax and definition"))
 		return nil
 	}
 	format := &inputFormat{
-		syntax: inner.needText("syntax", fault), definition: inner.needText("definition", fault), field: join(inner.path, "definition"),
+		syntax: needText(inner, "syntax", fault), definition: needText(inner, "definition", fault), field: jsonbody.Join(inner.Path, "definition"),
 	}
-	inner.finish(fault)
+	inner.Finish(fault)
 	if *fault == nil && format.syntax != "lark" && format.syntax != "regex" {
-		path := join(inner.path, "syntax")
-		keep(fault, badRequest("invalid_value", path, "%s is %s; it must be lark or regex", path, headerQuote(format.syntax)))
+		path := jsonbody.Join(inner.Path, "syntax")
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", path, "%s is %s; it must be lark or regex", path, jsonbody.HeaderQuote(format.syntax)))
 	}
 	return format
 }
@@ -125,7 +126,7 @@ func (f *inputFormat) told(tool family.Tool, fault **api.Error) family.Tool {
 	tool.Input = func(b *grammar.Builder, s family.InputSite) (grammar.Symbol, error) {
 		symbol, err := f.add(b, s)
 		if err != nil {
-			*fault = badRequest("invalid_grammar", f.field, "%s: %v", f.field, err)
+			*fault = api.RefuseParam("invalid_grammar", f.field, "%s: %v", f.field, err)
 		}
 		return symbol, err
 	}

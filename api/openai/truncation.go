@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"weir/api"
+	"weir/api/openai/jsonbody"
 )
 
 // Truncation drops the oldest messages of a conversation that does not fit the context, where the
@@ -17,9 +18,9 @@ const answerShare = 8
 
 // truncated reads the chat like read, with as many of the oldest messages left out as must be.
 func (w *rewording) truncated(s *Server, o *request, m *Model) (*job, *api.Error) {
-	w.finish(o.object)
+	w.finish(o.Object)
 	whole := w.chat
-	j, fault := s.readChat(whole.under(o.notes), m)
+	j, fault := s.readChat(whole.under(o.Notes), m)
 	if fault == nil || fault.Code != "context_length_exceeded" {
 		return w.done(j, fault)
 	}
@@ -28,7 +29,7 @@ func (w *rewording) truncated(s *Server, o *request, m *Model) (*job, *api.Error
 		if goneWrong := o.turn.ended(); goneWrong != nil {
 			return true
 		}
-		kept, err := s.readChat(w.without(&whole, starts[i]).under(&notes{strict: o.notes.strict}), m)
+		kept, err := s.readChat(w.without(&whole, starts[i]).under(&jsonbody.Notes{Strict: o.Notes.Strict}), m)
 		return err != nil && err.Code != "context_length_exceeded" || err == nil && kept.leavesRoom()
 	})
 	if first == len(starts) {
@@ -37,8 +38,8 @@ func (w *rewording) truncated(s *Server, o *request, m *Model) (*job, *api.Error
 		}
 		first-- // the last message of the user alone, however little it leaves
 	}
-	if j, fault = s.readChat(w.without(&whole, starts[first]).under(o.notes), m); fault == nil {
-		o.notes.add("truncation left out %d of %d messages", starts[first]-w.turns.leading(), len(w.turns.roles))
+	if j, fault = s.readChat(w.without(&whole, starts[first]).under(o.Notes), m); fault == nil {
+		o.Notes.Add("truncation left out %d of %d messages", starts[first]-w.turns.leading(), len(w.turns.roles))
 	}
 	return w.done(j, fault)
 }
@@ -62,16 +63,16 @@ func (w *rewording) without(whole *request, before int) *request {
 		}
 	}
 	chat := *whole
-	chat.object = whole.object.without("messages")
-	chat.add("messages", append(messages, ']'))
+	chat.Object = whole.Without("messages")
+	chat.Add("messages", append(messages, ']'))
 	return &chat
 }
 
 // under is the request with all its fields unread, and with other notes.
-func (o *request) under(n *notes) *request {
+func (o *request) under(n *jsonbody.Notes) *request {
 	own := *o
-	own.object = o.anew()
-	own.notes = n
+	own.Object = o.Unread()
+	own.Notes = n
 	return &own
 }
 

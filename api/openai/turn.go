@@ -159,7 +159,7 @@ func (m *Model) countedLimit() int { return 2 * m.MaxModelLen }
 // promptTooLong refuses a prompt whose tokens were not all counted; the words
 // are those of contextExceeded.
 func promptTooLong(part string, least, context int) *api.Error {
-	return badRequest("context_length_exceeded", part,
+	return api.RefuseParam("context_length_exceeded", part,
 		"This model's maximum context length is %d tokens. However, you requested at least %d tokens in the %s. Please reduce the length of the %s.",
 		context, least, part, part)
 }

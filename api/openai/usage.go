@@ -30,7 +30,7 @@ func (c *call) ownUsage() *api.Error {
 	args := c.ctx.QueryArgs()
 	v, err := url.ParseQuery(string(args.QueryString()))
 	if err != nil {
-		return badRequest("invalid_value", "", "the query of the URL cannot be read: %v", err)
+		return api.RefuseParam("invalid_value", "", "the query of the URL cannot be read: %v", err)
 	}
 	q, err := ledger.ParseQuery(v, time.Now())
 	csv := false
@@ -38,7 +38,7 @@ func (c *call) ownUsage() *api.Error {
 		csv, err = ledger.WantsCSV(v.Get("format"), c.header("Accept"))
 	}
 	if e, ok := errors.AsType[*ledger.QueryError](err); ok {
-		return badRequest("invalid_value", e.Param, "%s", e.Message)
+		return api.RefuseParam("invalid_value", e.Param, "%s", e.Message)
 	}
 	q.Tenant, q.Alone = c.caller.Tenant.Name, true
 	view := usageView{Object: "usage", Tenant: q.Tenant, Limits: []meter.LimitView{}}

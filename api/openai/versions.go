@@ -13,6 +13,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -99,7 +100,7 @@ func (c *call) serving(m *Model, o *request, t *terms, endpoint string) (*Model,
 	}
 	a := &Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != "", Spare: c.spare, Residency: c.caller.Tenant.Residency}
 	if o != nil {
-		a.Conversation = o.conversation()
+		a.Conversation = conversationOf(o.Object)
 	}
 	held, err := m.Versions.Acquire(a)
 	switch {
@@ -215,20 +216,20 @@ func (h *heldStream) Close() error {
 
 var _ io.ReadCloser = (*heldStream)(nil)
 
-// conversation is the same for all requests of a conversation: the client's own key, or
+// conversationOf is the same for all requests of a conversation: the client's own key, or
 // else a digest of how it begins. "" is not known.
-func (o *object) conversation() string {
-	for i := range o.fields {
-		if f := &o.fields[i]; f.name == "prompt_cache_key" && len(f.raw) > 2 && f.raw[0] == '"' {
-			return string(f.raw)
+func conversationOf(o *jsonbody.Object) string {
+	for i := range o.Fields {
+		if f := &o.Fields[i]; f.Name == "prompt_cache_key" && len(f.Raw) > 2 && f.Raw[0] == '"' {
+			return string(f.Raw)
 		}
 	}
-	for i := range o.fields {
-		f := &o.fields[i]
-		if f.name != "messages" {
+	for i := range o.Fields {
+		f := &o.Fields[i]
+		if f.Name != "messages" {
 			continue
 		}
-		list, fault := parseArray(f.name, f.raw, maxInt32)
+		list, fault := jsonbody.Array(f.Name, f.Raw, maxInt32)
 		if fault != nil {
 			return ""
 		}

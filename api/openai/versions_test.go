@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -161,11 +162,11 @@ func TestWaitingForAVersionEnds(t *testing.T) {
 // The same conversation is known by its own key, or by how it begins.
 func TestConversationsAreTold(t *testing.T) {
 	of := func(body string) string {
-		o, fault := parseBody([]byte(body), false)
+		o, fault := jsonbody.Parse([]byte(body), false)
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		return o.conversation()
+		return conversationOf(o)
 	}
 	first := `{"role":"system","content":"s"},{"role":"user","content":"Hello"}`
 	turn := of(`{"messages":[` + first + `]}`)
