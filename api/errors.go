@@ -70,6 +70,14 @@ func appendNullable(dst []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
+// AppendComma appends a comma before element i of an array, but not before the first.
+func AppendComma(dst []byte, i int) []byte {
+	if i > 0 {
+		return append(dst, ',')
+	}
+	return dst
+}
+
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD;
 // nothing but quotes, backslashes and control characters is escaped.
 func AppendString[T string | []byte](dst []byte, s T) []byte {

@@ -1,12 +1,12 @@
 package openai
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 
 	"weir/api"
+	"weir/api/openai/digest"
 	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/work"
@@ -32,12 +32,12 @@ type answerRules struct {
 // call.
 func rulesOf(j *job) (r answerRules, ok bool) {
 	r = answerRules{j.model, j.params.format, j.reading, j.params.schemas}
-	return r, r.format != nil || r.reading != nil && r.reading.tools.choice.Mode != family.None
+	return r, r.format != nil || r.reading != nil && r.reading.tools.Choice.Mode != family.None
 }
 
 // lazy reports whether the request demands nothing: rules that cannot be kept are left
 // out then, with a warning.
-func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.tools.forced() }
+func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.tools.Forced() }
 
 // field is the request's field that binds the answers.
 func (r *answerRules) field() string {
@@ -49,31 +49,31 @@ func (r *answerRules) field() string {
 
 // hash is over all that decides on the grammar.
 func (r *answerRules) hash() replay.Hash {
-	d := newDigest()
-	d.flag(r.format != nil)
+	d := digest.New()
+	d.Flag(r.format != nil)
 	if r.format != nil {
 		r.format.writeTo(d)
 	}
-	d.flag(r.reading != nil)
+	d.Flag(r.reading != nil)
 	if r.reading != nil || r.format != nil && r.format.kind == formatTag {
-		d.text(r.model.ID) // its family, and which markers are control tokens
-		d.text(r.model.Version)
+		d.Text(r.model.ID) // its family, and which markers are control tokens
+		d.Text(r.model.Version)
 	}
 	if q := r.reading; q != nil {
-		d.flag(q.thinks)
-		d.flag(q.options.Opening.Thinking)
-		d.text(q.options.Opening.Markup)
-		d.reading(q)
-		d.text(string(r.schemas.documents))
-		d.flag(r.schemas.anyOrder)
-		d.integer(len(q.options.Tools))
+		d.Flag(q.thinks)
+		d.Flag(q.options.Opening.Thinking)
+		d.Text(q.options.Opening.Markup)
+		writeReading(d, q)
+		d.Text(string(r.schemas.documents))
+		d.Flag(r.schemas.anyOrder)
+		d.Integer(len(q.options.Tools))
 		for i := range q.options.Tools {
 			t := &q.options.Tools[i]
-			d.text(t.Name)
-			d.text(string(t.Parameters))
-			d.flag(t.Strict)
-			d.flag(q.tools.isCustom(t.Name))
-			q.tools.inputs[t.Name].writeTo(d)
+			d.Text(t.Name)
+			d.Text(string(t.Parameters))
+			d.Flag(t.Strict)
+			d.Flag(q.tools.IsCustom(t.Name))
+			q.tools.Inputs[t.Name].WriteTo(d)
 		}
 	}
 	return replay.Hash(d.Sum(nil))
@@ -122,7 +122,7 @@ type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, stri
 func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
 	o := r.schemas.options(strict)
 	s, report, err := schema.Add(b, text, o)
-	c.warn(r.reading.tools.pathOf(text), report.Ignored)
+	c.warn(r.reading.tools.PathOf(text), report.Ignored)
 	return s, err
 }
 
@@ -158,15 +158,15 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
 			s, err := arguments(c, b, text, strict)
 			if err != nil {
-				fault = schemaFault(q.tools.pathOf(text), err)
+				fault = schemaFault(q.tools.PathOf(text), err)
 			}
 			return s, err
 		},
 		Control: r.control,
 	}
 	for i := range rules.Tools {
-		if f := q.tools.inputs[rules.Tools[i].Name]; f != nil {
-			rules.Tools[i] = f.told(rules.Tools[i], &fault)
+		if f := q.tools.Inputs[rules.Tools[i].Name]; f != nil {
+			rules.Tools[i] = f.Told(rules.Tools[i], &fault)
 		}
 	}
 	if q.options.Choice.Mode == family.Auto {
@@ -225,19 +225,6 @@ func schemaFault(field string, err error) *api.Error {
 		param += "#" + wrong.Pointer
 	}
 	return api.RefuseParam("invalid_schema", param, "%s: %v", field, err)
-}
-
-// pathOf is the path of the schema of a tool's arguments.
-func (t *toolset) pathOf(schema []byte) string {
-	for i := range t.list {
-		if bytes.Equal(t.list[i].Parameters, schema) {
-			if t.legacy {
-				return jsonbody.Join(jsonbody.At("functions", i), "parameters")
-			}
-			return jsonbody.Join(jsonbody.At("tools", i), "function.parameters")
-		}
-	}
-	return "tools"
 }
 
 // compiledRules is an answer's grammar.

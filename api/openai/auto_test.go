@@ -130,16 +130,16 @@ func TestAutoGivesUpOnTooLargeSchemas(t *testing.T) {
 	q := &reading{family: m.Family}
 	for i := range 300 {
 		tool := family.Tool{Name: fmt.Sprint("f", i), Parameters: fmt.Appendf(nil, `{"title":"%d","properties":{%s}}`, i, strings.Join(properties, ","))}
-		q.tools.list = append(q.tools.list, tool)
+		q.tools.Tools = append(q.tools.Tools, tool)
 	}
-	q.tools.choice = family.Choice{Mode: family.Auto, Parallel: true}
-	q.options = family.Options{Tools: q.tools.list, Choice: q.tools.choice}
+	q.tools.Choice = family.Choice{Mode: family.Auto, Parallel: true}
+	q.options = family.Options{Tools: q.tools.Tools, Choice: q.tools.Choice}
 	r := &answerRules{model: m, reading: q}
 	c, fault := r.compile(grammar.Limits{})
 	if fault != nil || c.grammar == nil || len(c.warnings) != 1 || !strings.Contains(c.warnings[0], "tools are not enforced") {
 		t.Errorf("%+v %+v", c, fault)
 	}
-	q.tools.choice.Mode, q.options.Choice.Mode = family.Required, family.Required
+	q.tools.Choice.Mode, q.options.Choice.Mode = family.Required, family.Required
 	if c, fault = r.compile(grammar.Limits{}); fault == nil {
 		t.Errorf("a demanded call has %+v", c.warnings)
 	}

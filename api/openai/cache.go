@@ -2,13 +2,10 @@ package openai
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"hash"
-	"math"
 	"strings"
 
 	"weir/api/conversation"
+	"weir/api/openai/digest"
 	"weir/api/replay"
 	"weir/internal/inference"
 )
@@ -111,101 +108,38 @@ func (j *job) repeatable() bool {
 // prompts' token ids (and with them the template), the sampler's parameters and what ends
 // an answer.
 func (j *job) contentHash() replay.Hash {
-	d := newDigest()
-	d.text(j.model.ID)
-	d.text(j.model.Version)
-	d.number(uint64(len(j.prompts)))
+	d := digest.New()
+	d.Text(j.model.ID)
+	d.Text(j.model.Version)
+	d.Number(uint64(len(j.prompts)))
 	for i := range j.prompts {
-		d.request(j.request(i))
+		d.Request(j.request(i))
 	}
-	d.text(j.constraintKey)
-	d.reading(j.reading)
-	d.flag(j.params.special) // stop strings are looked for in the text
-	d.flag(j.params.stops.include)
+	d.Text(j.constraintKey)
+	writeReading(d, j.reading)
+	d.Flag(j.params.special) // stop strings are looked for in the text
+	d.Flag(j.params.stops.include)
 	for i := range j.params.stops.patterns {
-		d.text(j.params.stops.patterns[i].text)
+		d.Text(j.params.stops.patterns[i].text)
 	}
 	return replay.Hash(d.Sum(nil))
 }
 
-// digest hashes values, each with its length or in a fixed size.
-type digest struct{ hash.Hash }
-
-func newDigest() digest { return digest{sha256.New()} }
-
-func (d digest) number(n uint64) { _, _ = d.Write(binary.LittleEndian.AppendUint64(nil, n)) } // a hash takes all
-
-func (d digest) text(s string) {
-	d.number(uint64(len(s)))
-	_, _ = d.Write([]byte(s))
-}
-
-func (d digest) flag(b bool) {
-	if b {
-		d.number(1)
-		return
-	}
-	d.number(0)
-}
-
-func (d digest) ids(ids []inference.TokenID) {
-	d.number(uint64(len(ids)))
-	buf := make([]byte, 0, 4*len(ids))
-	for _, id := range ids {
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(id)) //nolint:gosec // any bits
-	}
-	_, _ = d.Write(buf)
-}
-
-func (d digest) integer(n int) { d.number(uint64(n)) } //nolint:gosec // any bits
-
-func (d digest) float(f float32) { d.number(uint64(math.Float32bits(f))) }
-
-// request hashes the fields that decide on the tokens. A test fails when a field of
-// inference.Request is neither here nor listed there as one that does not.
-func (d digest) request(r *inference.Request) {
-	d.ids(r.Prompt)
-	d.integer(r.MaxTokens)
-	d.integer(r.MinTokens)
-	d.ids(r.StopTokens)
-	d.flag(r.IgnoreEOS)
-	s := &r.Sampling
-	for _, f := range []float32{
-		s.Temperature, s.TopP, s.MinP, s.TypicalP, s.RepetitionPenalty, s.PresencePenalty, s.FrequencyPenalty,
-	} {
-		d.float(f)
-	}
-	d.integer(s.TopK)
-	d.integer(len(s.LogitBias))
-	for _, b := range s.LogitBias {
-		d.integer(int(b.ID))
-		d.float(b.Bias)
-	}
-	d.ids(s.AllowedTokens)
-	d.integer(len(s.BadWords))
-	for _, w := range s.BadWords {
-		d.ids(w)
-	}
-	if s.Temperature > 0 { // a greedy answer draws nothing
-		d.number(s.Seed)
-	}
-}
-
-// reading hashes how answers are taken apart, which decides where stop strings are looked
+// writeReading hashes how answers are taken apart, which decides where stop strings are looked
 // for, and whether an answer ends with its first call.
-func (d digest) reading(r *reading) {
-	d.flag(r != nil)
+func writeReading(d digest.Writer, r *reading) {
+	d.Flag(r != nil)
 	if r == nil {
 		return
 	}
-	d.integer(r.budget)
+	d.Integer(r.budget)
 	c := &r.options.Choice
-	d.integer(int(c.Mode))
-	d.integer(len(c.Names))
+	d.Integer(int(c.Mode))
+	d.Integer(len(c.Names))
 	for _, name := range c.Names {
-		d.text(name)
+		d.Text(name)
 	}
-	d.flag(c.Parallel)
+	d.Flag(c.Parallel)
 }
 
 // streams are those of a hit: all events are in them. The whole prompt counts as cached.

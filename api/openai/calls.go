@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"weir/api/openai/toolset"
 	"weir/internal/inference"
 	"weir/tokenizer/family"
 )
@@ -17,7 +18,7 @@ type reading struct {
 	options family.Options
 	thinks  bool // the family marks thoughts
 	hidden  bool // thoughts are not told
-	tools   toolset
+	tools   toolset.Set
 	budget  int // tokens of a thought at most; -1 is as many as the model likes
 }
 
@@ -208,7 +209,7 @@ func (r *reader) tell(p *family.Part) (over bool) {
 func (r *reader) readCall(p *family.Part) {
 	from := len(r.arguments)
 	if p.Kind == family.CallStart {
-		if r.input = nil; r.tools.isCustom(p.Name) {
+		if r.input = nil; r.tools.IsCustom(p.Name) {
 			r.input = &customInput{}
 		}
 		r.calls = append(r.calls, heldCall{index: p.Call, id: p.ID, name: p.Name, custom: r.input != nil, from: from, to: from})

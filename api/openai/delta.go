@@ -1,6 +1,9 @@
 package openai
 
-import "weir/internal/inference"
+import (
+	"weir/api/openai/toolset"
+	"weir/internal/inference"
+)
 
 // delta is a piece of one choice's answer. A generation yields deltas and does not
 // depend on the endpoint; an encoder writes them in an endpoint's format. Each
@@ -51,9 +54,9 @@ func (p *callPart) begins() bool { return p.name != "" }
 // kind is the type of the call in a chat.
 func (p *callPart) kind() string {
 	if p.custom {
-		return customKind
+		return toolset.Custom
 	}
-	return functionKind
+	return toolset.Function
 }
 
 // stopReason is the request's own stop string or stop token that ended a

@@ -71,7 +71,7 @@ func (e *chatEncoder) appendChunk(dst []byte, d *delta, call *callPart) []byte {
 // operator chose.
 func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 	for i, name := range e.job.params.reasoning.names() {
-		dst = append(api.AppendString(comma(dst, i), name), ':')
+		dst = append(api.AppendString(api.AppendComma(dst, i), name), ':')
 		dst = api.AppendString(dst, thought)
 	}
 	return dst
@@ -80,7 +80,7 @@ func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 // appendCallPart appends a delta's tool_calls, or its function_call to a request of the
 // older shape.
 func (e *chatEncoder) appendCallPart(dst []byte, p *callPart) []byte {
-	if e.job.tools().legacy {
+	if e.job.tools().Legacy {
 		return appendCalled(append(dst, `"function_call":`...), p)
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
@@ -122,7 +122,7 @@ func (e *chatEncoder) closeChunk(dst []byte, d *delta) []byte {
 func (e *chatEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
 	dst = e.appendHead(dst, "chat.completion")
 	for i := range choices {
-		dst = e.appendMessage(comma(dst, i), &choices[i])
+		dst = e.appendMessage(api.AppendComma(dst, i), &choices[i])
 	}
 	dst = append(dst, `],"usage":`...)
 	dst = appendUsage(dst, u)
@@ -154,12 +154,12 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []callPart) []byte {
 	switch {
 	case len(calls) == 0:
 		return dst
-	case e.job.tools().legacy:
+	case e.job.tools().Legacy:
 		return appendCalled(append(dst, `,"function_call":`...), &calls[0])
 	}
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range calls {
-		dst = api.AppendString(append(comma(dst, i), `{"id":`...), calls[i].id)
+		dst = api.AppendString(append(api.AppendComma(dst, i), `{"id":`...), calls[i].id)
 		kind := calls[i].kind()
 		dst = append(append(append(dst, `,"type":"`...), kind...), `","`...)
 		dst = append(append(dst, kind...), `":`...)

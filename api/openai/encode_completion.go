@@ -32,7 +32,7 @@ func (e *completionEncoder) closeChunk(dst []byte, d *delta) []byte {
 func (e *completionEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
 	dst = e.appendHead(dst, completionObject)
 	for i := range choices {
-		dst = e.appendChoice(comma(dst, i), &choices[i])
+		dst = e.appendChoice(api.AppendComma(dst, i), &choices[i])
 	}
 	dst = append(dst, `],"usage":`...)
 	return append(appendUsage(dst, u), '}')
@@ -62,19 +62,19 @@ func (e *completionEncoder) appendLogprobs(dst []byte, d *delta) []byte {
 	}
 	dst = append(dst, `{"tokens":[`...)
 	for i := range d.tokens {
-		dst = e.names.appendName(comma(dst, i), d.tokens[i].id)
+		dst = e.names.appendName(api.AppendComma(dst, i), d.tokens[i].id)
 	}
 	dst = append(dst, `],"token_logprobs":[`...)
 	for i := range d.tokens {
-		dst = appendLogprob(comma(dst, i), d.tokens[i].logprob)
+		dst = appendLogprob(api.AppendComma(dst, i), d.tokens[i].logprob)
 	}
 	dst = append(dst, `],"top_logprobs":[`...)
 	for i := range d.tokens {
-		dst = e.appendTop(comma(dst, i), &d.tokens[i])
+		dst = e.appendTop(api.AppendComma(dst, i), &d.tokens[i])
 	}
 	dst = append(dst, `],"text_offset":[`...)
 	for i := range d.tokens {
-		dst = strconv.AppendInt(comma(dst, i), int64(d.tokens[i].start.runes), 10)
+		dst = strconv.AppendInt(api.AppendComma(dst, i), int64(d.tokens[i].start.runes), 10)
 	}
 	return append(dst, "]}"...)
 }

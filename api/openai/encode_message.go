@@ -149,12 +149,12 @@ func (e *messageEncoder) appendWhole(dst []byte, choices []delta, u usage) []byt
 		dst = append(api.AppendString(append(dst, `,"signature":`...), e.job.id), '}')
 	}
 	if len(d.content) > 0 {
-		dst = api.AppendString(append(comma(dst, blocks), `{"type":"text","text":`...), d.content)
+		dst = api.AppendString(append(api.AppendComma(dst, blocks), `{"type":"text","text":`...), d.content)
 		dst = append(dst, '}')
 		blocks++
 	}
 	for i := range d.calls {
-		dst = appendToolUse(comma(dst, blocks), &d.calls[i])
+		dst = appendToolUse(api.AppendComma(dst, blocks), &d.calls[i])
 		dst = append(appendInput(dst, d.calls[i].arguments), '}')
 		blocks++
 	}

@@ -59,7 +59,7 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 		status = "incomplete"
 	}
 	from := len(e.output)
-	e.output = e.appendItem(comma(e.output, e.items-1), status, true)
+	e.output = e.appendItem(api.AppendComma(e.output, e.items-1), status, true)
 	if from > 0 {
 		from++ // over the comma
 	}

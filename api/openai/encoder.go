@@ -149,9 +149,9 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 // function that the request named ends with stop there.
 func (e *envelope) finishReason(d *delta) string {
 	switch t := e.job.tools(); {
-	case !d.called || t.named:
+	case !d.called || t.Named:
 		return d.finish.String()
-	case t.legacy:
+	case t.Legacy:
 		return "function_call"
 	}
 	return "tool_calls"
@@ -166,7 +166,7 @@ func (e *envelope) appendPromptLogprobs(dst []byte, d *delta) []byte {
 	dst = append(dst, `,"prompt_logprobs":[`...)
 	for i := range d.promptTokens {
 		r := &d.promptTokens[i]
-		if dst = comma(dst, i); r.logprob != r.logprob {
+		if dst = api.AppendComma(dst, i); r.logprob != r.logprob {
 			dst = append(dst, "null"...)
 			continue
 		}
@@ -198,17 +198,10 @@ func appendUsage(dst []byte, u usage) []byte {
 	return append(dst, "}}"...)
 }
 
-func comma(dst []byte, i int) []byte {
-	if i > 0 {
-		return append(dst, ',')
-	}
-	return dst
-}
-
 func appendTokens(dst []byte, ids []inference.TokenID) []byte {
 	dst = append(dst, '[')
 	for i, id := range ids {
-		dst = strconv.AppendInt(comma(dst, i), int64(id), 10)
+		dst = strconv.AppendInt(api.AppendComma(dst, i), int64(id), 10)
 	}
 	return append(dst, ']')
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 
+	"weir/api/openai/digest"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/notation"
 	"weir/tokenizer/grammar/regex"
@@ -33,19 +34,19 @@ const (
 )
 
 // writeTo hashes all that decides on the rules.
-func (f *format) writeTo(d digest) {
-	d.integer(int(f.kind))
-	d.text(string(f.text))
-	d.integer(len(f.choices))
+func (f *format) writeTo(d digest.Writer) {
+	d.Integer(int(f.kind))
+	d.Text(string(f.text))
+	d.Integer(len(f.choices))
 	for _, c := range f.choices {
-		d.text(c)
+		d.Text(c)
 	}
-	d.flag(f.options.Strict)
-	d.flag(f.options.Closed)
-	d.flag(f.options.AnyOrder)
-	d.flag(f.options.Compact)
-	d.text(f.options.Whitespace)
-	d.text(string(f.options.Documents))
+	d.Flag(f.options.Strict)
+	d.Flag(f.options.Closed)
+	d.Flag(f.options.AnyOrder)
+	d.Flag(f.options.Compact)
+	d.Text(f.options.Whitespace)
+	d.Text(string(f.options.Documents))
 }
 
 // add adds the format's rules to a grammar. control reports whether a text is a control

@@ -21,7 +21,7 @@ const (
 func readFormat(o *jsonbody.Object, rules schemaRules, fault **api.Error) *format {
 	r := &formatReader{o: o, fault: fault, rules: rules}
 	r.response()
-	if inner, ok := readInner(o, "structured_outputs", r.fault); ok {
+	if inner, ok := o.Inner("structured_outputs", r.fault); ok {
 		if r.structured(inner); *fault == nil && r.found == nil {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "structured_outputs",
 				"structured_outputs constrains nothing; it must have one of json, json_object, regex, choice, grammar and structural_tag"))
@@ -81,21 +81,10 @@ func (r *formatReader) keep(f *format) {
 	r.found = f
 }
 
-// readInner takes apart an object inside of another.
-func readInner(o *jsonbody.Object, name string, fault **api.Error) (*jsonbody.Object, bool) {
-	raw, ok := o.Take(name)
-	if !ok {
-		return nil, false
-	}
-	inner, err := o.Parse(jsonbody.Join(o.Path, name), raw, jsonbody.MaxFields)
-	jsonbody.Keep(fault, err)
-	return inner, err == nil
-}
-
 // response reads response_format. A schema may stand in json_schema, as OpenAI has it,
 // or beside the type, as llama-server has it.
 func (r *formatReader) response() {
-	o, ok := readInner(r.o, "response_format", r.fault)
+	o, ok := r.o.Inner("response_format", r.fault)
 	if !ok {
 		return
 	}
@@ -108,7 +97,7 @@ func (r *formatReader) response() {
 		}
 	case "json_schema":
 		at := o
-		if inner, ok := readInner(o, "json_schema", r.fault); ok {
+		if inner, ok := o.Inner("json_schema", r.fault); ok {
 			at = inner
 		}
 		r.named(at)

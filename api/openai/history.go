@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 )
@@ -82,7 +83,7 @@ func (h *history) readAnswered(m *pastMessage, id string, ok bool) *api.Error {
 
 func (h *history) readToolCalls(m *pastMessage, raw json.RawMessage) *api.Error {
 	path := jsonbody.Join(m.Path, "tool_calls")
-	items, err := jsonbody.Array(path, raw, maxCalls)
+	items, err := jsonbody.Array(path, raw, toolset.MaxCalls)
 	if err != nil {
 		return err
 	}
@@ -105,12 +106,12 @@ func (h *history) readToolCall(m *pastMessage, path string, raw json.RawMessage)
 	id, hasID := call.Text("id", &fault)
 	kind, hasKind := call.Text("type", &fault)
 	if !hasKind {
-		kind = functionKind
+		kind = toolset.Function
 	}
-	if kind != functionKind && kind != customKind {
+	if kind != toolset.Function && kind != toolset.Custom {
 		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"), "calls are of type function or custom, not "+jsonbody.Quote([]byte(kind))))
 	}
-	called, ok := takeOfKind(call, kind)
+	called, ok := toolset.TakeOfKind(call, kind)
 	call.Take("index")
 	call.Finish(&fault)
 	switch {
@@ -139,8 +140,8 @@ func (h *history) readCalled(m *pastMessage, path string, raw json.RawMessage, i
 		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "name"), "the name of the tool that was called"))
 	}
 	var arguments json.RawMessage
-	if strings.HasSuffix(path, "."+customKind) {
-		arguments = argumentsOfInput(needText(f, "input", &fault))
+	if strings.HasSuffix(path, "."+toolset.Custom) {
+		arguments = toolset.ArgumentsOfInput(f.Need("input", &fault))
 	} else {
 		arguments, err = readArguments(f)
 		jsonbody.Keep(&fault, err)
@@ -199,7 +200,7 @@ func (h *history) callsJSON(calls []pastCall) []byte {
 	dst := []byte{'['}
 	for i := range calls {
 		c := &calls[i]
-		dst = append(comma(dst, i), `{"id":`...)
+		dst = append(api.AppendComma(dst, i), `{"id":`...)
 		dst = append(api.AppendString(dst, c.id), `,"type":"function","function":{"name":`...)
 		dst = append(api.AppendString(dst, c.name), `,"arguments":`...)
 		if h.family != nil && h.family.TextArguments && c.arguments[0] == '{' {

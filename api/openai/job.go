@@ -6,6 +6,7 @@ import (
 	"weir/api/edge"
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/router"
@@ -46,10 +47,10 @@ type job struct {
 }
 
 // noTools are those of a request without tools; never changed.
-var noTools toolset
+var noTools toolset.Set
 
 // tools are those of the request.
-func (j *job) tools() *toolset {
+func (j *job) tools() *toolset.Set {
 	if j.reading == nil {
 		return &noTools
 	}

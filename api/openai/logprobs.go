@@ -58,11 +58,11 @@ func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logpro
 func (n *tokenNames) appendRecords(dst []byte, tokens []tokenRecord) []byte {
 	for i := range tokens {
 		r := &tokens[i]
-		dst = append(comma(dst, i), '{')
+		dst = append(api.AppendComma(dst, i), '{')
 		dst = n.appendTokenLogprob(dst, r.id, r.logprob)
 		dst = append(dst, `,"top_logprobs":[`...)
 		for k, alt := range r.top {
-			dst = append(n.appendTokenLogprob(append(comma(dst, k), '{'), alt.ID, alt.Logprob), '}')
+			dst = append(n.appendTokenLogprob(append(api.AppendComma(dst, k), '{'), alt.ID, alt.Logprob), '}')
 		}
 		dst = append(dst, "]}"...)
 	}

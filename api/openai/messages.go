@@ -6,12 +6,13 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 	"weir/tokenizer/chat"
 )
 
 // parseMessages checks the messages and hands them on with the key order of
 // the client, which templates can see.
-func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *toolset) (chat.Value, *api.Error) {
+func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *toolset.Set) (chat.Value, *api.Error) {
 	list, err := jsonbody.Array("messages", raw, limit)
 	switch {
 	case err != nil:
@@ -21,7 +22,7 @@ func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *t
 	}
 	h := history{body: o, family: m.Family}
 	if m.Family != nil && !m.Family.Listed {
-		h.preamble = m.Family.System(tools.list)
+		h.preamble = m.Family.System(tools.Tools)
 		h.systemless = h.preamble != "" && !m.takesSystem()
 	}
 	clean := append(make([]byte, 0, len(raw)), '[')
@@ -32,7 +33,7 @@ func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *t
 		}
 	}
 	for i, item := range list {
-		if clean, err = h.appendMessage(comma(clean, len(clean)-1), jsonbody.At("messages", i), item); err != nil {
+		if clean, err = h.appendMessage(api.AppendComma(clean, len(clean)-1), jsonbody.At("messages", i), item); err != nil {
 			return chat.Value{}, err
 		}
 	}

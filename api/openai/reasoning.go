@@ -9,16 +9,16 @@ import (
 // spans; nil where they are text as they come: their model marks no thoughts and the
 // request has no tools, or the client asked for all tokens as text.
 func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *reading {
-	if m.Family == nil || !p.tools.has() && q.special {
+	if m.Family == nil || !p.tools.Has() && q.special {
 		return nil
 	}
 	opening := m.Family.Opening(spans)
 	marked := m.Family.Thinks || opening.Thinking
-	if !marked && !p.tools.has() {
+	if !marked && !p.tools.Has() {
 		return nil
 	}
 	return &reading{
 		family: m.Family, thinks: marked, hidden: q.hideReasoning, tools: p.tools, budget: -1,
-		options: family.Options{Tools: p.tools.list, Choice: p.tools.choice, Opening: opening, IDs: randomLetters},
+		options: family.Options{Tools: p.tools.Tools, Choice: p.tools.Choice, Opening: opening, IDs: randomLetters},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 	"weir/internal/inference"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -15,7 +16,7 @@ import (
 // chatPrompt is what a model's chat template is applied to.
 type chatPrompt struct {
 	input chat.Input
-	tools toolset
+	tools toolset.Set
 }
 
 // readChatPrompt reads the fields that make the prompt of a chat: messages, tools,
@@ -47,14 +48,14 @@ func readChatPrompt(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) 
 // readTools reads the tools, which go into the prompt whatever the choice is: answers that
 // may call one tool or none share the prefix of those that may call all.
 func (p *chatPrompt) readTools(o *jsonbody.Object, m *Model, fault **api.Error) {
-	p.tools = readTools(o, fault)
+	p.tools = toolset.Read(o, fault)
 	switch {
-	case *fault != nil || !p.tools.has():
+	case *fault != nil || !p.tools.Has():
 	case m.Family == nil:
 		jsonbody.Keep(fault, jsonbody.Unsupported("tools", "the model "+m.ID+" cannot call tools: describe them in a message"))
 	case m.Family.Listed:
 		var err error
-		if p.input.Tools, err = chat.FromJSON(p.tools.listed); err != nil {
+		if p.input.Tools, err = chat.FromJSON(p.tools.Listed); err != nil {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tools", "tools: %v", err))
 		}
 	}

@@ -65,7 +65,7 @@ func (s *Server) readCohereEmbed(o *request, m *Model) (*pooling, *api.Error) {
 	}
 	raw = []byte{'['}
 	for i, text := range a.texts {
-		raw = api.AppendString(comma(raw, i), text)
+		raw = api.AppendString(api.AppendComma(raw, i), text)
 	}
 	return s.readTexts(&pooling{answer: a}, r, o.Object, field, append(raw, ']'), a.vectorForm, &fault)
 }
@@ -166,15 +166,15 @@ func (a *typedVectors) appendAnswer(dst []byte, p *pooling, vectors [][]float32)
 		vectors[i] = a.apply(vectors[i])
 	}
 	for i, name := range a.types {
-		dst = append(append(append(comma(dst, i), '"'), name...), `":[`...)
+		dst = append(append(append(api.AppendComma(dst, i), '"'), name...), `":[`...)
 		for n, v := range vectors {
-			dst = vectorTypes[name](comma(dst, n), v)
+			dst = vectorTypes[name](api.AppendComma(dst, n), v)
 		}
 		dst = append(dst, ']')
 	}
 	dst = append(dst, `},"texts":[`...)
 	for i, text := range a.texts {
-		dst = api.AppendString(comma(dst, i), text)
+		dst = api.AppendString(api.AppendComma(dst, i), text)
 	}
 	dst = append(dst, `],"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":`...)
 	return append(strconv.AppendInt(dst, int64(p.tokens()), 10), `}},"response_type":"embeddings_by_type"}`...)
@@ -190,7 +190,7 @@ func appendBits(dst []byte, v []float32, offset int64) []byte {
 				bits |= 0x80 >> j
 			}
 		}
-		dst = strconv.AppendInt(comma(dst, i), bits+offset, 10)
+		dst = strconv.AppendInt(api.AppendComma(dst, i), bits+offset, 10)
 	}
 	return append(dst, ']')
 }

@@ -118,7 +118,7 @@ func (f *vectorForm) apply(v []float32) []float32 {
 func (a *embeddingAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
 	dst = append(slices.Grow(dst, a.bytes(len(vectors))), `{"object":"list","data":[`...)
 	for i, v := range vectors {
-		dst = append(comma(dst, i), `{"object":"embedding","index":`...)
+		dst = append(api.AppendComma(dst, i), `{"object":"embedding","index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 		dst = append(dst, `,"embedding":`...)
 		if v = a.apply(v); a.base64 {
@@ -167,7 +167,7 @@ func (s *Server) readEmbed(o *request, m *Model) (*pooling, *api.Error) {
 func (a *bareVectors) appendAnswer(dst []byte, _ *pooling, vectors [][]float32) []byte {
 	dst = append(slices.Grow(dst, a.bytes(len(vectors))), '[')
 	for i, v := range vectors {
-		dst = appendFloats(comma(dst, i), a.apply(v))
+		dst = appendFloats(api.AppendComma(dst, i), a.apply(v))
 	}
 	return append(dst, ']')
 }

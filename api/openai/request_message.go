@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 )
 
 // messageNames are the fields that a chat calls otherwise.
@@ -106,7 +107,7 @@ func (t *turnWriter) message(o *jsonbody.Object, path string, raw []byte) (role 
 	if fault != nil {
 		return "", fault
 	}
-	role = needText(m, "role", &fault)
+	role = m.Need("role", &fault)
 	content, ok := m.Take("content")
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "content"), "a string or an array of blocks"))
@@ -171,7 +172,7 @@ func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, r
 	if fault != nil {
 		return fault
 	}
-	kind := needText(b, "type", &fault)
+	kind := b.Need("type", &fault)
 	if kind != "text" {
 		t.speakBlocks(texts)
 	}
@@ -180,19 +181,19 @@ func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, r
 	case fault != nil:
 		return fault
 	case kind == "text":
-		text := needText(b, "text", &fault)
+		text := b.Need("text", &fault)
 		if texts.parts == nil {
 			texts.parts = []byte{'['}
 		}
-		texts.parts = append(comma(texts.parts, len(texts.parts)-1), `{"type":"text","text":`...)
+		texts.parts = append(api.AppendComma(texts.parts, len(texts.parts)-1), `{"type":"text","text":`...)
 		texts.parts = append(api.AppendString(texts.parts, text), '}')
 	case kind == "thinking" && mine:
-		t.think(texts.path, needText(b, "thinking", &fault))
+		t.think(texts.path, b.Need("thinking", &fault))
 		b.Take("signature")
 	case kind == "redacted_thinking" && mine: // another server's, and says nothing here
 		b.Take("data")
 	case kind == "tool_use" && mine:
-		id, name := needText(b, "id", &fault), needText(b, "name", &fault)
+		id, name := b.Need("id", &fault), b.Need("name", &fault)
 		input, ok := b.Take("input")
 		if !ok {
 			input = []byte("{}")
@@ -200,7 +201,7 @@ func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, r
 		if input[0] != '{' {
 			jsonbody.Keep(&fault, jsonbody.WrongType(jsonbody.Join(path, "input"), "an object", input))
 		}
-		t.call(texts.path, functionKind, called{path, id, name, string(input)})
+		t.call(texts.path, toolset.Function, called{path, id, name, string(input)})
 	case kind == "tool_result" && !mine:
 		t.resultBlock(b, &fault)
 	default:
@@ -215,7 +216,7 @@ func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, r
 
 // resultBlock adds what a tool has given. Templates know no failed calls: the text says so.
 func (t *turnWriter) resultBlock(b *jsonbody.Object, fault **api.Error) {
-	id := needText(b, "tool_use_id", fault)
+	id := b.Need("tool_use_id", fault)
 	b.Flag("is_error", false, fault)
 	content := []byte(`""`)
 	if raw, ok := b.Take("content"); ok {

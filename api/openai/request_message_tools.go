@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 )
 
 func formatInt(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
@@ -21,7 +22,7 @@ func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 				jsonbody.Keep(fault, err)
 				return
 			}
-			chat = tool.appendChat(comma(chat, i))
+			chat = tool.appendChat(api.AppendComma(chat, i))
 		}
 		if len(list) > 0 {
 			w.set("tools", append(chat, ']'))
@@ -36,13 +37,13 @@ func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 		jsonbody.Keep(fault, err)
 		return
 	}
-	switch kind := needText(choice, "type", fault); kind {
+	switch kind := choice.Need("type", fault); kind {
 	case "auto", "none":
 		w.setText("tool_choice", kind)
 	case "any":
 		w.setText("tool_choice", "required")
 	case "tool":
-		w.set("tool_choice", appendNamedChoice(nil, functionKind, needText(choice, "name", fault)))
+		w.set("tool_choice", appendNamedChoice(nil, toolset.Function, choice.Need("name", fault)))
 	default:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tool_choice.type", "tool_choice.type is %s; it must be auto, any, tool or none", jsonbody.HeaderQuote(kind)))
 	}
@@ -61,7 +62,7 @@ func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *ap
 	if kind, ok := tool.Text("type", &fault); ok && kind != "custom" {
 		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: functionKind, name: api.AppendString(nil, needText(tool, "name", &fault)), description: jsonNull}
+	t := &flatTool{kind: toolset.Function, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonNull}
 	if text, ok := tool.Text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}
@@ -89,7 +90,7 @@ func readThinking(o *jsonbody.Object, w *rewording, fault **api.Error) {
 		jsonbody.Keep(fault, err)
 		return
 	}
-	kind := needText(thinking, "type", fault)
+	kind := thinking.Need("type", fault)
 	switch kind {
 	case "enabled", "adaptive":
 		w.set("enable_thinking", []byte("true"))
@@ -131,7 +132,7 @@ func readOutputConfig(o *jsonbody.Object, w *rewording, fault **api.Error) {
 		jsonbody.Keep(fault, err)
 		return
 	}
-	kind := needText(f, "type", fault)
+	kind := f.Need("type", fault)
 	schema, ok := f.Take("schema")
 	switch {
 	case *fault != nil:

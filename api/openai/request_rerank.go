@@ -165,7 +165,7 @@ func (a *ranking) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []by
 	dst = api.AppendString(dst, p.model.ID)
 	dst = append(appendPoolingUsage(dst, p), `,"results":[`...)
 	for n, i := range order {
-		dst = append(comma(dst, n), `{"index":`...)
+		dst = append(api.AppendComma(dst, n), `{"index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 		if a.withTexts {
 			dst = append(dst, `,"document":{"text":`...)
@@ -180,7 +180,7 @@ func (a *ranking) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []by
 func (a *ranking) appendBare(dst []byte, order []int, scores []float32) []byte {
 	dst = append(dst, '[')
 	for n, i := range order {
-		dst = append(comma(dst, n), `{"index":`...)
+		dst = append(api.AppendComma(dst, n), `{"index":`...)
 		dst = strconv.AppendInt(dst, int64(i), 10)
 		if a.withTexts {
 			dst = append(dst, `,"text":`...)

@@ -154,7 +154,7 @@ func readTextFormat(text *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	switch kind := needText(f, "type", &fault); {
+	switch kind := f.Need("type", &fault); {
 	case fault != nil:
 		return nil, fault
 	case kind == "text":

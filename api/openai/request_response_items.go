@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 )
 
 // readInput reads instructions and input into the messages of a chat. Instructions come
@@ -72,13 +73,13 @@ func (t *turnWriter) item(o *jsonbody.Object, path string, raw json.RawMessage) 
 	case "reasoning":
 		t.reasoningItem(item, &fault)
 	case "function_call":
-		id, name, arguments := needText(item, "call_id", &fault), needText(item, "name", &fault), needText(item, "arguments", &fault)
-		t.call(path, functionKind, called{path, id, name, arguments})
+		id, name, arguments := item.Need("call_id", &fault), item.Need("name", &fault), item.Need("arguments", &fault)
+		t.call(path, toolset.Function, called{path, id, name, arguments})
 	case "custom_tool_call":
-		id, name, input := needText(item, "call_id", &fault), needText(item, "name", &fault), needText(item, "input", &fault)
-		t.call(path, customKind, called{path, id, name, input})
+		id, name, input := item.Need("call_id", &fault), item.Need("name", &fault), item.Need("input", &fault)
+		t.call(path, toolset.Custom, called{path, id, name, input})
 	case "function_call_output", "custom_tool_call_output":
-		id := needText(item, "call_id", &fault)
+		id := item.Need("call_id", &fault)
 		content, err := needContent(item, "output", "input_text", "output_text", "text")
 		jsonbody.Keep(&fault, err)
 		t.result(path, id, content)
@@ -104,7 +105,7 @@ func needContent(o *jsonbody.Object, name string, kinds ...string) ([]byte, *api
 }
 
 func (t *turnWriter) messageItem(item *jsonbody.Object, fault **api.Error) {
-	role := needText(item, "role", fault)
+	role := item.Need("role", fault)
 	raw, ok := item.Take("content")
 	if !ok {
 		jsonbody.Keep(fault, jsonbody.Missing(jsonbody.Join(item.Path, "content"), "a string or an array of text parts"))

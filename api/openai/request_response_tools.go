@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 )
 
 // readTools reads tools and tool_choice. Their answer's form is stricter than what
@@ -23,8 +24,8 @@ func (r *responseRequest) readTools(o *jsonbody.Object, w *rewording, fault **ap
 				jsonbody.Keep(fault, err)
 				return
 			}
-			chat = tool.appendChat(comma(chat, i))
-			shown = tool.appendShown(comma(shown, i))
+			chat = tool.appendChat(api.AppendComma(chat, i))
+			shown = tool.appendShown(api.AppendComma(shown, i))
 		}
 		r.tools = append(shown, ']')
 		if len(list) > 0 {
@@ -55,18 +56,18 @@ func readFlatTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *api.
 	if fault != nil {
 		return nil, fault
 	}
-	kind := needText(tool, "type", &fault)
+	kind := tool.Need("type", &fault)
 	if fault != nil {
 		return nil, fault
 	}
-	if kind != functionKind && kind != customKind {
+	if kind != toolset.Function && kind != toolset.Custom {
 		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: send tools of type function or custom, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: kind, name: api.AppendString(nil, needText(tool, "name", &fault)), description: jsonNull, parameters: jsonNull, format: jsonNull}
+	t := &flatTool{kind: kind, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonNull, parameters: jsonNull, format: jsonNull}
 	if text, ok := tool.Text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}
-	if kind == customKind {
+	if kind == toolset.Custom {
 		if raw, ok := tool.Take("format"); ok {
 			t.format = raw
 			t.chatFormat, fault = chatInputFormat(o, jsonbody.Join(path, "format"), raw)
@@ -112,7 +113,7 @@ func chatInputFormat(o *jsonbody.Object, path string, raw []byte) ([]byte, *api.
 	if fault != nil {
 		return nil, fault
 	}
-	if kind := needText(format, "type", &fault); kind != "grammar" || fault != nil {
+	if kind := format.Need("type", &fault); kind != "grammar" || fault != nil {
 		return raw, fault
 	}
 	inner := &jsonbody.Object{}
@@ -131,7 +132,7 @@ func (t *flatTool) appendShown(dst []byte) []byte {
 	f.Add("name", t.name)
 	f.Add("description", t.description)
 	switch {
-	case t.kind == functionKind:
+	case t.kind == toolset.Function:
 		f.Add("parameters", t.parameters)
 		f.Add("strict", t.strict)
 	case jsonbody.IsNull(t.format):
@@ -152,17 +153,17 @@ func chatToolChoice(o *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	switch kind := needText(choice, "type", &fault); {
+	switch kind := choice.Need("type", &fault); {
 	case fault != nil:
 		return nil, fault
-	case kind == functionKind || kind == customKind:
-		name := needText(choice, "name", &fault)
+	case kind == toolset.Function || kind == toolset.Custom:
+		name := choice.Need("name", &fault)
 		choice.Finish(&fault)
 		return appendNamedChoice(nil, kind, name), fault
 	case kind != "allowed_tools":
 		return nil, jsonbody.Unsupported("tool_choice.type", "send function, custom or allowed_tools, not "+jsonbody.Quote([]byte(kind)))
 	}
-	mode := needText(choice, "mode", &fault)
+	mode := choice.Need("mode", &fault)
 	list, ok := choice.Take("tools")
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("tool_choice.tools", "an array of functions"))
@@ -179,7 +180,7 @@ func chatToolChoice(o *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 		if err != nil {
 			return nil, err
 		}
-		dst = append(append(append(appendWrapped(comma(dst, i), tool.kind), `{"name":`...), tool.name...), "}}"...)
+		dst = append(append(append(appendWrapped(api.AppendComma(dst, i), tool.kind), `{"name":`...), tool.name...), "}}"...)
 	}
 	return append(dst, "]}}"...), fault
 }

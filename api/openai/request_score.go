@@ -92,7 +92,7 @@ func (a *scoreAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) 
 	dst = append(dst, `,"model":`...)
 	dst = append(api.AppendString(dst, p.model.ID), `,"data":[`...)
 	for i, score := range a.scores(vectors) {
-		dst = strconv.AppendInt(append(comma(dst, i), `{"index":`...), int64(i), 10)
+		dst = strconv.AppendInt(append(api.AppendComma(dst, i), `{"index":`...), int64(i), 10)
 		dst = append(dst, `,"object":"score","score":`...)
 		dst = append(appendFloat(dst, score), '}')
 	}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/toolset"
 )
 
 // Responses and Messages are chats in other words. Their readers write a request as chat
@@ -185,7 +186,7 @@ func (t *turnWriter) add(path, role string, fields []byte) {
 }
 
 func (t *turnWriter) append(path, role string, fields []byte) {
-	t.list = comma(t.list, len(t.paths))
+	t.list = api.AppendComma(t.list, len(t.paths))
 	t.begins, t.roles = append(t.begins, len(t.list)), append(t.roles, role)
 	t.list = append(t.list, `{"role":"`...)
 	t.list = append(append(t.list, role...), '"')
@@ -247,10 +248,10 @@ type called struct{ place, id, name, with string }
 // call adds a call of a tool of a kind.
 func (t *turnWriter) call(path, kind string, of called) {
 	t.assistant(path)
-	c := comma(t.answer.calls, len(t.answer.calls))
+	c := api.AppendComma(t.answer.calls, len(t.answer.calls))
 	c = api.AppendString(append(c, `{"id":`...), of.id)
 	c = append(append(append(c, `,"type":"`...), kind...), `",`...)
-	p := callPart{name: of.name, custom: kind == customKind, arguments: []byte(of.with)}
+	p := callPart{name: of.name, custom: kind == toolset.Custom, arguments: []byte(of.with)}
 	c = append(append(append(c, '"'), kind...), `":`...)
 	t.answer.calls = append(appendCalled(c, &p), '}')
 	t.answer.places = append(t.answer.places, of.place)
@@ -324,7 +325,7 @@ func textContent(o *jsonbody.Object, path string, raw []byte, kinds ...string) (
 		if fault != nil {
 			return nil, "", fault
 		}
-		content = append(comma(content, i), `{"type":"text","text":`...)
+		content = append(api.AppendComma(content, i), `{"type":"text","text":`...)
 		content = append(api.AppendString(content, piece), '}')
 		texts = append(texts, piece)
 	}

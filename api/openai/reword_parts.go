@@ -46,12 +46,3 @@ func textPart(o *jsonbody.Object, path string, raw []byte, kinds []string) (stri
 	part.Finish(&fault)
 	return text, fault
 }
-
-// needText reads a string that an item or a block cannot do without.
-func needText(o *jsonbody.Object, name string, fault **api.Error) string {
-	text, ok := o.Text(name, fault)
-	if !ok {
-		jsonbody.Keep(fault, jsonbody.Missing(jsonbody.Join(o.Path, name), "a string"))
-	}
-	return text
-}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"weir/api/openai/toolset"
 )
 
 func input(item string) string { return `{"input":[` + item + `]}` }
@@ -224,7 +226,7 @@ func TestRewordedAnswersHaveCallsAndThoughts(t *testing.T) {
 // What a model itself takes in of a call's arguments is what a client has sent.
 func TestRewordedCallsKeepTheirArguments(t *testing.T) {
 	w := turnWriter{}
-	w.call("input[0]", functionKind, called{"", "c", "f", `{"a":"\u00e9 \"x\""}`})
+	w.call("input[0]", toolset.Function, called{"", "c", "f", `{"a":"\u00e9 \"x\""}`})
 	if got := string(w.end()); !json.Valid([]byte(got)) || !strings.Contains(got, `"arguments":"{\"a\":\"\\u00e9 \\\"x\\\"\"}"`) {
 		t.Error(got)
 	}

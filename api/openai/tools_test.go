@@ -3,6 +3,8 @@ package openai
 import (
 	"strings"
 	"testing"
+
+	"weir/api/openai/toolset"
 )
 
 // prompt gives the prompt that a request of a model with a template has.
@@ -108,7 +110,7 @@ func TestToolsAreRefusedByName(t *testing.T) {
 	call := func(fields string) string {
 		return message(`{"role":"assistant","content":null,"tool_calls":[{` + fields + `}]}`)
 	}
-	many := strings.Repeat(timeTool+",", maxTools) + timeTool
+	many := strings.Repeat(timeTool+",", toolset.MaxTools) + timeTool
 	for _, c := range []struct{ body, param, code string }{
 		{chatWith(`"tools":{}`), "tools", "invalid_type"},
 		{chatWith(`"tools":["f"]`), "tools[0]", "invalid_type"},
@@ -137,8 +139,8 @@ func TestToolsAreRefusedByName(t *testing.T) {
 		{tool(`"name":"` + strings.Repeat("x", 65) + `"`), "tools[0].function.name", "invalid_value"},
 		{tool(`"name":"f","parameters":[]`), "tools[0].function.parameters", "invalid_type"},
 		{tool(`"name":"f","strict":1`), "tools[0].function.strict", "invalid_type"},
-		{tool(`"name":"f","description":"` + strings.Repeat("x", maxDescriptionBytes+1) + `"`), "tools[0].function.description", "invalid_value"},
-		{tool(`"name":"f","parameters":{"x":"` + strings.Repeat("x", maxToolBytes) + `"}`), "tools[0]", "invalid_value"},
+		{tool(`"name":"f","description":"` + strings.Repeat("x", toolset.MaxDescriptionBytes+1) + `"`), "tools[0].function.description", "invalid_value"},
+		{tool(`"name":"f","parameters":{"x":"` + strings.Repeat("x", toolset.MaxToolBytes) + `"}`), "tools[0]", "invalid_value"},
 		{choice(`"any"`), "tool_choice", "invalid_value"},
 		{choice(`1`), "tool_choice", "invalid_type"},
 		{choice(`{}`), "tool_choice.type", "missing_required_parameter"},

@@ -59,7 +59,7 @@ func (w *rewording) without(whole *request, before int) *request {
 	messages := []byte{'['}
 	for i, m := range t.messages() {
 		if i < t.leading() || i >= before {
-			messages = append(comma(messages, len(messages)-1), m...)
+			messages = append(api.AppendComma(messages, len(messages)-1), m...)
 		}
 	}
 	chat := *whole

@@ -78,7 +78,7 @@ func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))
 func appendFloats(dst []byte, v []float32) []byte {
 	dst = append(dst, '[')
 	for i, f := range v {
-		dst = appendFloat(comma(dst, i), f)
+		dst = appendFloat(api.AppendComma(dst, i), f)
 	}
 	return append(dst, ']')
 }

@@ -70,3 +70,23 @@ func (o *Object) Number(name string, iv Interval, otherwise float32, fault **api
 	Keep(fault, err)
 	return float32(v)
 }
+
+// Need is Text of a field that must be given.
+func (o *Object) Need(name string, fault **api.Error) string {
+	text, ok := o.Text(name, fault)
+	if !ok {
+		Keep(fault, Missing(Join(o.Path, name), "a string"))
+	}
+	return text
+}
+
+// Inner takes apart the object that a field holds.
+func (o *Object) Inner(name string, fault **api.Error) (*Object, bool) {
+	raw, ok := o.Take(name)
+	if !ok {
+		return nil, false
+	}
+	inner, err := o.Parse(Join(o.Path, name), raw, MaxFields)
+	Keep(fault, err)
+	return inner, err == nil
+}

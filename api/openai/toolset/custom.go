@@ -1,9 +1,10 @@
-package openai
+package toolset
 
 import (
 	"encoding/json"
 
 	"weir/api"
+	"weir/api/openai/digest"
 	"weir/api/openai/jsonbody"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
@@ -17,15 +18,15 @@ import (
 // what the client gets. A format binds the text, inside of the JSON or the tags in which
 // the model's family writes it.
 
-// inputFormat is what the text of a custom tool must look like; nil is any text.
-type inputFormat struct {
+// InputFormat is what the text of a custom tool must look like; nil is any text.
+type InputFormat struct {
 	syntax     string // lark or regex
 	definition string
 	field      string // of the request that holds the definition
 }
 
 // readCustom reads {name, description, format}.
-func (t *toolset) readCustom(f *jsonbody.Object) *api.Error {
+func (t *Set) readCustom(f *jsonbody.Object) *api.Error {
 	var fault *api.Error
 	name := t.readName(f, &fault)
 	description := readDescription(f, &fault)
@@ -38,34 +39,34 @@ func (t *toolset) readCustom(f *jsonbody.Object) *api.Error {
 	if format != nil {
 		tool.Strict, tool.Input = true, format.add
 	}
-	if t.inputs == nil {
-		t.inputs = map[string]*inputFormat{}
+	if t.Inputs == nil {
+		t.Inputs = map[string]*InputFormat{}
 	}
-	t.inputs[name] = format
+	t.Inputs[name] = format
 	function := &jsonbody.Object{}
 	function.Add("name", api.AppendString(nil, name))
 	function.Add("description", api.AppendString(nil, description))
 	function.Add("parameters", tool.Parameters)
-	t.list = append(t.list, tool)
-	t.listed = append(comma(t.listed, len(t.list)-1), `{"type":"function","function":`...)
-	t.listed = append(function.AppendJSON(t.listed), '}')
+	t.Tools = append(t.Tools, tool)
+	t.Listed = append(api.AppendComma(t.Listed, len(t.Tools)-1), `{"type":"function","function":`...)
+	t.Listed = append(function.AppendJSON(t.Listed), '}')
 	return nil
 }
 
-// isCustom reports whether a tool takes a text instead of arguments.
-func (t *toolset) isCustom(name string) bool {
-	_, custom := t.inputs[name]
+// IsCustom reports whether a tool takes a text instead of arguments.
+func (t *Set) IsCustom(name string) bool {
+	_, custom := t.Inputs[name]
 	return custom
 }
 
 // readInputFormat reads {"type":"text"} or {"type":"grammar","grammar":{"syntax","definition"}}.
-func readInputFormat(o *jsonbody.Object, fault **api.Error) *inputFormat {
-	f, ok := readInner(o, "format", fault)
+func readInputFormat(o *jsonbody.Object, fault **api.Error) *InputFormat {
+	f, ok := o.Inner("format", fault)
 	if !ok {
 		return nil
 	}
-	kind := needText(f, "type", fault)
-	inner, has := readInner(f, "grammar", fault)
+	kind := f.Need("type", fault)
+	inner, has := f.Inner("grammar", fault)
 	f.Finish(fault)
 	switch {
 	case *fault != nil || kind == "text" && !has:
@@ -78,8 +79,8 @@ func readInputFormat(o *jsonbody.Object, fault **api.Error) *inputFormat {
 		jsonbody.Keep(fault, jsonbody.Missing(jsonbody.Join(f.Path, "grammar"), "an object with syntax and definition"))
 		return nil
 	}
-	format := &inputFormat{
-		syntax: needText(inner, "syntax", fault), definition: needText(inner, "definition", fault), field: jsonbody.Join(inner.Path, "definition"),
+	format := &InputFormat{
+		syntax: inner.Need("syntax", fault), definition: inner.Need("definition", fault), field: jsonbody.Join(inner.Path, "definition"),
 	}
 	inner.Finish(fault)
 	if *fault == nil && format.syntax != "lark" && format.syntax != "regex" {
@@ -91,7 +92,7 @@ func readInputFormat(o *jsonbody.Object, fault **api.Error) *inputFormat {
 
 // parameters is the schema that the model sees. A format is told in words: what binds the
 // tokens does not make the model want them.
-func (f *inputFormat) parameters() []byte {
+func (f *InputFormat) parameters() []byte {
 	text := ""
 	if f != nil {
 		text = `,"description":` + string(api.AppendString(nil, map[string]string{
@@ -103,7 +104,7 @@ func (f *inputFormat) parameters() []byte {
 }
 
 // add adds the rule of the text where it stands in a call.
-func (f *inputFormat) add(b *grammar.Builder, s family.InputSite) (grammar.Symbol, error) {
+func (f *InputFormat) add(b *grammar.Builder, s family.InputSite) (grammar.Symbol, error) {
 	write := func(r *regex.Regex) *regex.Regex { return r }
 	switch {
 	case s.Quoted:
@@ -121,8 +122,8 @@ func (f *inputFormat) add(b *grammar.Builder, s family.InputSite) (grammar.Symbo
 	return b.Regex(write(r)), nil
 }
 
-// told is a tool whose wrong format is told under the name of its field.
-func (f *inputFormat) told(tool family.Tool, fault **api.Error) family.Tool {
+// Told is a tool whose wrong format is told under the name of its field.
+func (f *InputFormat) Told(tool family.Tool, fault **api.Error) family.Tool {
 	tool.Input = func(b *grammar.Builder, s family.InputSite) (grammar.Symbol, error) {
 		symbol, err := f.add(b, s)
 		if err != nil {
@@ -133,16 +134,16 @@ func (f *inputFormat) told(tool family.Tool, fault **api.Error) family.Tool {
 	return tool
 }
 
-// writeTo hashes what decides on the rules of the text.
-func (f *inputFormat) writeTo(d digest) {
-	d.flag(f != nil)
+// WriteTo hashes what decides on the rules of the text.
+func (f *InputFormat) WriteTo(d digest.Writer) {
+	d.Flag(f != nil)
 	if f != nil {
-		d.text(f.syntax)
-		d.text(f.definition)
+		d.Text(f.syntax)
+		d.Text(f.definition)
 	}
 }
 
-// argumentsOfInput is the JSON of the arguments that stand for a custom tool's text.
-func argumentsOfInput(text string) json.RawMessage {
+// ArgumentsOfInput is the JSON of the arguments that stand for a custom tool's text.
+func ArgumentsOfInput(text string) json.RawMessage {
 	return append(api.AppendString([]byte(`{"`+family.InputName+`":`), text), '}')
 }
