@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/digest"
+	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/work"
@@ -21,10 +22,10 @@ import (
 // thought and calls stand beside the text.
 type answerRules struct {
 	model   *Model
-	format  *format  // nil: the text is free
-	reading *reading // nil: there is neither thought nor call
+	format  *format.Format // nil: the text is free
+	reading *reading       // nil: there is neither thought nor call
 
-	schemas schemaRules // of tools
+	schemas format.SchemaRules // of tools
 }
 
 // rulesOf are the rules of a job's answers; ok is false where nothing binds them. Where
@@ -42,7 +43,7 @@ func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.tools.F
 // field is the request's field that binds the answers.
 func (r *answerRules) field() string {
 	if r.format != nil {
-		return r.format.field
+		return r.format.Field
 	}
 	return "tools"
 }
@@ -52,10 +53,10 @@ func (r *answerRules) hash() replay.Hash {
 	d := digest.New()
 	d.Flag(r.format != nil)
 	if r.format != nil {
-		r.format.writeTo(d)
+		r.format.WriteTo(d)
 	}
 	d.Flag(r.reading != nil)
-	if r.reading != nil || r.format != nil && r.format.kind == formatTag {
+	if r.reading != nil || r.format != nil && r.format.Kind == format.Tag {
 		d.Text(r.model.ID) // its family, and which markers are control tokens
 		d.Text(r.model.Version)
 	}
@@ -64,8 +65,8 @@ func (r *answerRules) hash() replay.Hash {
 		d.Flag(q.options.Opening.Thinking)
 		d.Text(q.options.Opening.Markup)
 		writeReading(d, q)
-		d.Text(string(r.schemas.documents))
-		d.Flag(r.schemas.anyOrder)
+		d.Text(string(r.schemas.Documents))
+		d.Flag(r.schemas.AnyOrder)
 		d.Integer(len(q.options.Tools))
 		for i := range q.options.Tools {
 			t := &q.options.Tools[i]
@@ -82,10 +83,10 @@ func (r *answerRules) hash() replay.Hash {
 // size is how many bytes of the request the rules take.
 func (r *answerRules) size() (n int) {
 	if r.format != nil {
-		n = r.format.size()
+		n = r.format.Size()
 	}
 	if r.reading != nil {
-		n += len(r.schemas.documents)
+		n += len(r.schemas.Documents)
 		for i := range r.reading.options.Tools {
 			n += len(r.reading.options.Tools[i].Parameters)
 		}
@@ -120,7 +121,7 @@ type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, stri
 
 // schema adds those that follow their schema.
 func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
-	o := r.schemas.options(strict)
+	o := r.schemas.Options(strict)
 	s, report, err := schema.Add(b, text, o)
 	c.warn(r.reading.tools.PathOf(text), report.Ignored)
 	return s, err
@@ -143,7 +144,7 @@ func (r *answerRules) compileWith(limits grammar.Limits, add schemaCompiler) (*c
 func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schemaCompiler) (start grammar.Symbol, fault *api.Error) {
 	var body *grammar.Symbol
 	if r.format != nil {
-		text, ignored, err := r.format.add(b, r.control)
+		text, ignored, err := r.format.Add(b, r.control)
 		if err != nil {
 			return 0, r.refuse(err)
 		}
@@ -199,14 +200,14 @@ func (r *answerRules) refuse(err error) *api.Error {
 	if r.format == nil {
 		return api.RefuseParam("invalid_schema", "tools", "tools: %v", err)
 	}
-	if r.format.kind <= formatSchema {
-		return schemaFault(r.format.field, err)
+	if r.format.Kind <= format.Schema {
+		return schemaFault(r.format.Field, err)
 	}
-	param := r.format.field
+	param := r.format.Field
 	if wrong := (*tag.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
 		param += "#" + wrong.Pointer
 	}
-	return api.RefuseParam(r.format.code(), param, "%s: %v", r.format.field, err)
+	return api.RefuseParam(r.format.Code(), param, "%s: %v", r.format.Field, err)
 }
 
 // tooComplex reports whether what is wrong with rules is how much they take.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/inference"
@@ -212,7 +213,7 @@ func TestJ12Strings(t *testing.T) {
 		{`{"type":"string"}`, `"a\u00e9é"`, true},
 		{`{"type":"string"}`, "\"a\xff\"", false},
 	} {
-		f := &format{kind: formatSchema, text: []byte(c.schema)}
+		f := &format.Format{Kind: format.Schema, Text: []byte(c.schema)}
 		compiled, fault := (&answerRules{format: f}).compile(grammar.Limits{})
 		if fault != nil {
 			t.Fatal(fault)
@@ -367,7 +368,7 @@ func TestJ16CompilingIsBounded(t *testing.T) {
 	}
 	gone := make(chan struct{})
 	close(gone)
-	r := &answerRules{format: &format{kind: formatRegex, field: "regex", text: []byte("a+")}}
+	r := &answerRules{format: &format.Format{Kind: format.Regex, Field: "regex", Text: []byte("a+")}}
 	if _, err := get("tenant", r, gone); err == nil || err.(*api.Error).Code != "client_closed_request" { //nolint:errorlint // it is one
 		t.Errorf("without a turn: %v", err)
 	}
@@ -395,12 +396,12 @@ func TestRulesDifferByAllTheyHave(t *testing.T) {
 		}
 		seen[r.hash()] = what
 	}
-	for i, f := range []format{
-		{}, {kind: formatSchema}, {text: []byte("a")}, {choices: []string{"a"}}, {choices: []string{"", "a"}}, {choices: []string{"a", ""}},
+	for i, f := range []format.Format{
+		{}, {Kind: format.Schema}, {Text: []byte("a")}, {Choices: []string{"a"}}, {Choices: []string{"", "a"}}, {Choices: []string{"a", ""}},
 	} {
-		for k, edit := range []func(*format){
-			func(*format) {}, func(f *format) { f.options.Strict = true }, func(f *format) { f.options.Closed = true },
-			func(f *format) { f.options.Compact = true }, func(f *format) { f.options.Documents = []byte("{}") }, func(f *format) { f.options.Whitespace = "a" },
+		for k, edit := range []func(*format.Format){
+			func(*format.Format) {}, func(f *format.Format) { f.Options.Strict = true }, func(f *format.Format) { f.Options.Closed = true },
+			func(f *format.Format) { f.Options.Compact = true }, func(f *format.Format) { f.Options.Documents = []byte("{}") }, func(f *format.Format) { f.Options.Whitespace = "a" },
 		} {
 			g := f
 			edit(&g)
@@ -530,7 +531,7 @@ func FuzzFormat(f *testing.F) {
 		if fault != nil || len(body) > 4096 {
 			return
 		}
-		got := readFormat(o, schemaRules{}, &fault)
+		got := format.Read(o, format.SchemaRules{}, &fault)
 		if fault != nil || got == nil {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"weir/api/openai/format"
 	"weir/internal/inference"
 	"weir/internal/work"
 	"weir/tokenizer/grammar"
@@ -19,16 +20,16 @@ import (
 const hostilePattern = `(\p{L}{1,500}|[^a-z]{3,700}){2,60}`
 
 // hostileFormats are the forms in which a client may write it.
-func hostileFormats() map[string]*format {
+func hostileFormats() map[string]*format.Format {
 	text := func(v any) []byte { b, _ := json.Marshal(v); return b }
-	return map[string]*format{
-		"regex": {kind: formatRegex, field: "structured_outputs.regex", text: []byte(hostilePattern)},
-		"gbnf": {kind: formatGrammar, field: "structured_outputs.grammar",
-			text: []byte(`root ::= part{2,60}` + "\n" + `part ::= [a-zA-Zß-ɏ]{1,500} | [^a-z]{3,700}`)},
-		"lark":    {kind: formatGrammar, field: "structured_outputs.grammar", text: []byte("start: /" + hostilePattern + "/")},
-		"pattern": {kind: formatSchema, field: "structured_outputs.json", text: text(map[string]any{"type": "string", "pattern": "^" + hostilePattern + "$"}), options: schema.Options{Closed: true}},
-		"tag": {kind: formatTag, field: "structured_outputs.structural_tag",
-			text: text(map[string]any{"type": "structural_tag", "format": map[string]any{"type": "regex", "pattern": hostilePattern}})},
+	return map[string]*format.Format{
+		"regex": {Kind: format.Regex, Field: "structured_outputs.regex", Text: []byte(hostilePattern)},
+		"gbnf": {Kind: format.Grammar, Field: "structured_outputs.grammar",
+			Text: []byte(`root ::= part{2,60}` + "\n" + `part ::= [a-zA-Zß-ɏ]{1,500} | [^a-z]{3,700}`)},
+		"lark":    {Kind: format.Grammar, Field: "structured_outputs.grammar", Text: []byte("start: /" + hostilePattern + "/")},
+		"pattern": {Kind: format.Schema, Field: "structured_outputs.json", Text: text(map[string]any{"type": "string", "pattern": "^" + hostilePattern + "$"}), Options: schema.Options{Closed: true}},
+		"tag": {Kind: format.Tag, Field: "structured_outputs.structural_tag",
+			Text: text(map[string]any{"type": "structural_tag", "format": map[string]any{"type": "regex", "pattern": hostilePattern}})},
 	}
 }
 
@@ -124,9 +125,9 @@ func wideSchema(names, patterns int) []byte {
 // the memory that was allocated meanwhile is bounded, too.
 func TestG12CompilingIsChargedWhereTheWorkIs(t *testing.T) {
 	for _, closed := range []bool{false, true} {
-		f := &format{kind: formatSchema, field: "json", text: wideSchema(150, 60), options: schema.Options{Closed: closed}}
-		if len(f.text) > 24<<10 {
-			t.Fatalf("%d bytes of schema", len(f.text))
+		f := &format.Format{Kind: format.Schema, Field: "json", Text: wideSchema(150, 60), Options: schema.Options{Closed: closed}}
+		if len(f.Text) > 24<<10 {
+			t.Fatalf("%d bytes of schema", len(f.Text))
 		}
 		const limit = 4_000_000
 		meter := &work.Meter{Limit: limit}
@@ -163,7 +164,7 @@ func TestACompileEndsWithItsClient(t *testing.T) {
 		}
 		return ask()
 	}
-	r := &answerRules{format: &format{kind: formatSchema, field: "json", text: wideSchema(150, 60)}}
+	r := &answerRules{format: &format.Format{Kind: format.Schema, Field: "json", Text: wideSchema(150, 60)}}
 	_, fault := r.compile(grammar.Limits{Meter: p.meter, Account: g.account("tenant")})
 	if fault == nil || p.blame(fault).Code != "client_closed_request" {
 		t.Errorf("%v after %d units", fault, p.meter.Spent())
@@ -184,7 +185,7 @@ func TestATenantsGrammarsShareAnAccount(t *testing.T) {
 	full := 0
 	for i := range 4 {
 		limits := grammar.Limits{Account: g.account("a"), Bytes: 8 << 20}
-		f := &format{kind: formatRegex, field: "regex", text: []byte(fmt.Sprint(i) + hostilePattern)}
+		f := &format.Format{Kind: format.Regex, Field: "regex", Text: []byte(fmt.Sprint(i) + hostilePattern)}
 		c, fault := (&answerRules{format: f}).compile(limits)
 		if fault != nil {
 			full++
@@ -216,7 +217,7 @@ func TestHostileFormatsLeaveRoomForOthersOfTheirTenant(t *testing.T) {
 	g.bytes = 16 << 20
 	tok := mustTokenizer(t)
 	v := NewVocabulary(tok).build()
-	answer := func(f *format) error {
+	answer := func(f *format.Format) error {
 		r := &answerRules{format: f, model: &Model{Tokenizer: tok}}
 		p := g.compiling("tenant", nil)
 		defer p.end()
@@ -226,21 +227,21 @@ func TestHostileFormatsLeaveRoomForOthersOfTheirTenant(t *testing.T) {
 		}
 		return hostileAnswer(matcher{m}, v)
 	}
-	ordinary := &format{kind: formatSchema, field: "json", text: wideSchema(1000, 0), options: schema.Options{Closed: true}}
+	ordinary := &format.Format{Kind: format.Schema, Field: "json", Text: wideSchema(1000, 0), Options: schema.Options{Closed: true}}
 	if err := answer(ordinary); err != nil {
 		t.Fatalf("alone: %v", err)
 	}
 	ended := 0
 	for round := range 3 {
 		for i := range 3 {
-			f := &format{kind: formatRegex, field: "regex", text: fmt.Appendf(nil, "%d,%d%s", round, i, hostilePattern)}
+			f := &format.Format{Kind: format.Regex, Field: "regex", Text: fmt.Appendf(nil, "%d,%d%s", round, i, hostilePattern)}
 			if answer(f) != nil {
 				ended++
 			}
 		}
 		again := *ordinary
-		again.text = append([]byte(strings.Repeat(" ", round)), ordinary.text...)
-		for _, f := range []*format{ordinary, &again} { // compiled before, and new
+		again.Text = append([]byte(strings.Repeat(" ", round)), ordinary.Text...)
+		for _, f := range []*format.Format{ordinary, &again} { // compiled before, and new
 			if err := answer(f); err != nil {
 				t.Errorf("after %d hostile formats: %v", 3*(round+1), err)
 			}

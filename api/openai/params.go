@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"weir/api"
+	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 )
@@ -40,8 +41,8 @@ type params struct {
 	reasoning      Reasoning // names of a thought
 	hideReasoning  bool      // it is not told
 	answerForm
-	format  *format // of answers; nil: text
-	schemas schemaRules
+	format  *format.Format // of answers; nil: text
+	schemas format.SchemaRules
 
 	notes *jsonbody.Notes // warnings for the client
 }
@@ -65,8 +66,8 @@ func readParams(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) *par
 	p.sampling, p.seeded = readSampling(o, m, fault)
 	p.speculation = readToggle(o, "speculative_ngram", fault)
 	p.answerForm = readAnswerForm(o, m, p.stream, fault)
-	p.schemas = readSchemaRules(o, c.AnyOrder, fault)
-	p.format = readFormat(o, p.schemas, fault)
+	p.schemas = format.ReadSchemaRules(o, c.AnyOrder, fault)
+	p.format = format.Read(o, p.schemas, fault)
 	p.readStreamOptions(o, fault)
 	readLabels(o, fault)
 	return p

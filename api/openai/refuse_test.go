@@ -165,7 +165,7 @@ var refused = []struct {
 	{routeChat, chatWith(`"response_format":{}`), 400, "response_format.type", "missing_required_parameter"},
 	{routeChat, chatWith(`"response_format":{"type":"xml"}`), 400, "response_format.type", "invalid_value"},
 	{routeChat, chatWith(`"response_format":{"type":"structural_tag","structures":[],"triggers":["x"]}`), 400, "response_format#/structures", "invalid_grammar"},
-	{routeChat, chatWith(`"response_format":{"type":"json_schema"}`), 400, "response_format.schema", "missing_required_parameter"},
+	{routeChat, chatWith(`"response_format":{"type":"json_schema"}`), 400, "response_format.json_schema", "missing_required_parameter"},
 	{routeChat, chatWith(`"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`), 400, "response_format.json_schema.schema", "missing_required_parameter"},
 	{routeChat, chatWith(`"response_format":{"type":"json_schema","json_schema":{"name":"a b","schema":{}}}`), 400, "response_format.json_schema.name", "invalid_value"},
 	{routeChat, chatWith(`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"strin"}}}`), 400, "response_format.json_schema.schema#/type", "invalid_schema"},

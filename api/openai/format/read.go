@@ -1,4 +1,4 @@
-package openai
+package format
 
 import (
 	"strconv"
@@ -13,13 +13,13 @@ const (
 	maxAlternatives = 10000 // of a choice
 )
 
-// readFormat reads what answers must look like, under the names of the OpenAI API
+// Read reads what answers must look like, under the names of the OpenAI API
 // (response_format), of vLLM (structured_outputs, and guided_* of its earlier releases),
 // of llama-server (json_schema, grammar) and of SGLang (regex, ebnf). One of them may be there; nil is text.
 //
 // rules are those of its schemas.
-func readFormat(o *jsonbody.Object, rules schemaRules, fault **api.Error) *format {
-	r := &formatReader{o: o, fault: fault, rules: rules}
+func Read(o *jsonbody.Object, rules SchemaRules, fault **api.Error) *Format {
+	r := &reader{o: o, fault: fault, rules: rules}
 	r.response()
 	if inner, ok := o.Inner("structured_outputs", r.fault); ok {
 		if r.structured(inner); *fault == nil && r.found == nil {
@@ -36,30 +36,31 @@ func readFormat(o *jsonbody.Object, rules schemaRules, fault **api.Error) *forma
 	return r.found
 }
 
-// formatReader gathers the one format of a request.
-type formatReader struct {
+// reader gathers the one format of a request.
+type reader struct {
 	o     *jsonbody.Object
 	fault **api.Error
-	found *format
+	found *Format
 
-	rules schemaRules
+	rules SchemaRules
 }
 
-// schemaRules are what a request says of all its schemas, those of its format and of its tools.
-type schemaRules struct {
-	documents []byte // schemas by address that they may refer to; nil is none
-	anyOrder  bool   // properties come in any order
+// SchemaRules are what a request says of all its schemas, those of its format and of its tools.
+type SchemaRules struct {
+	Documents []byte // schemas by address that they may refer to; nil is none
+	AnyOrder  bool   // properties come in any order
 }
 
-// options are those of one schema.
-func (s schemaRules) options(strict bool) schema.Options {
+// Options are those of one schema.
+func (s SchemaRules) Options(strict bool) schema.Options {
 	o := schema.Served(strict)
-	o.Documents, o.AnyOrder = s.documents, s.anyOrder
+	o.Documents, o.AnyOrder = s.Documents, s.AnyOrder
 	return o
 }
 
-func readSchemaRules(o *jsonbody.Object, anyOrder bool, fault **api.Error) schemaRules {
-	s := schemaRules{anyOrder: o.Flag("any_order", anyOrder, fault)}
+// ReadSchemaRules reads them. anyOrder is what counts where the request does not say.
+func ReadSchemaRules(o *jsonbody.Object, anyOrder bool, fault **api.Error) SchemaRules {
+	s := SchemaRules{AnyOrder: o.Flag("any_order", anyOrder, fault)}
 	raw, ok := o.Take("schema_documents")
 	if !ok {
 		return s
@@ -67,15 +68,15 @@ func readSchemaRules(o *jsonbody.Object, anyOrder bool, fault **api.Error) schem
 	if raw[0] != '{' {
 		jsonbody.Keep(fault, jsonbody.WrongType("schema_documents", "an object of schemas by address", raw))
 	}
-	s.documents = raw
+	s.Documents = raw
 	return s
 }
 
 // keep takes a format in; a second one is refused.
-func (r *formatReader) keep(f *format) {
+func (r *reader) keep(f *Format) {
 	if r.found != nil {
-		jsonbody.Keep(r.fault, api.RefuseParam("invalid_value", f.field,
-			"%s and %s both say what the answer must look like; send one of them", r.found.field, f.field))
+		jsonbody.Keep(r.fault, api.RefuseParam("invalid_value", f.Field,
+			"%s and %s both say what the answer must look like; send one of them", r.found.Field, f.Field))
 		return
 	}
 	r.found = f
@@ -83,7 +84,7 @@ func (r *formatReader) keep(f *format) {
 
 // response reads response_format. A schema may stand in json_schema, as OpenAI has it,
 // or beside the type, as llama-server has it.
-func (r *formatReader) response() {
+func (r *reader) response() {
 	o, ok := r.o.Inner("response_format", r.fault)
 	if !ok {
 		return
@@ -93,20 +94,22 @@ func (r *formatReader) response() {
 	case "text":
 	case "json_object":
 		if !readSchema(o, "schema", false, r) {
-			r.keep(&format{kind: formatObject, field: o.Path})
+			r.keep(&Format{Kind: JSONObject, Field: o.Path})
 		}
 	case "json_schema":
-		at := o
-		if inner, ok := o.Inner("json_schema", r.fault); ok {
-			at = inner
-		}
-		r.named(at)
-		if at != o {
-			at.Finish(r.fault)
+		inner, ok := o.Inner("json_schema", r.fault)
+		switch {
+		case ok:
+			r.named(inner)
+			inner.Finish(r.fault)
+		case o.Has("schema"):
+			r.named(o)
+		default:
+			jsonbody.Keep(r.fault, jsonbody.Missing(jsonbody.Join(o.Path, "json_schema"), "an object with a name and a schema"))
 		}
 	case "structural_tag":
-		r.keep(&format{kind: formatTag, field: o.Path, text: o.Gather("format", "structures", "triggers"),
-			options: r.rules.options(false)})
+		r.keep(&Format{Kind: Tag, Field: o.Path, Text: o.Gather("format", "structures", "triggers"),
+			Options: r.rules.Options(false)})
 	case "":
 		jsonbody.Keep(r.fault, jsonbody.Missing(jsonbody.Join(o.Path, "type"), "text, json_object or json_schema"))
 	default:
@@ -117,7 +120,7 @@ func (r *formatReader) response() {
 }
 
 // named reads a schema with its name, its description and whether it is strict.
-func (r *formatReader) named(o *jsonbody.Object) {
+func (r *reader) named(o *jsonbody.Object) {
 	if name, ok := o.Text("name", r.fault); ok {
 		r.checkName(jsonbody.Join(o.Path, "name"), name)
 	} else {
@@ -130,7 +133,7 @@ func (r *formatReader) named(o *jsonbody.Object) {
 	}
 }
 
-func (r *formatReader) checkName(path, name string) {
+func (r *reader) checkName(path, name string) {
 	right := name != "" && len(name) <= maxFormatName
 	for _, c := range []byte(name) {
 		right = right && (c == '_' || c == '-' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z')
@@ -142,72 +145,72 @@ func (r *formatReader) checkName(path, name string) {
 }
 
 // readSchema reads a JSON Schema: an object or a boolean, or one of them as a string.
-func readSchema(o *jsonbody.Object, name string, strict bool, r *formatReader) bool {
+func readSchema(o *jsonbody.Object, name string, strict bool, r *reader) bool {
 	raw, ok := o.Take(name)
 	if !ok {
 		return false
 	}
-	f := &format{kind: formatSchema, field: jsonbody.Join(o.Path, name), text: raw, options: r.rules.options(strict)}
+	f := &Format{Kind: Schema, Field: jsonbody.Join(o.Path, name), Text: raw, Options: r.rules.Options(strict)}
 	if raw[0] == '"' {
-		text, err := jsonbody.String(f.field, raw)
+		text, err := jsonbody.String(f.Field, raw)
 		jsonbody.Keep(r.fault, err)
-		f.text = []byte(text)
+		f.Text = []byte(text)
 	}
 	r.keep(f)
 	return true
 }
 
-func readPattern(o *jsonbody.Object, name string, r *formatReader) {
+func readPattern(o *jsonbody.Object, name string, r *reader) {
 	if text, ok := o.Text(name, r.fault); ok {
-		r.keep(&format{kind: formatRegex, field: jsonbody.Join(o.Path, name), text: []byte(text)})
+		r.keep(&Format{Kind: Regex, Field: jsonbody.Join(o.Path, name), Text: []byte(text)})
 	}
 }
 
 // readGrammar reads a grammar in GBNF or Lark; an empty one is none.
-func readGrammar(o *jsonbody.Object, name string, r *formatReader) {
+func readGrammar(o *jsonbody.Object, name string, r *reader) {
 	if text, ok := o.Text(name, r.fault); ok && text != "" {
-		r.keep(&format{kind: formatGrammar, field: jsonbody.Join(o.Path, name), text: []byte(text)})
+		r.keep(&Format{Kind: Grammar, Field: jsonbody.Join(o.Path, name), Text: []byte(text)})
 	}
 }
 
 // readTag reads a structural tag: an object, or one as a string.
-func readTag(o *jsonbody.Object, name string, r *formatReader) {
+func readTag(o *jsonbody.Object, name string, r *reader) {
 	raw, ok := o.Take(name)
 	if !ok {
 		return
 	}
-	f := &format{kind: formatTag, field: jsonbody.Join(o.Path, name), text: raw, options: r.rules.options(false)}
+	f := &Format{Kind: Tag, Field: jsonbody.Join(o.Path, name), Text: raw, Options: r.rules.Options(false)}
 	if raw[0] == '"' {
-		text, err := jsonbody.String(f.field, raw)
+		text, err := jsonbody.String(f.Field, raw)
 		jsonbody.Keep(r.fault, err)
-		f.text = []byte(text)
+		f.Text = []byte(text)
 	}
 	r.keep(f)
 }
 
-func readAlternatives(o *jsonbody.Object, name string, r *formatReader) {
+func readAlternatives(o *jsonbody.Object, name string, r *reader) {
 	raw, ok := o.Take(name)
 	if !ok {
 		return
 	}
-	f := &format{kind: formatChoice, field: jsonbody.Join(o.Path, name)}
-	list, err := jsonbody.Array(f.field, raw, maxAlternatives)
+	f := &Format{Kind: Choice, Field: jsonbody.Join(o.Path, name)}
+	list, err := jsonbody.Array(f.Field, raw, maxAlternatives)
 	if jsonbody.Keep(r.fault, err); err == nil && len(list) == 0 {
-		jsonbody.Keep(r.fault, api.RefuseParam("invalid_value", f.field, "%s is empty; it must have at least one string", f.field))
+		jsonbody.Keep(r.fault, api.RefuseParam("invalid_value", f.Field, "%s is empty; it must have at least one string", f.Field))
 	}
 	for i, item := range list {
-		text, err := jsonbody.String(jsonbody.At(f.field, i), item)
+		text, err := jsonbody.String(jsonbody.At(f.Field, i), item)
 		jsonbody.Keep(r.fault, err)
-		f.choices = append(f.choices, text)
+		f.Choices = append(f.Choices, text)
 	}
 	r.keep(f)
 }
 
 // structured reads vLLM's structured_outputs.
-func (r *formatReader) structured(o *jsonbody.Object) {
+func (r *reader) structured(o *jsonbody.Object) {
 	readSchema(o, "json", false, r)
 	if o.Flag("json_object", false, r.fault) {
-		r.keep(&format{kind: formatObject, field: jsonbody.Join(o.Path, "json_object")})
+		r.keep(&Format{Kind: JSONObject, Field: jsonbody.Join(o.Path, "json_object")})
 	}
 	readPattern(o, "regex", r)
 	readAlternatives(o, "choice", r)
@@ -215,16 +218,16 @@ func (r *formatReader) structured(o *jsonbody.Object) {
 	readTag(o, "structural_tag", r)
 	readBlanks(o, "whitespace_pattern", r)
 	compact := o.Flag("disable_any_whitespace", false, r.fault)
-	anyOrder := o.Flag("any_order", r.rules.anyOrder, r.fault)
+	anyOrder := o.Flag("any_order", r.rules.AnyOrder, r.fault)
 	if r.found != nil {
-		r.found.options.Compact, r.found.options.AnyOrder = compact, anyOrder
+		r.found.Options.Compact, r.found.Options.AnyOrder = compact, anyOrder
 	}
 	o.Flag("disable_additional_properties", true, r.fault) // which is what happens anyway
 	o.Flag("disable_fallback", true, r.fault)
 }
 
 // guided reads the names that vLLM had before structured_outputs.
-func (r *formatReader) guided() {
+func (r *reader) guided() {
 	readSchema(r.o, "guided_json", false, r)
 	readPattern(r.o, "guided_regex", r)
 	readAlternatives(r.o, "guided_choice", r)
@@ -236,14 +239,14 @@ func (r *formatReader) guided() {
 }
 
 // readBlanks reads the pattern of blanks between the parts of a JSON value.
-func readBlanks(o *jsonbody.Object, name string, r *formatReader) {
+func readBlanks(o *jsonbody.Object, name string, r *reader) {
 	text, ok := o.Text(name, r.fault)
 	switch {
 	case !ok:
-	case r.found == nil || r.found.kind > formatSchema:
+	case r.found == nil || r.found.Kind > Schema:
 		o.Ignored(name, api.RefuseParam("invalid_value", jsonbody.Join(o.Path, name), "%s is for JSON, and the request asks for none", jsonbody.Join(o.Path, name)), r.fault)
 	default:
-		r.found.options.Whitespace = text
+		r.found.Options.Whitespace = text
 	}
 }
 
