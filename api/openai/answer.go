@@ -4,6 +4,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 // answerForm is what a request wants its answer to hold beside the OpenAI
@@ -15,9 +16,9 @@ type answerForm struct {
 	requestID       string // the client's name for the answer; "" is none
 }
 
-func readAnswerForm(o *jsonbody.Object, m *Model, stream bool, fault **api.Error) answerForm {
+func readAnswerForm(o *jsonbody.Object, m *models.Model, stream bool, fault **api.Error) answerForm {
 	f := answerForm{tokensAsIDs: o.Flag("return_tokens_as_token_ids", false, fault), promptLogprobs: -1}
-	if n, ok := o.Integer("prompt_logprobs", 0, int64(m.maxLogprobs()), fault); ok {
+	if n, ok := o.Integer("prompt_logprobs", 0, int64(m.LogprobsLimit()), fault); ok {
 		f.promptLogprobs = int(n)
 		if stream {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "prompt_logprobs", "prompt_logprobs come with whole answers only; leave out stream"))

@@ -9,6 +9,7 @@ import (
 	"weir/api/openai/digest"
 	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/replay"
 	"weir/internal/work"
 	"weir/tokenizer/family"
@@ -21,7 +22,7 @@ import (
 // answerRules are what the grammar of an answer is made of: its text's format, and how a
 // thought and calls stand beside the text.
 type answerRules struct {
-	model   *Model
+	model   *models.Model
 	format  *format.Format // nil: the text is free
 	reading *reading       // nil: there is neither thought nor call
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/scheduler/brownout"
 )
 
@@ -29,11 +30,11 @@ func (d lowering) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.s
 
 // model is the smaller model that answers in m's place, where the step has one that
 // is served and that the tenant may use; otherwise m.
-func (d lowering) model(m *Model, n *jsonbody.Notes) *Model {
+func (d lowering) model(m *models.Model, n *jsonbody.Notes) *models.Model {
 	if d.step == nil || len(d.step.Models) == 0 {
 		return m
 	}
-	for _, name := range m.names() {
+	for _, name := range m.Names() {
 		instead, ok := d.step.Models[name]
 		if !ok {
 			continue
@@ -42,8 +43,8 @@ func (d lowering) model(m *Model, n *jsonbody.Notes) *Model {
 		if fault != nil {
 			return m
 		}
-		smaller, served := set.find(instead)
-		if !served || smaller == m || smaller.kind() != m.kind() && smaller.Upstream == nil && m.Upstream == nil {
+		smaller, served := set.Find(instead)
+		if !served || smaller == m || smaller.Kind() != m.Kind() && smaller.Upstream == nil && m.Upstream == nil {
 			return m
 		}
 		d.mark()

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/internal/work"
 	"weir/tokenizer"
@@ -101,7 +102,7 @@ const (
 
 // newBudget makes the constraint of a thought that has at most so many tokens. thinking
 // says that the prompt has opened it.
-func newBudget(m *Model, most int, thinking bool, inner inference.Constraint) *budget {
+func newBudget(m *models.Model, most int, thinking bool, inner inference.Constraint) *budget {
 	r := &budgetRules{tokenizer: m.Tokenizer, most: most}
 	open, end := m.Family.ThoughtMarkers()
 	open = strings.TrimSpace(open)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -363,7 +364,7 @@ const toolTemplate = `{% if tools %}{{ '<|im_start|>system\n<tools>' }}{% for t 
 	`{{ '<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}` +
 	`{% if enable_thinking is defined and not enable_thinking %}{{ '<think>\n\n</think>\n\n' }}{% endif %}{% endif %}`
 
-func toolModel(t testing.TB, b *fakeBackend, source string) *Model {
+func toolModel(t testing.TB, b *fakeBackend, source string) *models.Model {
 	t.Helper()
 	template, err := chat.Parse(source, chat.Options{})
 	if err != nil {

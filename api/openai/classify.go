@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
@@ -58,7 +59,7 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 		}
 	}()
 	set := c.server.models.Load()
-	entry, ok := set.find(k.Model)
+	entry, ok := set.Find(k.Model)
 	if !ok || entry.Upstream != nil {
 		return nil, classifierUnavailable(k.Model)
 	}
@@ -68,7 +69,7 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 	}
 	defer release()
 	rank := k.Question != ""
-	if m.Pooler == nil || m.Pooler.ranks() != rank || !rank && c.server.config.Predict == nil {
+	if m.Pooler == nil || m.Pooler.Ranks() != rank || !rank && c.server.config.Predict == nil {
 		return nil, classifierUnavailable(k.Model)
 	}
 	p, fault := c.server.readClassified(m, k.Question, texts)
@@ -81,7 +82,7 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 	if fault := c.embed(m, asked); fault != nil {
 		return nil, fault
 	}
-	if fault := m.Pooler.checkVectors(asked); fault != nil {
+	if fault := checkVectors(m.Pooler, asked); fault != nil {
 		return nil, fault
 	}
 	if rank {
@@ -94,11 +95,11 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 }
 
 // classifier holds the version that answers for a model.
-func (c *call) classifier(entry *Model) (m *Model, release func(), fault *api.Error) {
+func (c *call) classifier(entry *models.Model) (m *models.Model, release func(), fault *api.Error) {
 	if entry.Versions == nil {
 		return entry, func() {}, nil
 	}
-	held, err := entry.Versions.Acquire(&Ask{Model: entry.ID, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: routeModerations, Residency: c.caller.Tenant.Residency})
+	held, err := entry.Versions.Acquire(&models.Ask{Model: entry.ID, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: routeModerations, Residency: c.caller.Tenant.Residency})
 	if err != nil {
 		return nil, nil, edge.Fault(err)
 	}
@@ -113,7 +114,7 @@ func (c *call) classifier(entry *Model) (m *Model, release func(), fault *api.Er
 
 // readClassified tokenises texts as /v1/score or /v1/embeddings does. What a model cannot read of a
 // text is cut off its end.
-func (s *Server) readClassified(m *Model, question string, texts []string) (*pooling, *api.Error) {
+func (s *Server) readClassified(m *models.Model, question string, texts []string) (*pooling, *api.Error) {
 	texts = slices.Clone(texts)
 	for i := range texts {
 		if texts[i] == "" {

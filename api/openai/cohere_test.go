@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/models"
 	"weir/router"
 )
 
@@ -56,11 +57,11 @@ func TestCohereEmbeds(t *testing.T) {
 
 // Tasks have Cohere's names or those of the model.
 func TestTasksOfCohere(t *testing.T) {
-	p := Pooler{Prompts: map[string]string{"query": "q: ", "passage": "p: ", "clustering": "c: "}}
+	p := models.Pooler{Prompts: map[string]string{"query": "q: ", "passage": "p: ", "clustering": "c: "}}
 	for name, want := range map[string]string{
 		"search_query": "query", "search_document": "passage", "clustering": "clustering", "query": "query", "classification": "classification",
 	} {
-		if got := p.task(name); got != want {
+		if got := p.Task(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}

@@ -3,6 +3,8 @@ package openai
 import (
 	"strings"
 	"testing"
+
+	"weir/api/openai/models"
 )
 
 // Requests that do not say get what the model's record says, and those that do get what they say.
@@ -10,9 +12,9 @@ func TestModelDefaults(t *testing.T) {
 	b := &fakeBackend{}
 	s := newServer(t, DefaultConfig(), b)
 	m := testModel(t, b)
-	m.Defaults = []Default{
-		{"temperature", []byte("0.25")}, {"top_k", []byte("7")}, {"max_tokens", []byte("11")}, {"stop", []byte(`["END"]`)},
-		{"repetition_penalty", []byte("1.5")}, {"system", []byte(`"Be kind."`)},
+	m.Defaults = []models.Default{
+		{Field: "temperature", Value: []byte("0.25")}, {Field: "top_k", Value: []byte("7")}, {Field: "max_tokens", Value: []byte("11")}, {Field: "stop", Value: []byte(`["END"]`)},
+		{Field: "repetition_penalty", Value: []byte("1.5")}, {Field: "system", Value: []byte(`"Be kind."`)},
 	}
 	const said = `"temperature":1,"top_k":3,"max_completion_tokens":5,"repeat_penalty":1.25`
 	for _, tc := range []struct {

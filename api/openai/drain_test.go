@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
@@ -90,7 +91,7 @@ func TestBeforeModelsAreLoaded(t *testing.T) {
 	r := newRig(t, c, b)
 	defer r.close()
 	r.openai.models.Store(nil)
-	r.openai.SetLoadProgress(LoadProgress{Model: "m", DoneBytes: 1, TotalBytes: 4})
+	r.openai.SetLoadProgress(models.LoadProgress{Model: "m", DoneBytes: 1, TotalBytes: 4})
 
 	res, body := r.do("GET", routeHealth, "", "")
 	want := `{"status":"loading","progress":{"model":"m","done_bytes":1,"total_bytes":4,"fraction":0.25}}` + "\n"
@@ -115,7 +116,7 @@ func TestBeforeModelsAreLoaded(t *testing.T) {
 	if res, body := r.do("GET", routeReady, "", ""); res.StatusCode != 503 || !strings.Contains(body, "engine not ready") {
 		t.Error("ready although the engine is not", body)
 	}
-	if res, body := r.do("GET", routeHealth, "", ""); res.StatusCode != 503 || !strings.Contains(body, notReady) {
+	if res, body := r.do("GET", routeHealth, "", ""); res.StatusCode != 503 || !strings.Contains(body, models.NotReady) {
 		t.Errorf("health of an engine that gave up: %d %s", res.StatusCode, body)
 	}
 	b.notReady = false

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -185,12 +186,12 @@ func TestModelNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &fakeBackend{tok: mustTokenizer(t)}
-	for name, change := range map[string]func(*Model){
-		"no id":         func(m *Model) { m.ID = "" },
-		"no tokenizer":  func(m *Model) { m.Tokenizer = nil },
-		"no backend":    func(m *Model) { m.Backend = nil },
-		"tiny context":  func(m *Model) { m.MaxModelLen = 1 },
-		"alias like id": func(m *Model) { m.Aliases = []string{m.ID} },
+	for name, change := range map[string]func(*models.Model){
+		"no id":         func(m *models.Model) { m.ID = "" },
+		"no tokenizer":  func(m *models.Model) { m.Tokenizer = nil },
+		"no backend":    func(m *models.Model) { m.Backend = nil },
+		"tiny context":  func(m *models.Model) { m.MaxModelLen = 1 },
+		"alias like id": func(m *models.Model) { m.Aliases = []string{m.ID} },
 	} {
 		m := testModel(t, b)
 		change(m)
@@ -204,11 +205,11 @@ func TestModelNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := s.models.Load()
-	if _, ok := set.find(""); ok {
+	if _, ok := set.Find(""); ok {
 		t.Error("an empty name found one of two models")
 	}
-	if m, ok := set.find("alias"); !ok || m != first || set.ids() != "a/second, test-model" {
-		t.Error("alias or order is wrong", set.ids())
+	if m, ok := set.Find("alias"); !ok || m != first || set.IDs() != "a/second, test-model" {
+		t.Error("alias or order is wrong", set.IDs())
 	}
 }
 
@@ -343,7 +344,7 @@ func tokenStream(tb testing.TB, e *endpoint, p params) (*inference.Stream, *even
 	s := newServer(tb, DefaultConfig(), &fakeBackend{})
 	p.n, p.stream, p.stops = 1, true, newStopSet([]string{"END"}, false)
 	j := &job{
-		id: "x", name: "x", endpoint: e, model: s.models.Load().list[0], prompts: []prompt{{ids: []int32{1}}},
+		id: "x", name: "x", endpoint: e, model: s.models.Load().List[0], prompts: []prompt{{ids: []int32{1}}},
 		params: &p, maxTokens: 1, promptLogprobs: -1,
 	}
 	st := inference.NewStream(8, func(int) {})

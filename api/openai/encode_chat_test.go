@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
@@ -14,7 +15,7 @@ import (
 func encoderJob(t *testing.T, stream bool, names Reasoning) *job {
 	t.Helper()
 	return &job{name: "chatcmpl-1", created: 1, endpoint: &chatEndpoint,
-		model:  &Model{ID: "m", Tokenizer: mustTokenizer(t)},
+		model:  &models.Model{ID: "m", Tokenizer: mustTokenizer(t)},
 		params: &params{n: 1, stream: stream, includeUsage: stream, reasoning: names}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
@@ -19,7 +20,7 @@ type service struct {
 // generation between the two is the same for all endpoints.
 type endpoint struct {
 	service
-	read   func(*Server, *request, *Model) (*job, *api.Error)
+	read   func(*Server, *request, *models.Model) (*job, *api.Error)
 	encode func(*job) encoder
 
 	reword func(*request) (*rewording, *responseRequest, *api.Error) // writes a request as a chat; nil: there is no need

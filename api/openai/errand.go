@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"weir/api"
+	"weir/api/openai/models"
 	"weir/scheduler/quota"
 )
 
@@ -49,7 +50,7 @@ func watchFor(ctx context.Context, cancel context.CancelCauseFunc, why error, ha
 }
 
 // priced is a model at the prices that the call pays.
-func (c *call) priced(m *Model) *Model {
+func (c *call) priced(m *models.Model) *models.Model {
 	if c.errand == nil || c.errand.PricePercent == 100 || m.Price == (quota.Price{}) {
 		return m
 	}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 func internalError(message string) *api.Error { return api.Refuse("internal_error", message) }
@@ -13,8 +14,8 @@ func modelNotFound(name, served string) *api.Error {
 	return api.RefuseParam("model_not_found", "model", "no model is called %q here; served: %s", jsonbody.Quote([]byte(name)), served)
 }
 
-func modelLoading(p LoadProgress) *api.Error {
-	return api.Refuse("model_loading", fmt.Sprintf("the model is loading (%.0f %%); GET /health shows its progress", 100*p.fraction()))
+func modelLoading(p models.LoadProgress) *api.Error {
+	return api.Refuse("model_loading", fmt.Sprintf("the model is loading (%.0f %%); GET /health shows its progress", 100*p.Fraction()))
 }
 
 // contextExceeded is worded as the OpenAI API words it: clients that fall back

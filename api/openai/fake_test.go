@@ -21,6 +21,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/tokenizer"
@@ -321,15 +322,15 @@ type rig struct {
 	served  chan error
 }
 
-func testModel(t testing.TB, b *fakeBackend) *Model {
+func testModel(t testing.TB, b *fakeBackend) *models.Model {
 	t.Helper()
 	template, err := chat.Parse(chatML, chat.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Model{
+	return &models.Model{
 		ID: "test-model", Aliases: []string{"alias"}, Created: 1700000000, Fingerprint: "fp_test", Tokenizer: b.tok,
-		Template: template, Family: family.Detect(template), Vocabulary: NewVocabulary(b.tok), MaxModelLen: 256, Backend: b,
+		Template: template, Family: family.Detect(template), Vocabulary: models.NewVocabulary(b.tok), MaxModelLen: 256, Backend: b,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/router/fleet"
 )
 
@@ -24,16 +25,16 @@ func TestFallback(t *testing.T) {
 	defer upstream.Close()
 	r := newRig(t, DefaultConfig(), &fakeBackend{script: say("Hello", 0)})
 	defer r.close()
-	routed := func(id, url string, fallback ...string) *Model {
+	routed := func(id, url string, fallback ...string) *models.Model {
 		f, err := fleet.New(fleet.Config{Model: id, Sources: []fleet.Source{{URL: url}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(f.Close)
-		return &Model{ID: id, Created: 1, Upstream: f, Fallback: fallback}
+		return &models.Model{ID: id, Created: 1, Upstream: f, Fallback: fallback}
 	}
-	local := *r.openai.models.Load().list[0]
-	models := []*Model{&local, routed("big", upstream.URL, "gone", "nobody", local.ID), routed("gone", "http://127.0.0.1:1/v1"), routed("proud", upstream.URL)}
+	local := *r.openai.models.Load().List[0]
+	models := []*models.Model{&local, routed("big", upstream.URL, "gone", "nobody", local.ID), routed("gone", "http://127.0.0.1:1/v1"), routed("proud", upstream.URL)}
 	if err := r.openai.SetModels(models...); err != nil {
 		t.Fatal(err)
 	}

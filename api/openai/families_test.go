@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/models"
 	"weir/internal/reference"
 )
 
@@ -51,7 +52,7 @@ func TestAnswersOfPublishedFamilies(t *testing.T) {
 }
 
 // publishedModel has the template of a published model.
-func publishedModel(t *testing.T, b *fakeBackend, name string) *Model {
+func publishedModel(t *testing.T, b *fakeBackend, name string) *models.Model {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(reference.Path(t, "testdata/templates"), name+".json"))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"weir/api"
 	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/replay"
 	"weir/internal/inference"
 	turns "weir/internal/turn"
@@ -218,7 +219,7 @@ func TestJ12Strings(t *testing.T) {
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		m, err := compiled.grammar.Matcher(NewVocabulary(mustTokenizer(t)).build())
+		m, err := compiled.grammar.Matcher(models.NewVocabulary(mustTokenizer(t)).Build())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,22 +410,22 @@ func TestRulesDifferByAllTheyHave(t *testing.T) {
 		}
 	}
 	tool := family.Tool{Name: "f", Parameters: []byte("{}")}
-	for i, edit := range []func(*Model, *reading){
-		func(*Model, *reading) {},
-		func(m *Model, _ *reading) { m.ID = "m" },
-		func(m *Model, _ *reading) { m.Version = "v" },
-		func(_ *Model, q *reading) { q.thinks = true },
-		func(_ *Model, q *reading) { q.options.Opening.Thinking = true },
-		func(_ *Model, q *reading) { q.options.Opening.Markup = "<" },
-		func(_ *Model, q *reading) { q.options.Choice.Mode = family.Required },
-		func(_ *Model, q *reading) { q.options.Choice.Parallel = true },
-		func(_ *Model, q *reading) { q.options.Choice.Names = []string{"f"} },
-		func(_ *Model, q *reading) { q.options.Tools = append(q.options.Tools, tool) },
-		func(_ *Model, q *reading) { q.options.Tools[0].Name = "g" },
-		func(_ *Model, q *reading) { q.options.Tools[0].Parameters = nil },
-		func(_ *Model, q *reading) { q.options.Tools[0].Strict = true },
+	for i, edit := range []func(*models.Model, *reading){
+		func(*models.Model, *reading) {},
+		func(m *models.Model, _ *reading) { m.ID = "m" },
+		func(m *models.Model, _ *reading) { m.Version = "v" },
+		func(_ *models.Model, q *reading) { q.thinks = true },
+		func(_ *models.Model, q *reading) { q.options.Opening.Thinking = true },
+		func(_ *models.Model, q *reading) { q.options.Opening.Markup = "<" },
+		func(_ *models.Model, q *reading) { q.options.Choice.Mode = family.Required },
+		func(_ *models.Model, q *reading) { q.options.Choice.Parallel = true },
+		func(_ *models.Model, q *reading) { q.options.Choice.Names = []string{"f"} },
+		func(_ *models.Model, q *reading) { q.options.Tools = append(q.options.Tools, tool) },
+		func(_ *models.Model, q *reading) { q.options.Tools[0].Name = "g" },
+		func(_ *models.Model, q *reading) { q.options.Tools[0].Parameters = nil },
+		func(_ *models.Model, q *reading) { q.options.Tools[0].Strict = true },
 	} {
-		m, q := &Model{}, &reading{options: family.Options{Tools: []family.Tool{tool}}}
+		m, q := &models.Model{}, &reading{options: family.Options{Tools: []family.Tool{tool}}}
 		edit(m, q)
 		see(fmt.Sprintf("reading %d", i), &answerRules{model: m, reading: q})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -44,7 +45,7 @@ func (c checker) check(r *inference.Request) error {
 		return errors.New("wrong sampling")
 	case s.RepetitionPenalty <= 0 || s.PresencePenalty < -2 || s.PresencePenalty > 2 || s.FrequencyPenalty < -2 || s.FrequencyPenalty > 2:
 		return errors.New("wrong penalties")
-	case s.Logprobs < -1 || s.Logprobs > DefaultMaxLogprobs || r.PromptLogprobs > DefaultMaxLogprobs:
+	case s.Logprobs < -1 || s.Logprobs > models.DefaultMaxLogprobs || r.PromptLogprobs > models.DefaultMaxLogprobs:
 		return errors.New("wrong logprobs")
 	}
 	ids := append(append([]inference.TokenID(nil), r.Prompt...), r.StopTokens...)
@@ -199,7 +200,7 @@ func FuzzUpstreamWait(f *testing.F) {
 
 // soundTexts is an embedder that complains about calls that break the contract of
 // inference.Embedding, and refuses the others.
-type soundTexts struct{ m *Model }
+type soundTexts struct{ m *models.Model }
 
 func (soundTexts) Load() router.Load { return router.Load{Ready: true} }
 

@@ -12,22 +12,8 @@ import (
 	"weir/api/replay"
 	"weir/internal/inference"
 	turns "weir/internal/turn"
-	"weir/tokenizer"
 	"weir/tokenizer/grammar"
 )
-
-// Vocabulary is a tokenizer's vocabulary as grammars see it. It is built for the first
-// request that needs it, within a tenth of a second for 128k tokens.
-type Vocabulary struct{ build func() *grammar.Vocabulary }
-
-// NewVocabulary is that of a tokenizer; the vocabulary keeps the tokenizer's memory.
-func NewVocabulary(t *tokenizer.Tokenizer) *Vocabulary {
-	return &Vocabulary{sync.OnceValue(func() *grammar.Vocabulary {
-		v := grammar.NewVocabulary(t.Pieces())
-		v.SetEncoder(func(dst []int32, text string) []int32 { return t.AppendEncode(dst, text, tokenizer.EncodeOptions{}) })
-		return v
-	})}
-}
 
 // grammars compiles what binds answers, in turns that are fair between tenants, and keeps
 // what it has compiled for the tenant that asked for it.
@@ -78,7 +64,7 @@ func (c *call) constrain(j *job) *api.Error {
 	key := rules.hash()
 	p := c.server.grammars.compiling(c.caller.Tenant.Name, c.watch())
 	defer func() { c.beside += p.end() }()
-	compiled, m, err := p.begin(key, &rules, j.model.Vocabulary.build())
+	compiled, m, err := p.begin(key, &rules, j.model.Vocabulary.Build())
 	if fault := (*api.Error)(nil); errors.As(err, &fault) {
 		return fault
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/api/moderation"
+	"weir/api/openai/models"
 	"weir/tokenizer/family"
 )
 
@@ -63,7 +64,7 @@ func TestGuardReadsEveryKindOfPart(t *testing.T) {
 	}
 	repaired := part(family.CallArguments, 0, `"}`)
 	repaired.Repaired = true
-	m := &Model{Policy: testPolicy(t, bombRule, mailRule)}
+	m := &models.Model{Policy: testPolicy(t, bombRule, mailRule)}
 	for _, c := range []struct {
 		name   string
 		hidden bool
@@ -103,7 +104,7 @@ func TestGuardReadsEveryKindOfPart(t *testing.T) {
 			}
 		}
 	}
-	if newGuard(&job{model: &Model{}, params: &params{}}) != nil {
+	if newGuard(&job{model: &models.Model{}, params: &params{}}) != nil {
 		t.Error("a model without a policy has a guard")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"weir/api"
+	"weir/api/openai/models"
 )
 
 // health is 503 while models load and 200 from then on, also while the server
@@ -18,12 +19,12 @@ func (c *call) health() *api.Error {
 	case s.models.Load() == nil:
 		p := s.loading.Load()
 		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, loadingJSON{"loading", progressJSON{
-			Model: p.Model, DoneBytes: p.DoneBytes, TotalBytes: p.TotalBytes, Fraction: math.Round(1000*p.fraction()) / 1000,
+			Model: p.Model, DoneBytes: p.DoneBytes, TotalBytes: p.TotalBytes, Fraction: math.Round(1000*p.Fraction()) / 1000,
 		}})
 	case s.running.IsDraining():
 		api.WriteJSON(c.ctx, statusOK, statusJSON{"draining"})
-	case !s.models.Load().ready():
-		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, statusJSON{notReady})
+	case !isReady(s.models.Load()):
+		api.WriteJSON(c.ctx, http.StatusServiceUnavailable, statusJSON{models.NotReady})
 	default:
 		api.WriteJSON(c.ctx, statusOK, statusJSON{"ok"})
 	}
@@ -38,8 +39,8 @@ func (s *Server) Ready() (ready bool, why string) {
 		return false, "draining"
 	case set == nil:
 		return false, "loading"
-	case !set.ready():
-		return false, notReady
+	case !isReady(set):
+		return false, models.NotReady
 	case s.unkept.now.Load():
 		return true, "ready, but the store does not take responses"
 	}
@@ -61,9 +62,9 @@ func (c *call) ready() *api.Error {
 	return nil
 }
 
-func (s *modelSet) ready() bool {
-	for _, m := range s.list {
-		if m.Upstream == nil && !m.load().Ready {
+func isReady(s *models.Set) bool {
+	for _, m := range s.List {
+		if m.Upstream == nil && !m.Load().Ready {
 			return false
 		}
 	}
@@ -74,9 +75,6 @@ func (c *call) version() *api.Error {
 	api.WriteJSON(c.ctx, statusOK, map[string]string{"version": c.server.config.Version})
 	return nil
 }
-
-// notReady is the status of an engine that takes no requests.
-const notReady = "engine not ready"
 
 type statusJSON struct {
 	Status string `json:"status"`

@@ -8,7 +8,6 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/toolset"
-	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 )
 
@@ -254,14 +253,6 @@ func (h *history) spellOut(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 	}
 	m.content = api.AppendString(nil, text)
 	return dst, nil
-}
-
-// takesSystem reports whether the model's template takes a system message; some refuse it.
-func (m *Model) takesSystem() bool {
-	bos, eos := m.Tokenizer.BoundaryTexts()
-	_, err := m.Template.Render(chat.Input{BOSToken: bos, EOSToken: eos, AddGenerationPrompt: true,
-		Messages: chat.Messages(chat.Message{Role: "system", Content: "x"}, chat.Message{Role: "user", Content: "x"})})
-	return err == nil
 }
 
 func (m *pastMessage) spelledCalls() []family.Call {

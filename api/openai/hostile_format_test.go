@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/api/openai/format"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/internal/work"
 	"weir/tokenizer/grammar"
@@ -37,7 +38,7 @@ func hostileFormats() map[string]*format.Format {
 // and of memory, or stays within them.
 func TestS1HostileFormatsAreBounded(t *testing.T) {
 	tok := mustTokenizer(t)
-	v := NewVocabulary(tok).build()
+	v := models.NewVocabulary(tok).Build()
 	limits := grammar.Limits{Work: 2_000_000, Answer: 10_000_000, Bytes: 8 << 20}
 	live := func() int64 {
 		runtime.GC()
@@ -51,7 +52,7 @@ func TestS1HostileFormatsAreBounded(t *testing.T) {
 		before := live()
 		limits.Account = work.NewAccount(0, nil)
 		limits.Meter = &work.Meter{Limit: compileUnits}
-		c, fault := (&answerRules{format: f, model: &Model{Tokenizer: tok}}).compile(limits)
+		c, fault := (&answerRules{format: f, model: &models.Model{Tokenizer: tok}}).compile(limits)
 		if fault != nil {
 			if fault.Code != "format_too_complex" {
 				t.Errorf("%s: %v", name, fault)
@@ -180,7 +181,7 @@ func TestATenantsGrammarsShareAnAccount(t *testing.T) {
 	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
 	g.bytes = 12 << 20
 	tok := mustTokenizer(t)
-	v := NewVocabulary(tok).build()
+	v := models.NewVocabulary(tok).Build()
 	var held []*grammar.Matcher
 	full := 0
 	for i := range 4 {
@@ -216,9 +217,9 @@ func TestHostileFormatsLeaveRoomForOthersOfTheirTenant(t *testing.T) {
 	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
 	g.bytes = 16 << 20
 	tok := mustTokenizer(t)
-	v := NewVocabulary(tok).build()
+	v := models.NewVocabulary(tok).Build()
 	answer := func(f *format.Format) error {
-		r := &answerRules{format: f, model: &Model{Tokenizer: tok}}
+		r := &answerRules{format: f, model: &models.Model{Tokenizer: tok}}
 		p := g.compiling("tenant", nil)
 		defer p.end()
 		_, m, err := p.begin(r.hash(), r, v)

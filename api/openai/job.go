@@ -6,6 +6,7 @@ import (
 	"weir/api/edge"
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/openai/toolset"
 	"weir/api/tenant"
 	"weir/internal/inference"
@@ -18,7 +19,7 @@ import (
 type job struct {
 	id             string // ours, unique
 	name           string // what the answer is called; the client's own, where it has one
-	model          *Model
+	model          *models.Model
 	params         *params
 	endpoint       *endpoint
 	reworded       *rewording       // of a request that was read as a chat; nil for others

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 // Values of params.maxTokens that are no limit.
@@ -17,14 +18,10 @@ const (
 // prompt as fits beside the answer asked for.
 const truncateToFit = -1
 
-// lengthNames are what clients call the limit of output tokens: OpenAI's old
-// and new name, that of its Responses, and llama-server's.
-var lengthNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"}
-
 // readMaxTokens reads the limit of output tokens under any of its names.
 func (p *params) readMaxTokens(o *jsonbody.Object, fault **api.Error) {
 	p.maxTokens = lengthNotSet
-	for _, name := range lengthNames {
+	for _, name := range models.LengthNames {
 		n, ok := o.Integer(name, asManyAsFit, maxInt32, fault)
 		switch {
 		case !ok:
@@ -101,7 +98,7 @@ func (j *job) keep(otherwise int) int {
 }
 
 // truncate keeps the last tokens of a prompt.
-func (p *prompt) truncate(keep int, m *Model) {
+func (p *prompt) truncate(keep int, m *models.Model) {
 	if keep == 0 || len(p.ids) <= keep {
 		return
 	}
@@ -111,7 +108,7 @@ func (p *prompt) truncate(keep int, m *Model) {
 
 // readTruncate reads truncate_prompt_tokens: how many of a prompt's last
 // tokens stay.
-func readTruncate(o *jsonbody.Object, m *Model, fault **api.Error) int {
+func readTruncate(o *jsonbody.Object, m *models.Model, fault **api.Error) int {
 	n := o.Count("truncate_prompt_tokens", truncateToFit, m.MaxModelLen, truncateToFit-1, fault)
 	switch {
 	case n == 0:

@@ -6,13 +6,14 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/openai/toolset"
 	"weir/tokenizer/chat"
 )
 
 // parseMessages checks the messages and hands them on with the key order of
 // the client, which templates can see.
-func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *toolset.Set) (chat.Value, *api.Error) {
+func parseMessages(o *jsonbody.Object, raw []byte, m *models.Model, limit int, tools *toolset.Set) (chat.Value, *api.Error) {
 	list, err := jsonbody.Array("messages", raw, limit)
 	switch {
 	case err != nil:
@@ -23,10 +24,10 @@ func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *t
 	h := history{body: o, family: m.Family}
 	if m.Family != nil && !m.Family.Listed {
 		h.preamble = m.Family.System(tools.Tools)
-		h.systemless = h.preamble != "" && !m.takesSystem()
+		h.systemless = h.preamble != "" && !m.TakesSystem()
 	}
 	clean := append(make([]byte, 0, len(raw)), '[')
-	own := m.system(list)
+	own := m.System(list)
 	if own != nil {
 		if clean, err = h.appendMessage(clean, "the model's own system message", own); err != nil {
 			return chat.Value{}, err
@@ -40,7 +41,7 @@ func parseMessages(o *jsonbody.Object, raw []byte, m *Model, limit int, tools *t
 	return messagesValue(append(clean, ']'), m)
 }
 
-func messagesValue(clean []byte, m *Model) (chat.Value, *api.Error) {
+func messagesValue(clean []byte, m *models.Model) (chat.Value, *api.Error) {
 	v, err := chat.FromJSON(clean)
 	if err == nil && !m.Template.TakesParts() {
 		v, err = chat.JoinParts(v)

@@ -10,6 +10,7 @@ import (
 	"weir/api/edge"
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/tokenizer"
 )
 
@@ -18,7 +19,7 @@ import (
 // models that other servers compute.
 
 // moderate refuses a request that the model's policy does not allow.
-func (c *call) moderate(m *Model, o *request) *api.Error {
+func (c *call) moderate(m *models.Model, o *request) *api.Error {
 	p := m.Policy
 	if p == nil {
 		return nil
@@ -56,7 +57,7 @@ func (c *call) moderate(m *Model, o *request) *api.Error {
 }
 
 // moderateByModels has the policy's classifiers read the texts.
-func (c *call) moderateByModels(m *Model, o *request, texts []inputText) *api.Error {
+func (c *call) moderateByModels(m *models.Model, o *request, texts []inputText) *api.Error {
 	if len(m.Policy.Classifiers()) == 0 {
 		return nil
 	}
@@ -76,7 +77,7 @@ func (c *call) moderateByModels(m *Model, o *request, texts []inputText) *api.Er
 	return policyViolation(m, texts[blocked].path, c.moderated.Blocked())
 }
 
-func policyViolation(m *Model, path string, f *moderation.Finding) *api.Error {
+func policyViolation(m *models.Model, path string, f *moderation.Finding) *api.Error {
 	e := api.RefuseParam("content_policy_violation", path,
 		"the request was refused: its %s has what the rule %q (%s) of the policy %q of the model %s does not allow", path, f.Rule, f.Category, f.Policy, m.ID)
 	e.Filtered = f.Category

@@ -24,7 +24,7 @@ func TestInputOfRelayedModelsIsRead(t *testing.T) {
 	}
 	r := relayRig(t, c, edgeUpstream(t, backend))
 	defer r.close()
-	front := *r.openai.models.Load().list[0]
+	front := *r.openai.models.Load().List[0]
 	front.Policy = testPolicy(t, bombRule, mailRule)
 	if err := r.openai.SetModels(&front); err != nil {
 		t.Fatal(err)

@@ -129,15 +129,15 @@ func (c *call) policyFor(name string) (model string, p *moderation.Policy, fault
 	if fault != nil {
 		return "", nil, fault
 	}
-	if m, ok := set.find(name); ok {
-		if p = m.policy(); p == nil {
+	if m, ok := set.Find(name); ok {
+		if p = m.CurrentPolicy(); p == nil {
 			return "", nil, api.RefuseParam("no_policy", "model", "the model %s has no policy; give it one with safety in its record", m.ID)
 		}
 		return m.ID, p, nil
 	}
 	var names []string
-	for _, m := range set.list {
-		own := m.policy()
+	for _, m := range set.List {
+		own := m.CurrentPolicy()
 		if own == nil {
 			continue
 		}
@@ -157,15 +157,7 @@ func (c *call) policyFor(name string) (model string, p *moderation.Policy, fault
 	case unnamed:
 		return "", nil, jsonbody.Missing("model", "a model or a policy, of which there are: "+strings.Join(names, ", "))
 	}
-	return "", nil, modelNotFound(name, set.ids()+"; policies: "+strings.Join(names, ", "))
-}
-
-// policy is that of the version that answers for a name now.
-func (m *Model) policy() *moderation.Policy {
-	if m.Versions != nil {
-		return m.outline().Policy
-	}
-	return m.Policy
+	return "", nil, modelNotFound(name, set.IDs()+"; policies: "+strings.Join(names, ", "))
 }
 
 // resultOf writes what a policy found in a text; scores are those of classifiers, by category.

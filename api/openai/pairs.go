@@ -42,7 +42,7 @@ func (s *scoring) path(documents bool, i int) string {
 // readPairs reads the texts as the model takes them.
 func (r *textReader) readPairs(p *pooling, s *scoring) *api.Error {
 	r.field = s.documentField
-	if s.rank = r.model.Pooler.ranks(); !s.rank {
+	if s.rank = r.model.Pooler.Ranks(); !s.rank {
 		return r.readApart(p, s)
 	}
 	queries, fault := r.inner(s, false)
@@ -156,7 +156,7 @@ func (r *textReader) pair(path string, query, document innerText) (pairIDs, *api
 	}
 	end := r.around[r.before:]
 	one := pairIDs{ids: append(append(r.around[:r.before:r.before], query.ids...), end...)}
-	if r.model.doublesSeparator() {
+	if r.model.DoublesSeparator() {
 		one.ids = append(one.ids, end...)
 	}
 	one.second = len(one.ids)
@@ -169,13 +169,6 @@ func (r *textReader) pair(path string, query, document innerText) (pairIDs, *api
 	}
 	one.ids = append(append(one.ids, text...), end...)
 	return one, nil
-}
-
-// doublesSeparator reports whether two separators stand between the texts of a pair, as in RoBERTa's vocabularies and
-// those made after them.
-func (m *Model) doublesSeparator() bool {
-	bos, eos := m.Tokenizer.BoundaryTexts()
-	return bos == "<s>" && eos == "</s>"
 }
 
 // part keeps n tokens of a document.

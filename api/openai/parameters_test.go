@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/api/openai/models"
 )
 
 // docs/api.md lists the fields of requests that the code reads, and no others.
@@ -63,7 +65,7 @@ func namesRead(t *testing.T) []string {
 	if files = append(files, parts...); err != nil || len(parts) == 0 {
 		t.Fatal(len(parts), err)
 	}
-	names := slices.Concat(labels, lengthNames, bothReasoningNames, budgetNames, []string{"tool_choice", "function_call"})
+	names := slices.Concat(labels, models.LengthNames, bothReasoningNames, budgetNames, []string{"tool_choice", "function_call"})
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") {
 			continue

@@ -6,6 +6,7 @@ import (
 	"weir/api"
 	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
@@ -48,7 +49,7 @@ type params struct {
 }
 
 // readParams takes the shared fields out of a request.
-func readParams(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) *params {
+func readParams(o *jsonbody.Object, m *models.Model, c *Config, fault **api.Error) *params {
 	p := &params{
 		notes:          o.Notes,
 		stream:         o.Flag("stream", false, fault),
@@ -158,7 +159,7 @@ func parseStop(path string, raw []byte) (string, *api.Error) {
 	return s, nil
 }
 
-func readStopTokens(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) []inference.TokenID {
+func readStopTokens(o *jsonbody.Object, m *models.Model, c *Config, fault **api.Error) []inference.TokenID {
 	raw, ok := o.Take("stop_token_ids")
 	if !ok {
 		return nil

@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -18,7 +19,7 @@ const (
 
 // textReader reads the texts of a request to a pooling model.
 type textReader struct {
-	model *Model
+	model *models.Model
 	turn  *turn
 	field string // where the texts are that are read now
 
@@ -31,24 +32,19 @@ type textReader struct {
 }
 
 // newTextReader reads how texts are cut; their own field is read later.
-func newTextReader(o *request, m *Model, fault **api.Error) *textReader {
+func newTextReader(o *request, m *models.Model, fault **api.Error) *textReader {
 	r := newWholeReader(o, m)
 	r.readTruncation(o.Object, fault)
 	return r
 }
 
 // newWholeReader gives a reader that refuses texts which are too long.
-func newWholeReader(o *request, m *Model) *textReader {
-	r := &textReader{model: m, turn: o.turn, around: m.around(), wayOut: cutPrompts}
+func newWholeReader(o *request, m *models.Model) *textReader {
+	r := &textReader{model: m, turn: o.turn, around: m.Around(), wayOut: cutPrompts}
 	if m.Tokenizer.AddsBOS() {
 		r.before = min(1, len(r.around))
 	}
 	return r
-}
-
-// around are the tokens that the vocabulary puts around a text.
-func (m *Model) around() []inference.TokenID {
-	return m.Tokenizer.AppendEncode(nil, "", tokenizer.EncodeOptions{AddSpecial: true})
 }
 
 // readTruncation reads how texts are cut that are too long: vLLM's
@@ -97,7 +93,7 @@ func (r *textReader) limit() int {
 	if r.keepsEnd && r.keep > 0 {
 		return 0
 	}
-	return r.model.countedLimit()
+	return r.model.CountedLimit()
 }
 
 // fit cuts a text to what stays of it, or refuses it.

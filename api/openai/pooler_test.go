@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/openai/models"
 	"weir/router"
 	"weir/tokenizer"
 )
@@ -88,14 +89,14 @@ var wordPieces = sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
 })
 
 // testPooler is a model of 4 dimensions and 16 tokens, or with a rank head.
-func testPooler(t testing.TB, f *fakeEmbedder, rank bool) *Model {
+func testPooler(t testing.TB, f *fakeEmbedder, rank bool) *models.Model {
 	t.Helper()
 	tok, err := wordPieces()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Model{ID: "test-embedding", Aliases: []string{"vectors"}, Created: 1700000000, Tokenizer: tok, MaxModelLen: 16,
-		Pooler: &Pooler{Embedder: f, Dimensions: 4}}
+	m := &models.Model{ID: "test-embedding", Aliases: []string{"vectors"}, Created: 1700000000, Tokenizer: tok, MaxModelLen: 16,
+		Pooler: &models.Pooler{Embedder: f, Dimensions: 4}}
 	if rank {
 		m.ID, m.Aliases, m.Pooler.Labels, m.Pooler.Dimensions, m.Pooler.PairTypes = "test-reranker", []string{"ranks"}, 1, 0, true
 	}
@@ -120,17 +121,17 @@ func TestPoolersAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fakeEmbedder{}
-	for name, change := range map[string]func(*Model){
-		"no embedder":           func(m *Model) { m.Pooler.Embedder = nil },
-		"no dimensions":         func(m *Model) { m.Pooler.Dimensions = 0 },
-		"dimensions and rank":   func(m *Model) { m.Pooler.Labels = 1 },
-		"three labels":          func(m *Model) { m.Pooler.Labels, m.Pooler.Dimensions = 3, 0 },
-		"a backend too":         func(m *Model) { m.Backend = &fakeBackend{} },
-		"no tokenizer":          func(m *Model) { m.Tokenizer = nil },
-		"pairs without a head":  func(m *Model) { m.Pooler.PairTypes = true },
-		"a template without it": func(m *Model) { m.Pooler.PairTemplate = "{query} {document}" },
-		"no separator":          func(m *Model) { *m = *testPooler(t, f, true); m.Tokenizer = mustTokenizer(t) },
-		"no document":           func(m *Model) { *m = *testPooler(t, f, true); m.Pooler.PairTemplate = "{query}{query}" },
+	for name, change := range map[string]func(*models.Model){
+		"no embedder":           func(m *models.Model) { m.Pooler.Embedder = nil },
+		"no dimensions":         func(m *models.Model) { m.Pooler.Dimensions = 0 },
+		"dimensions and rank":   func(m *models.Model) { m.Pooler.Labels = 1 },
+		"three labels":          func(m *models.Model) { m.Pooler.Labels, m.Pooler.Dimensions = 3, 0 },
+		"a backend too":         func(m *models.Model) { m.Backend = &fakeBackend{} },
+		"no tokenizer":          func(m *models.Model) { m.Tokenizer = nil },
+		"pairs without a head":  func(m *models.Model) { m.Pooler.PairTypes = true },
+		"a template without it": func(m *models.Model) { m.Pooler.PairTemplate = "{query} {document}" },
+		"no separator":          func(m *models.Model) { *m = *testPooler(t, f, true); m.Tokenizer = mustTokenizer(t) },
+		"no document":           func(m *models.Model) { *m = *testPooler(t, f, true); m.Pooler.PairTemplate = "{query}{query}" },
 	} {
 		m := testPooler(t, f, false)
 		change(m)

@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/meter"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
@@ -15,11 +16,11 @@ import (
 // is written. What lies between is the same for all of them.
 type poolingEndpoint struct {
 	service
-	takes func(kind) bool
+	takes func(models.Kind) bool
 	// lowers: a smaller model may answer in a brown-out. Vectors of two models
 	// cannot be compared, so that no other model ever gives a vector.
 	lowers bool
-	read   func(*Server, *request, *Model) (*pooling, *api.Error)
+	read   func(*Server, *request, *models.Model) (*pooling, *api.Error)
 }
 
 // pooling is a parsed request to a pooling model: the texts that it reads, and how
@@ -28,7 +29,7 @@ type pooling struct {
 	id        string // ours, unique
 	name      string // what the answer is called; the client's own, where it has one
 	requestID string // the body's name for it; "" is none
-	model     *Model
+	model     *models.Model
 	price     quota.Price // of its tokens, by the request's class
 	texts     [][]inference.TokenID
 	types     [][]uint8 // nil: all 0
@@ -80,15 +81,15 @@ func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
 	}
 	switch {
 	case m.Upstream != nil && e.upstream == "":
-		return m.tokenizesHere()
+		return tokenizesHere(m)
 	case m.Upstream != nil:
 		if m, fault = c.serving(m, o, nil, e.route); fault != nil {
 			return fault
 		}
 		defer c.letGo()
 		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o.Object, path: e.upstream})
-	case !e.takes(m.kind()):
-		return m.wrongKind()
+	case !e.takes(m.Kind()):
+		return wrongKind(m)
 	}
 	defer c.tellLoad(m)
 	t, fault := c.readTerms(o.Object, c.caller.Tenant)
@@ -162,7 +163,7 @@ func (c *call) answerPooling(p *pooling, asked *inference.Embedding) *api.Error 
 	if fault := c.embed(p.model, asked); fault != nil {
 		return fault
 	}
-	if fault := p.model.Pooler.checkVectors(asked); fault != nil {
+	if fault := checkVectors(p.model.Pooler, asked); fault != nil {
 		return fault
 	}
 	c.ctx.SetContentType("application/json")
@@ -185,7 +186,7 @@ func (c *call) embedding(p *pooling, t terms) *inference.Embedding {
 }
 
 // embed has the texts pooled; a hang-up or a shutdown ends that.
-func (c *call) embed(m *Model, asked *inference.Embedding) *api.Error {
+func (c *call) embed(m *models.Model, asked *inference.Embedding) *api.Error {
 	ctx, cancel := c.context()
 	defer cancel(nil)
 	err := m.Pooler.Embedder.Embed(ctx, asked)

@@ -3,6 +3,7 @@ package openai
 import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/tokenizer"
 )
 
@@ -13,7 +14,7 @@ type promptReader struct {
 	field   string // that holds them
 	most    int    // of one request
 	tooMany string // what is said of more
-	m       *Model
+	m       *models.Model
 	options tokenizer.EncodeOptions
 	prefix  string // of each text
 	turn    *turn
@@ -80,7 +81,7 @@ func (r *promptReader) text(path string, raw []byte) (prompt, *api.Error) {
 		return prompt{}, err
 	}
 	if !r.options.ParseSpecial {
-		r.m.noteControl(path, text, r.notes)
+		noteControl(r.m, path, text, r.notes)
 	}
 	if len(ids) == 0 {
 		return prompt{}, api.RefuseParam("invalid_value", path, "%s is empty and the model has no beginning token that could stand for it; send at least one character", path)

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/meter"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
@@ -29,18 +30,18 @@ type bill struct {
 const topUpTokens = 64
 
 // holder is whom a request for a model counts for.
-func (c *call) holder(m *Model) quota.Holder {
+func (c *call) holder(m *models.Model) quota.Holder {
 	if c.server.config.Meter == nil {
 		return quota.Holder{Tenant: c.caller.Tenant.Name, Model: m.ID}
 	}
-	return c.caller.Holder(m.ID, m.names()...)
+	return c.caller.Holder(m.ID, m.Names()...)
 }
 
 // countRequest takes one request from the tenant's limits, for what is computed beside generations: tokens, templates.
 // m is nil where no model of this server is asked.
-func (c *call) countRequest(m *Model) *api.Error {
+func (c *call) countRequest(m *models.Model) *api.Error {
 	if m == nil {
-		m = &Model{}
+		m = &models.Model{}
 	}
 	paid, fault := c.reserve(c.holder(m), quota.Ask{}, 0)
 	paid.settle(quota.Use{Ran: true})
@@ -92,7 +93,7 @@ func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api
 
 // tellRemaining tells the client what is left, on an answer to a request that
 // reserves nothing.
-func (c *call) tellRemaining(m *Model) {
+func (c *call) tellRemaining(m *models.Model) {
 	if who := c.holder(m); !who.Unlimited() {
 		if r, err := c.server.config.Meter.Remaining(who); err == nil {
 			meter.WriteRemaining(c.ctx.Response.Header.Set, r)
@@ -261,7 +262,7 @@ func (r *relayed) limitAnswer(limit int64) {
 	if formOf(r.path) == responseForm {
 		name = "max_output_tokens"
 	}
-	r.sent = r.sent.Without(lengthNames...)
+	r.sent = r.sent.Without(models.LengthNames...)
 	r.sent.Add(name, strconv.AppendInt(nil, limit, 10))
 	r.asked.Notes.Add("%s set to %d by the tenant's limits", name, limit)
 }

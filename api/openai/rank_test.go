@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/models"
 	"weir/router"
 	"weir/tokenizer"
 )
@@ -148,7 +149,7 @@ func TestRankingWithATemplate(t *testing.T) {
 	b := &fakeBackend{}
 	m := testModel(t, b)
 	m.Tokenizer, m.Template, m.MaxModelLen = mustTokenizer(t), nil, 24
-	m.Pooler = &Pooler{Embedder: ranks, Labels: 1, PairTemplate: "<|im_start|>Q {query} D {document}<|im_end|>"}
+	m.Pooler = &models.Pooler{Embedder: ranks, Labels: 1, PairTemplate: "<|im_start|>Q {query} D {document}<|im_end|>"}
 	m.Backend = nil
 	if err := r.openai.SetModels(m); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,8 +9,8 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/api/tenant"
-	"weir/router"
 )
 
 // answerability says whether a model can answer a request that comes now.
@@ -23,30 +22,19 @@ type answerability struct {
 	fallback string // the model that answers in its place
 }
 
-// ready reports whether the model's own lane can answer, and why not.
-func (m *Model) ready() (ready bool, why string) {
-	var load router.Load
-	if m.Versions == nil && m.Upstream != nil {
-		load = m.Upstream.Load()
-	} else {
-		load = m.load()
-	}
-	return load.Ready, cmp.Or(load.Why, notReady)
-}
-
 // answers is what requests to the model find: its own lane, or the first fallback that can answer. Fallbacks of
 // fallbacks are not asked, as requests do not ask them.
-func (s *modelSet) answers(m *Model) answerability {
-	a := answerability{names: m.names()}
-	if a.ready, a.why = m.ready(); a.ready {
+func answersOf(s *models.Set, m *models.Model) answerability {
+	a := answerability{names: m.Names()}
+	if a.ready, a.why = m.Ready(); a.ready {
 		return a
 	}
 	for _, name := range m.Fallback {
-		next, ok := s.find(name)
-		if !ok || next.ID == m.ID || next.Upstream == nil && next.kind() != kindGenerate {
+		next, ok := s.Find(name)
+		if !ok || next.ID == m.ID || next.Upstream == nil && next.Kind() != models.KindGenerate {
 			continue
 		}
-		if ready, _ := next.ready(); ready {
+		if ready, _ := next.Ready(); ready {
 			a.ready, a.fallback = true, next.ID
 			break
 		}
@@ -55,10 +43,10 @@ func (s *modelSet) answers(m *Model) answerability {
 }
 
 // answering lists what is known of all models, those of other lanes included.
-func (s *Server) answering(set *modelSet) []answerability {
-	list := make([]answerability, 0, len(set.list))
-	for _, m := range set.list {
-		list = append(list, set.answers(m))
+func (s *Server) answering(set *models.Set) []answerability {
+	list := make([]answerability, 0, len(set.List))
+	for _, m := range set.List {
+		list = append(list, answersOf(set, m))
 	}
 	if s.config.Classical == nil {
 		return list
@@ -75,11 +63,11 @@ func (s *Server) ModelReady(caller *tenant.Caller, name string) (ready, known bo
 	if set == nil {
 		return false, false
 	}
-	m, ok := set.of(caller).byName[name]
+	m, ok := set.Of(caller).ByName[name]
 	if !ok {
 		return false, false
 	}
-	return !s.running.IsDraining() && set.answers(m).ready, true
+	return !s.running.IsDraining() && answersOf(set, m).ready, true
 }
 
 // readyJSON answers GET /ready.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/models"
 	"weir/router"
 )
 
@@ -27,7 +28,7 @@ func TestReadinessOfModels(t *testing.T) {
 	}
 	r := newRig(t, c, &fakeBackend{script: say("Hello", 0)})
 	defer r.close()
-	local := *r.openai.models.Load().list[0]
+	local := *r.openai.models.Load().List[0]
 	dead := standing{router.Load{Why: "no replica takes requests: of 2, 2 down"}}
 	well := standing{router.Load{Ready: true}}
 	const key = "Authorization: Bearer sk-one-of-them\r\n"
@@ -59,14 +60,14 @@ func TestReadinessOfModels(t *testing.T) {
 		{"", "", "?model=nobody", "", 404, `no model \"nobody\" is served`, ""},
 		{"", "", "?model=", "", 404, `no model`, ""},
 	} {
-		models := []*Model{&local}
+		served := []*models.Model{&local}
 		for list, up := range map[string]standing{tc.dead: dead, tc.well: well} {
 			for _, m := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
 				name, fallback, _ := strings.Cut(m, ">")
-				models = append(models, &Model{ID: name, Upstream: up, Fallback: strings.Fields(fallback)})
+				served = append(served, &models.Model{ID: name, Upstream: up, Fallback: strings.Fields(fallback)})
 			}
 		}
-		if err := r.openai.SetModels(models...); err != nil {
+		if err := r.openai.SetModels(served...); err != nil {
 			t.Fatal(n, err)
 		}
 		res, text := r.do("GET", "/ready"+tc.query, tc.header, "")

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"weir/api/openai/models"
 	"weir/tokenizer"
 	"weir/tokenizer/family"
 )
@@ -8,7 +9,7 @@ import (
 // reading says how answers to the chat are taken apart, whose prompt was rendered as
 // spans; nil where they are text as they come: their model marks no thoughts and the
 // request has no tools, or the client asked for all tokens as text.
-func (p *chatPrompt) reading(m *Model, spans []tokenizer.Span, q *params) *reading {
+func (p *chatPrompt) reading(m *models.Model, spans []tokenizer.Span, q *params) *reading {
 	if m.Family == nil || !p.tools.Has() && q.special {
 		return nil
 	}

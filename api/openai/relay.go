@@ -14,6 +14,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -61,7 +62,7 @@ var (
 // relayed is a request that servers behind a model answer.
 type relayed struct {
 	service *service // that the client asked for
-	model   *Model
+	model   *models.Model
 	asked   *request         // the client's request
 	sent    *jsonbody.Object // what the servers get of it
 	path    string           // below their base URL
@@ -319,11 +320,11 @@ func (c *call) warnToo(said string) {
 }
 
 // tellLoad tells a peer how much a model has to do here, so that it sends more or less.
-func (c *call) tellLoad(m *Model) {
+func (c *call) tellLoad(m *models.Model) {
 	if !c.caller.Peer || m.Upstream != nil {
 		return
 	}
-	l := m.load()
+	l := m.Load()
 	r := router.Report{Running: float64(l.Running), Waiting: float64(l.Waiting), WaitingTokens: float64(l.WaitingTokens),
 		KVShare: -1, PrefillRate: -1, DecodeRate: -1, FetchRate: -1}
 	if l.KVBlocks > 0 {

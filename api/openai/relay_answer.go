@@ -9,6 +9,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/router"
 )
 
@@ -19,7 +20,7 @@ import (
 
 // relayAnswer has the servers behind a model answer a request that generates. more: another
 // model may answer in its place.
-func (c *call) relayAnswer(e *endpoint, m *Model, o *request, more bool) *api.Error {
+func (c *call) relayAnswer(e *endpoint, m *models.Model, o *request, more bool) *api.Error {
 	m, fault := c.serving(m, o, nil, e.route)
 	if fault != nil {
 		return fault
@@ -130,7 +131,7 @@ func (w *rewording) forServers(p *params) *jsonbody.Object {
 }
 
 // countElsewhere has the servers behind a model count the tokens of a request of Messages.
-func (c *call) countElsewhere(m *Model, o *request) *api.Error {
+func (c *call) countElsewhere(m *models.Model, o *request) *api.Error {
 	if !m.Upstream.Offers(router.Messages) {
 		return api.RefuseParam("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
 			"set tokenizer for the model, or apis: [messages] for replicas that do", m.ID)

@@ -15,6 +15,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/fleet"
@@ -30,7 +31,7 @@ func relayRigOf(t *testing.T, c Config, s fleet.Source) *rig {
 		t.Fatal(err)
 	}
 	r := newRig(t, c, &fakeBackend{})
-	if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: upstream}); err != nil {
+	if err := r.openai.SetModels(&models.Model{ID: "front", Created: 1, Upstream: upstream}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -441,7 +442,7 @@ func FuzzRewordedStream(f *testing.F) {
 	f.Add([]byte(": ping\n\ndata: {\"choices\":[{\"delta\":{\"reasoning\":\"h\"}}]}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, messages bool) {
 		e, last := &responseEndpoint, regexp.MustCompile(`event: response\.(completed|incomplete|failed)\n`)
-		j := &job{endpoint: e, model: &Model{ID: "m"}, params: &params{n: 1}, response: &responseRequest{summary: jsonNull}}
+		j := &job{endpoint: e, model: &models.Model{ID: "m"}, params: &params{n: 1}, response: &responseRequest{summary: jsonNull}}
 		if messages {
 			e, last = &messageEndpoint, regexp.MustCompile(`event: (message_stop|error)\n`)
 			j.endpoint, j.prompts = e, []prompt{{}}
@@ -467,7 +468,7 @@ func TestModelsWithSlashesAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.openai.SetModels(&Model{ID: "Qwen/Qwen2.5:0.5B", Created: 1, Upstream: front}); err != nil {
+	if err := r.openai.SetModels(&models.Model{ID: "Qwen/Qwen2.5:0.5B", Created: 1, Upstream: front}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"Qwen/Qwen2.5:0.5B", "Qwen%2FQwen2.5:0.5B", "Qwen%2fQwen2.5%3A0.5B", "Qwen/Qwen2.5:0.5B/"} {

@@ -17,6 +17,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/router"
 	"weir/router/fleet"
 )
@@ -71,7 +72,7 @@ var _ router.Follower = (*pieces)(nil)
 func relayOn(t *testing.T, c Config, upstream router.Upstream) (address string) {
 	t.Helper()
 	s := newServer(t, c, &fakeBackend{})
-	if err := s.SetModels(&Model{ID: "front", Created: 1, Version: "v1", Upstream: upstream}); err != nil {
+	if err := s.SetModels(&models.Model{ID: "front", Created: 1, Version: "v1", Upstream: upstream}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimPrefix(serveOn(t, api.New(api.DefaultConfig(), muxOf(s))), "http://")

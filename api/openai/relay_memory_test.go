@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/openai/models"
 	"weir/internal/memory"
 	"weir/router/balance"
 	"weir/router/fleet"
@@ -93,7 +94,7 @@ func TestWholeAnswersShareTheMemoryOfBodies(t *testing.T) {
 			}
 			r := newRig(t, DefaultConfig(), &fakeBackend{})
 			defer r.close()
-			if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: front}); err != nil {
+			if err := r.openai.SetModels(&models.Model{ID: "front", Created: 1, Upstream: front}); err != nil {
 				t.Fatal(err)
 			}
 			runtime.GC()
@@ -163,7 +164,7 @@ func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
 			}
 			r := newRig(t, DefaultConfig(), &fakeBackend{})
 			defer r.close()
-			if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: front}); err != nil {
+			if err := r.openai.SetModels(&models.Model{ID: "front", Created: 1, Upstream: front}); err != nil {
 				t.Fatal(err)
 			}
 			c, err := r.ln.Dial()
@@ -199,7 +200,7 @@ func TestAnswersWithoutEndAreTheServersFault(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := newRig(t, DefaultConfig(), &fakeBackend{})
-			if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: front}); err != nil {
+			if err := r.openai.SetModels(&models.Model{ID: "front", Created: 1, Upstream: front}); err != nil {
 				t.Fatal(err)
 			}
 			for range 4 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -33,7 +34,7 @@ func (p *passage) judge() {
 
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
-func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *Model, o *request, residency []string) (Shadowed, error) {
+func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Model, o *request, residency []string) (Shadowed, error) {
 	sent, path := o.Object, e.upstream
 	if e.reword != nil {
 		w, _, fault := e.reword(o)

@@ -19,6 +19,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router/fleet"
 )
@@ -31,7 +32,7 @@ func relayRig(t *testing.T, c Config, baseURL string) *rig {
 		t.Fatal(err)
 	}
 	r := newRig(t, c, &fakeBackend{})
-	if err := r.openai.SetModels(&Model{ID: "front", Aliases: []string{"gpt-4o"}, Created: 1, Version: "v1", Upstream: upstream}); err != nil {
+	if err := r.openai.SetModels(&models.Model{ID: "front", Aliases: []string{"gpt-4o"}, Created: 1, Version: "v1", Upstream: upstream}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -335,7 +336,7 @@ func TestRelayedModelsInTheTable(t *testing.T) {
 	if want := `{"model":"test-model","a":1.0,"bb":{"model":"gpt-4o" },"choices":[{"text":""}]}`; got != want {
 		t.Errorf("the upstream got %s, want %s", got, want)
 	}
-	both := *r.openai.models.Load().list[0]
+	both := *r.openai.models.Load().List[0]
 	both.Backend = r.backend
 	if err := r.openai.SetModels(&both); err == nil {
 		t.Error("a model with an upstream and a backend was accepted")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/api/edge"
+	"weir/api/openai/models"
 	"weir/router"
 )
 
@@ -31,8 +32,8 @@ func TestTokensOfRelayedPrompts(t *testing.T) {
 	defer r.close()
 	u := &toldUpstream{}
 	m := testModel(t, here)
-	there := &Model{ID: "front", Created: 1, Upstream: u, Tokenizer: m.Tokenizer, Template: m.Template, Family: m.Family}
-	if err := r.openai.SetModels(m, there, &Model{ID: "unknown", Created: 1, Upstream: u}); err != nil {
+	there := &models.Model{ID: "front", Created: 1, Upstream: u, Tokenizer: m.Tokenizer, Template: m.Template, Family: m.Family}
+	if err := r.openai.SetModels(m, there, &models.Model{ID: "unknown", Created: 1, Upstream: u}); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct{ path, fields string }{
@@ -85,7 +86,7 @@ func TestPromptsAreEstimatedByTheirTexts(t *testing.T) {
 		config := DefaultConfig()
 		config.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
 		r := newRig(t, config, &fakeBackend{})
-		if err := r.openai.SetModels(&Model{ID: "front", Created: 1, Upstream: &toldUpstream{}}); err != nil {
+		if err := r.openai.SetModels(&models.Model{ID: "front", Created: 1, Upstream: &toldUpstream{}}); err != nil {
 			t.Fatal(err)
 		}
 		if status, text := r.post(routeChat, `{"model":"front",`+c.fields+`}`); status != http.StatusOK {

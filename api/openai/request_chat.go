@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/openai/toolset"
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -21,7 +22,7 @@ type chatPrompt struct {
 
 // readChatPrompt reads the fields that make the prompt of a chat: messages, tools,
 // add_generation_prompt, continue_final_message and the template's variables.
-func readChatPrompt(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) *chatPrompt {
+func readChatPrompt(o *jsonbody.Object, m *models.Model, c *Config, fault **api.Error) *chatPrompt {
 	p := &chatPrompt{}
 	p.input.ContinueFinalMessage = o.Flag("continue_final_message", false, fault)
 	p.input.AddGenerationPrompt = o.Flag("add_generation_prompt", !p.input.ContinueFinalMessage, fault)
@@ -47,7 +48,7 @@ func readChatPrompt(o *jsonbody.Object, m *Model, c *Config, fault **api.Error) 
 
 // readTools reads the tools, which go into the prompt whatever the choice is: answers that
 // may call one tool or none share the prefix of those that may call all.
-func (p *chatPrompt) readTools(o *jsonbody.Object, m *Model, fault **api.Error) {
+func (p *chatPrompt) readTools(o *jsonbody.Object, m *models.Model, fault **api.Error) {
 	p.tools = toolset.Read(o, fault)
 	switch {
 	case *fault != nil || !p.tools.Has():
@@ -94,7 +95,7 @@ func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 }
 
 // render applies the model's template.
-func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
+func (p *chatPrompt) render(m *models.Model) ([]tokenizer.Span, *api.Error) {
 	in := p.input
 	in.BOSToken, in.EOSToken = m.Tokenizer.BoundaryTexts()
 	spans, err := m.Template.Render(in)
@@ -112,7 +113,7 @@ func (p *chatPrompt) render(m *Model) ([]tokenizer.Span, *api.Error) {
 	return nil, api.RefuseParam("template_error", param, "%v", te)
 }
 
-func noTemplate(m *Model) *api.Error {
+func noTemplate(m *models.Model) *api.Error {
 	return api.RefuseParam("no_chat_template", "messages",
 		"the model %s has no chat template that this server can render; use /v1/completions with a prompt of your own, or run the server with --chat-template", m.ID)
 }
@@ -120,11 +121,11 @@ func noTemplate(m *Model) *api.Error {
 // readChat reads a chat completion request into a job. The prompt is already
 // tokenised: the template is the authority on special tokens, so none are
 // added around it unless the request asks.
-func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
+func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
-	m.fill(o.Object)
+	m.Fill(o.Object)
 	var fault *api.Error
 	p := readParams(o.Object, m, &s.config, &fault)
 	if p.maxTokens == lengthNotSet {
@@ -147,7 +148,7 @@ func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
 		return nil, fault
 	}
 	if p.truncate == 0 {
-		options.Limit = m.countedLimit()
+		options.Limit = m.CountedLimit()
 	}
 	ids, fault := o.turn.encode(m, "messages", spans, options)
 	if fault != nil {
@@ -165,9 +166,9 @@ func (s *Server) readChat(o *request, m *Model) (*job, *api.Error) {
 }
 
 // readChatLogprobs reads logprobs (true or false) and top_logprobs.
-func (p *params) readChatLogprobs(o *jsonbody.Object, m *Model, fault **api.Error) {
+func (p *params) readChatLogprobs(o *jsonbody.Object, m *models.Model, fault **api.Error) {
 	p.logprobs = o.Flag("logprobs", false, fault)
-	top, _ := o.Integer("top_logprobs", 0, int64(m.maxLogprobs()), fault)
+	top, _ := o.Integer("top_logprobs", 0, int64(m.LogprobsLimit()), fault)
 	if top > 0 && !p.logprobs {
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "top_logprobs", "top_logprobs is allowed only together with logprobs: true"))
 	}

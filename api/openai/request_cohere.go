@@ -7,12 +7,13 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 // cohereEndpoint is Cohere's: the same vectors in one or several types. vLLM has it, too.
 var cohereEndpoint = poolingEndpoint{
 	service: service{route: routeCohereEmbed, prefix: "embd-"},
-	takes:   func(k kind) bool { return k == kindEmbedding },
+	takes:   func(k models.Kind) bool { return k == models.KindEmbedding },
 	read:    (*Server).readCohereEmbed,
 }
 
@@ -36,7 +37,7 @@ type typedVectors struct {
 	texts []string // as they came
 }
 
-func (s *Server) readCohereEmbed(o *request, m *Model) (*pooling, *api.Error) {
+func (s *Server) readCohereEmbed(o *request, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newWholeReader(o, m)
 	r.readCohereTruncation(o.Object, &fault)

@@ -5,14 +5,15 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 // defaultMaxTokens of a completion; the OpenAI API's own.
 const defaultMaxTokens = 16
 
 // readCompletion reads a completion request into a job.
-func (s *Server) readCompletion(o *request, m *Model) (*job, *api.Error) {
-	m.fill(o.Object)
+func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) {
+	m.Fill(o.Object)
 	var fault *api.Error
 	p := readParams(o.Object, m, &s.config, &fault)
 	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
@@ -23,7 +24,7 @@ func (s *Server) readCompletion(o *request, m *Model) (*job, *api.Error) {
 	prompts.options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
 	prompts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, &fault)
 	if p.truncate == 0 {
-		prompts.options.Limit = m.countedLimit()
+		prompts.options.Limit = m.CountedLimit()
 	}
 	j.refuseNoTokens(&fault)
 	raw, ok := o.Take("prompt")
@@ -47,7 +48,7 @@ func (s *Server) readCompletion(o *request, m *Model) (*job, *api.Error) {
 // prompt, and the one for logprobs is what backends offer.
 func (j *job) readLogprobs(o *jsonbody.Object, fault **api.Error) {
 	p := j.params
-	if top, ok := o.Integer("logprobs", 0, int64(j.model.maxLogprobs()), fault); ok {
+	if top, ok := o.Integer("logprobs", 0, int64(j.model.LogprobsLimit()), fault); ok {
 		p.logprobs, p.endLogprob = true, true
 		p.sampling.Logprobs = int(top)
 	}

@@ -7,11 +7,12 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 var embeddingEndpoint = poolingEndpoint{
 	service: service{route: routeEmbeddings, upstream: "/embeddings", prefix: "embd-"},
-	takes:   func(k kind) bool { return k == kindEmbedding },
+	takes:   func(k models.Kind) bool { return k == models.KindEmbedding },
 	read:    (*Server).readEmbedding,
 }
 
@@ -33,7 +34,7 @@ type vectorForm struct {
 }
 
 // readEmbedding reads a request of the OpenAI API for embeddings.
-func (s *Server) readEmbedding(o *request, m *Model) (*pooling, *api.Error) {
+func (s *Server) readEmbedding(o *request, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	form := readVectorForm(o.Object, m, &fault)
@@ -53,7 +54,7 @@ func (s *Server) readEmbedding(o *request, m *Model) (*pooling, *api.Error) {
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
 func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
 	texts := r.prompts(field, o.Notes)
-	texts.prefix = r.model.Pooler.readPrompt(o, fault)
+	texts.prefix = r.model.Pooler.ReadPrompt(o, fault)
 	texts.options.AddSpecial = o.Flag("add_special_tokens", true, fault)
 	texts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, fault)
 	readLabels(o, fault)
@@ -72,7 +73,7 @@ func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field 
 	return p, form.fits(len(p.texts))
 }
 
-func readVectorForm(o *jsonbody.Object, m *Model, fault **api.Error) vectorForm {
+func readVectorForm(o *jsonbody.Object, m *models.Model, fault **api.Error) vectorForm {
 	return vectorForm{
 		dimensions: o.Count("dimensions", 1, m.Pooler.Dimensions, m.Pooler.Dimensions, fault),
 		raw:        !o.Flag("use_activation", true, fault) || !o.Flag("normalize", true, fault),
@@ -145,7 +146,7 @@ func appendPoolingUsage(dst []byte, p *pooling) []byte {
 // them.
 var embedEndpoint = poolingEndpoint{
 	service: service{route: routeEmbed, prefix: "embd-"},
-	takes:   func(k kind) bool { return k == kindEmbedding },
+	takes:   func(k models.Kind) bool { return k == models.KindEmbedding },
 	read:    (*Server).readEmbed,
 }
 
@@ -153,7 +154,7 @@ func (c *call) embedTexts() *api.Error { return c.pooled(&embedEndpoint) }
 
 type bareVectors struct{ vectorForm }
 
-func (s *Server) readEmbed(o *request, m *Model) (*pooling, *api.Error) {
+func (s *Server) readEmbed(o *request, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	form := readVectorForm(o.Object, m, &fault)

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/openai/toolset"
 )
 
@@ -16,7 +17,7 @@ var messageNames = []renamed{
 }
 
 // readMessage reads a request of POST /v1/messages into a job.
-func (s *Server) readMessage(o *request, m *Model) (*job, *api.Error) {
+func (s *Server) readMessage(o *request, m *models.Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}

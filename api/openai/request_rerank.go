@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 var rerankEndpoint = poolingEndpoint{
@@ -18,7 +19,7 @@ var rerankEndpoint = poolingEndpoint{
 }
 
 // scoresPairs: also models without a rank head do, as in vLLM.
-func scoresPairs(k kind) bool { return k == kindRank || k == kindEmbedding }
+func scoresPairs(k models.Kind) bool { return k == models.KindRank || k == models.KindEmbedding }
 
 // rerank answers the request that Jina, Cohere and vLLM have, and under the same path
 // text-embeddings-inference's.
@@ -32,7 +33,7 @@ type ranking struct {
 	bare      bool // text-embeddings-inference's form
 }
 
-func (s *Server) readRerank(o *request, m *Model) (*pooling, *api.Error) {
+func (s *Server) readRerank(o *request, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &ranking{scoring: scoring{queryField: "query", single: [2]bool{true, false}}}

@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 // responseRequest is what a request of POST /v1/responses says beside its chat: what its
@@ -42,7 +43,7 @@ var responseNames = []renamed{
 }
 
 // readResponse reads a request of POST /v1/responses into a job.
-func (s *Server) readResponse(o *request, m *Model) (*job, *api.Error) {
+func (s *Server) readResponse(o *request, m *models.Model) (*job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 var scoreEndpoint = poolingEndpoint{
@@ -21,7 +22,7 @@ type scoreAnswer struct{ scoring }
 const scoreForms = "a string or an array of strings"
 
 // readScore reads one text and one or more others, or two arrays of the same length.
-func (s *Server) readScore(o *request, m *Model) (*pooling, *api.Error) {
+func (s *Server) readScore(o *request, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &scoreAnswer{}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/openai/toolset"
 )
 
@@ -49,7 +50,7 @@ func (w *rewording) finish(o *jsonbody.Object) {
 }
 
 // read reads the chat.
-func (w *rewording) read(s *Server, o *request, m *Model) (*job, *api.Error) {
+func (w *rewording) read(s *Server, o *request, m *models.Model) (*job, *api.Error) {
 	if w.truncates {
 		return w.truncated(s, o, m)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -25,7 +26,7 @@ var (
 
 // readSampling reads the sampler's parameters; names and ranges are those of
 // the OpenAI API and, for what it lacks, of vLLM. seeded: the client set the seed.
-func readSampling(o *jsonbody.Object, m *Model, fault **api.Error) (s inference.Sampling, seeded bool) {
+func readSampling(o *jsonbody.Object, m *models.Model, fault **api.Error) (s inference.Sampling, seeded bool) {
 	s = inference.DefaultSampling()
 	s.Temperature = o.Number("temperature", temperatureRange, s.Temperature, fault)
 	s.TopP = o.Number("top_p", topPRange, s.TopP, fault)
@@ -64,7 +65,7 @@ const (
 // of token ids: as they stand at the beginning of an answer and as they stand
 // behind a space, which tokenisers write otherwise (vLLM does the same). A
 // word that the model spells with other tokens is not found.
-func readBadWords(o *jsonbody.Object, m *Model, fault **api.Error) [][]inference.TokenID {
+func readBadWords(o *jsonbody.Object, m *models.Model, fault **api.Error) [][]inference.TokenID {
 	raw, ok := o.Take("bad_words")
 	if !ok {
 		return nil
@@ -96,7 +97,7 @@ func readBadWords(o *jsonbody.Object, m *Model, fault **api.Error) [][]inference
 
 // readAllowed reads the only tokens that an answer may have. Ends of an answer
 // count among them: without one it goes on to its limit.
-func readAllowed(o *jsonbody.Object, m *Model, fault **api.Error) []inference.TokenID {
+func readAllowed(o *jsonbody.Object, m *models.Model, fault **api.Error) []inference.TokenID {
 	raw, ok := o.Take("allowed_token_ids")
 	if !ok {
 		return nil
@@ -110,7 +111,7 @@ func readAllowed(o *jsonbody.Object, m *Model, fault **api.Error) []inference.To
 }
 
 // readLogitBias reads a map of token ids, written as strings, to biases.
-func readLogitBias(o *jsonbody.Object, m *Model, fault **api.Error) []inference.TokenBias {
+func readLogitBias(o *jsonbody.Object, m *models.Model, fault **api.Error) []inference.TokenBias {
 	raw, ok := o.Take("logit_bias")
 	if !ok {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"weir/api/meter"
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/router"
@@ -36,8 +37,8 @@ type Server struct {
 	routes    []*route
 	unknown   *route // that of all other paths
 	running   *edge.Running
-	models    atomic.Pointer[modelSet] // nil until SetModels
-	loading   atomic.Pointer[LoadProgress]
+	models    atomic.Pointer[models.Set] // nil until SetModels
+	loading   atomic.Pointer[models.LoadProgress]
 	turns     *turnstile
 	grammars  *grammars
 	reports   chan struct{}    // of usage, as many as may be read at once
@@ -74,7 +75,7 @@ func New(c Config) (*Server, error) {
 	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
 	s.grammars = newGrammars(c, s.running.Aborted(), s.busy)
-	s.loading.Store(&LoadProgress{})
+	s.loading.Store(&models.LoadProgress{})
 	return s, nil
 }
 
@@ -129,8 +130,8 @@ func (s *Server) busy() bool {
 	if set == nil {
 		return false
 	}
-	for _, m := range set.list {
-		if m.Upstream == nil && m.load().Running > 0 {
+	for _, m := range set.List {
+		if m.Upstream == nil && m.Load().Running > 0 {
 			return true
 		}
 	}
@@ -164,13 +165,13 @@ type call struct {
 	beside   time.Duration // of processors, that the request took beside the engine
 	started  bool          // OnRequestStart was called, or would have been
 
-	found *Model // that the request names; nil: none, or not read yet
+	found *models.Model // that the request names; nil: none, or not read yet
 
 	moderated *moderation.Report // what policies have found; nil: none was asked
 	policyOf  string             // the model whose policy refused the request
 
-	label string // of the version that the request names
-	held  *Held  // the version that answers; nil: none is held
+	label string       // of the version that the request names
+	held  *models.Held // the version that answers; nil: none is held
 
 	chosen router.Arm // of the version that answers, also when it is held no more
 	again  bool       // a request that generates, which another version may be asked
@@ -226,10 +227,10 @@ func (c *call) endTurn() {
 }
 
 // model resolves the model field to a model that has its tokenizer here.
-func (c *call) model(o *request) (*Model, *api.Error) {
+func (c *call) model(o *request) (*models.Model, *api.Error) {
 	m, fault := c.resolve(o.Object)
 	if fault == nil {
-		fault = m.tokenizesHere()
+		fault = tokenizesHere(m)
 	}
 	if fault != nil {
 		return nil, fault
@@ -237,7 +238,7 @@ func (c *call) model(o *request) (*Model, *api.Error) {
 	return c.serving(m, o, nil, "")
 }
 
-func (m *Model) tokenizesHere() *api.Error {
+func tokenizesHere(m *models.Model) *api.Error {
 	if m.Upstream == nil {
 		return nil
 	}
@@ -246,7 +247,7 @@ func (m *Model) tokenizesHere() *api.Error {
 }
 
 // resolve looks the model field up in the model table.
-func (c *call) resolve(o *jsonbody.Object) (*Model, *api.Error) {
+func (c *call) resolve(o *jsonbody.Object) (*models.Model, *api.Error) {
 	var fault *api.Error
 	name, _ := o.Text("model", &fault)
 	if fault != nil {
@@ -256,36 +257,36 @@ func (c *call) resolve(o *jsonbody.Object) (*Model, *api.Error) {
 }
 
 // models are those that the caller may use.
-func (c *call) models() (*modelSet, *api.Error) {
+func (c *call) models() (*models.Set, *api.Error) {
 	set := c.server.models.Load()
 	if set == nil {
 		return nil, modelLoading(*c.server.loading.Load())
 	}
-	return set.of(&c.caller), nil
+	return set.Of(&c.caller), nil
 }
 
 // named looks a name up in the model table; "" is the only model.
-func (c *call) named(name string) (*Model, *api.Error) {
+func (c *call) named(name string) (*models.Model, *api.Error) {
 	set, fault := c.models()
 	if fault != nil {
 		return nil, fault
 	}
-	m, ok := set.find(name)
+	m, ok := set.Find(name)
 	switch {
 	case ok:
 		c.found = m
-		if set.byName[name] == nil {
-			_, c.label = splitVersion(name)
+		if set.ByName[name] == nil {
+			_, c.label = models.SplitVersion(name)
 		}
 		return c.priced(m), nil
-	case len(set.list) == 0:
-		c.found, _ = c.server.models.Load().find(name)
+	case len(set.List) == 0:
+		c.found, _ = c.server.models.Load().Find(name)
 		return nil, api.RefuseParam("model_not_found", "model", "no language model or text encoder is served here, or none to this caller")
 	case name == "":
-		return nil, jsonbody.Missing("model", "one of: "+set.ids())
+		return nil, jsonbody.Missing("model", "one of: "+set.IDs())
 	}
-	c.found, _ = c.server.models.Load().find(name) // one that the caller may not use is named to operators
-	return nil, modelNotFound(name, set.ids())
+	c.found, _ = c.server.models.Load().Find(name) // one that the caller may not use is named to operators
+	return nil, modelNotFound(name, set.IDs())
 }
 
 func (c *call) chatCompletions() *api.Error { return c.generation(&chatEndpoint) }
@@ -344,21 +345,21 @@ func (c *call) fallsBack(fault *api.Error) bool {
 }
 
 // fallback is a model that answers in another one's place, where the caller may use it.
-func (c *call) fallback(name string, instead *Model) (*Model, bool) {
+func (c *call) fallback(name string, instead *models.Model) (*models.Model, bool) {
 	set, fault := c.models()
 	if fault != nil {
 		return nil, false
 	}
-	m, ok := set.find(name)
+	m, ok := set.Find(name)
 	if !ok || m.ID == instead.ID {
 		return nil, false
 	}
-	return c.priced(m), m.Upstream != nil || m.kind() == kindGenerate
+	return c.priced(m), m.Upstream != nil || m.Kind() == models.KindGenerate
 }
 
 // answerBy has one model answer. more: another one may answer in its place, so that what a
 // server behind it refuses for want of room is a fault, and the request is kept until then.
-func (c *call) answerBy(e *endpoint, m *Model, o *request, lowered lowering, more bool) *api.Error {
+func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered lowering, more bool) *api.Error {
 	if m.Upstream != nil {
 		if c.wantsPrefix() {
 			return noPrefix("the model " + m.ID + " is served by another server")
@@ -366,8 +367,8 @@ func (c *call) answerBy(e *endpoint, m *Model, o *request, lowered lowering, mor
 		return c.relayAnswer(e, m, o, more)
 	}
 	defer c.tellLoad(m)
-	if m.kind() != kindGenerate {
-		return m.wrongKind()
+	if m.Kind() != models.KindGenerate {
+		return wrongKind(m)
 	}
 	t, fault := c.readTerms(o.Object, c.caller.Tenant)
 	if fault != nil {

@@ -8,6 +8,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -15,18 +16,6 @@ import (
 // A shadow is an answer that nobody sees: a copy of a request that a client was answered,
 // computed by another version to be compared. It is not billed, hooks do not hear of it,
 // and it runs in the lowest class.
-
-// Copy is a request that was answered whole, for another version to answer, too.
-type Copy struct {
-	Ask    Ask
-	Body   []byte
-	Texts  []string // of the answer that the client got, by choice
-	Finish edge.RequestFinish
-
-	Residency []string // regions of the servers that may get the copy; none: all
-
-	Greedy bool // the copy asks for one answer of the likeliest tokens, whatever the request asked for
-}
 
 // greedyCopy is the request of a copy that is to be answered with the likeliest tokens.
 func greedyCopy(o *jsonbody.Object) *jsonbody.Object {
@@ -55,7 +44,7 @@ func (c *call) copied() func(texts []string, f *edge.RequestFinish) {
 	if c.held == nil || c.held.Copy == nil || bytes.Contains(c.ctx.PostBody(), []byte(`"previous_response_id"`)) {
 		return nil
 	}
-	kept := &Copy{Ask: *c.held.ask, Body: bytes.Clone(c.ctx.PostBody()), Residency: c.caller.Tenant.Residency}
+	kept := &models.Copy{Ask: *c.held.Ask, Body: bytes.Clone(c.ctx.PostBody()), Residency: c.caller.Tenant.Residency}
 	want := c.held.Copy
 	return func(texts []string, f *edge.RequestFinish) {
 		kept.Texts, kept.Finish = texts, *f
@@ -65,7 +54,7 @@ func (c *call) copied() func(texts []string, f *edge.RequestFinish) {
 
 // Shadow computes a copy with another model. It returns when the answer is whole or ctx
 // ends; the error is that of a request.
-func (s *Server) Shadow(ctx context.Context, m *Model, c *Copy) (Shadowed, error) {
+func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (Shadowed, error) {
 	e := endpointOf(c.Ask.Endpoint)
 	if e == nil {
 		return Shadowed{}, internalError("a copy of a request to " + c.Ask.Endpoint + " cannot be read")

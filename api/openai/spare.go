@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 )
 
 // Where the candidate of a rollout fails a request, and the client has seen nothing of an answer yet, the stable version is
@@ -36,7 +37,7 @@ func (c *call) failsToRead(fault *api.Error) {
 }
 
 // answerWith has a model answer, and where its candidate fails the stable version.
-func (c *call) answerWith(e *endpoint, m *Model, o *request, lowered lowering, more bool) *api.Error {
+func (c *call) answerWith(e *endpoint, m *models.Model, o *request, lowered lowering, more bool) *api.Error {
 	return c.orSpared(o, func(o *request) *api.Error { return c.answerBy(e, m, o, lowered, more) })
 }
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -75,14 +76,14 @@ func (c *call) checkTokenizeBytes() *api.Error {
 
 // noteControl warns of a control token whose text is in a prompt and is not
 // parsed: the model then reads its characters.
-func (m *Model) noteControl(path, text string, n *jsonbody.Notes) {
+func noteControl(m *models.Model, path, text string, n *jsonbody.Notes) {
 	if id, ok := m.Tokenizer.FindControl(text); ok {
 		n.Add("%s holds %s as plain text; parse_special makes it a control token", jsonbody.AnyIndex(path), jsonbody.HeaderQuote(m.Tokenizer.TokenText(id)))
 	}
 }
 
 // encodePrompt reads and encodes the fields of a plain prompt.
-func (c *call) encodePrompt(o *request, m *Model, fault **api.Error) []int32 {
+func (c *call) encodePrompt(o *request, m *models.Model, fault **api.Error) []int32 {
 	text, ok := o.Text("prompt", fault)
 	if !ok {
 		jsonbody.Keep(fault, jsonbody.Missing("prompt", "a string; or send messages"))
@@ -92,7 +93,7 @@ func (c *call) encodePrompt(o *request, m *Model, fault **api.Error) []int32 {
 		ParseSpecial: o.Flag("parse_special", c.server.config.ParseSpecial, fault),
 	}
 	if *fault == nil && !e.ParseSpecial {
-		m.noteControl("prompt", text, o.Notes)
+		noteControl(m, "prompt", text, o.Notes)
 	}
 	c.finish(o.Object, fault)
 	if *fault != nil {
@@ -111,7 +112,7 @@ func (c *call) finish(o *jsonbody.Object, fault **api.Error) {
 
 // renderChat renders messages and tokenises the result. Either way *fault and
 // the error returned are the same.
-func (c *call) renderChat(o *request, m *Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
+func (c *call) renderChat(o *request, m *models.Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
 	if m.Template == nil {
 		return "", nil, noTemplate(m)
 	}
@@ -143,7 +144,7 @@ func (c *call) foreignEncoding(o *jsonbody.Object) (*tokenizer.Encoding, bool) {
 		return nil, false
 	}
 	if set := c.server.models.Load(); set != nil {
-		if m, served := set.byName[name]; served && m.Upstream == nil {
+		if m, served := set.ByName[name]; served && m.Upstream == nil {
 			return nil, false
 		}
 	}

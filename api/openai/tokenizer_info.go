@@ -25,7 +25,7 @@ var tokenizerClasses = map[string]string{"gpt2": "GPT2Tokenizer", "llama": "Llam
 func (c *call) tokenizerInfo() *api.Error {
 	m, fault := c.named(string(c.ctx.QueryArgs().Peek("model")))
 	if fault == nil {
-		fault = m.tokenizesHere()
+		fault = tokenizesHere(m)
 	}
 	if fault == nil {
 		m, fault = c.serving(m, nil, nil, "")

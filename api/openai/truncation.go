@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 )
 
 // Truncation drops the oldest messages of a conversation that does not fit the context, where the
@@ -17,7 +18,7 @@ import (
 const answerShare = 8
 
 // truncated reads the chat like read, with as many of the oldest messages left out as must be.
-func (w *rewording) truncated(s *Server, o *request, m *Model) (*job, *api.Error) {
+func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job, *api.Error) {
 	w.finish(o.Object)
 	whole := w.chat
 	j, fault := s.readChat(whole.under(o.Notes), m)

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/models"
 	turns "weir/internal/turn"
 	"weir/tokenizer"
 )
@@ -130,7 +131,7 @@ func (t *turn) ended() *api.Error {
 // encode gives the ids of spans. Where o has a limit, no more than that may
 // come: what cannot fit is refused before it is encoded, or as soon as the ids
 // are too many. part names the field that holds the text.
-func (t *turn) encode(m *Model, part string, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
+func (t *turn) encode(m *models.Model, part string, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
 	if least := m.Tokenizer.MinTokens(spans); o.Limit > 0 && least > o.Limit {
 		return nil, promptTooLong(part, least, m.MaxModelLen)
 	}
@@ -146,15 +147,11 @@ func (t *turn) encode(m *Model, part string, spans []tokenizer.Span, o tokenizer
 
 // tokenise gives the ids of spans, as far as o's limit. The fault is that nobody
 // waits for them any more.
-func (t *turn) tokenise(m *Model, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
+func (t *turn) tokenise(m *models.Model, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
 	t.breathe()
 	ids := m.Tokenizer.AppendSpans([]int32{}, spans, t.options(o))
 	return ids, t.ended()
 }
-
-// countedLimit is how far a prompt is counted that must fit the context. Twice
-// the context, so that whoever is a little above it learns by how much.
-func (m *Model) countedLimit() int { return 2 * m.MaxModelLen }
 
 // promptTooLong refuses a prompt whose tokens were not all counted; the words
 // are those of contextExceeded.

@@ -7,15 +7,12 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
-// maxRankLabels is how many labels a rank head may have: the logit of "relevant", or
-// those of "yes" and "no".
-const maxRankLabels = 2
-
 // checkVectors finds what an embedder cannot have meant to give.
-func (p *Pooler) checkVectors(e *inference.Embedding) *api.Error {
+func checkVectors(p *models.Pooler, e *inference.Embedding) *api.Error {
 	ok := len(e.Vectors) == len(e.Texts)
 	for _, v := range e.Vectors {
 		ok = ok && len(v) == max(p.Labels, p.Dimensions) // one of the two is 0
@@ -63,7 +60,7 @@ func cosine(a, b []float32) float32 {
 // logit is what a rank head says of a pair: its only label's, or the distance of the
 // first from the second.
 func logit(labels []float32) float32 {
-	if len(labels) == maxRankLabels {
+	if len(labels) == models.MaxRankLabels {
 		return labels[0] - labels[1]
 	}
 	return labels[0]

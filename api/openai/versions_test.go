@@ -12,6 +12,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -19,32 +20,32 @@ import (
 // fakeVersions load the test model at the first request, and count holds.
 type fakeVersions struct {
 	mu     sync.Mutex
-	model  *Model
+	model  *models.Model
 	takes  time.Duration // to load
 	fails  error
 	arm    string
 	held   int
 	most   int
-	asks   []Ask
-	copies []*Copy
+	asks   []models.Ask
+	copies []*models.Copy
 	loaded bool
 }
 
-func (v *fakeVersions) Outline(string) Outline {
-	return Outline{Label: "2", State: "absent", MaxModelLen: 256, Load: router.Load{Ready: true}}
+func (v *fakeVersions) Outline(string) models.Outline {
+	return models.Outline{Label: "2", State: "absent", MaxModelLen: 256, Load: router.Load{Ready: true}}
 }
 
-func (v *fakeVersions) Acquire(a *Ask) (Held, error) {
+func (v *fakeVersions) Acquire(a *models.Ask) (models.Held, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.asks = append(v.asks, *a)
 	if a.Version != "" && a.Version != "2" {
-		return Held{}, fmt.Errorf("%w: %q", ErrNoVersion, a.Version)
+		return models.Held{}, fmt.Errorf("%w: %q", models.ErrNoVersion, a.Version)
 	}
 	v.held++
 	v.most = max(v.most, v.held)
 	released := false
-	h := Held{Label: "2", Arm: router.Arm{Rollout: "r1", Name: v.arm}, Release: func() {
+	h := models.Held{Label: "2", Arm: router.Arm{Rollout: "r1", Name: v.arm}, Release: func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if released {
@@ -54,13 +55,13 @@ func (v *fakeVersions) Acquire(a *Ask) (Held, error) {
 		v.held--
 	}}
 	if v.arm == "copied" {
-		h.Copy = func(c *Copy) { v.copies = append(v.copies, c) }
+		h.Copy = func(c *models.Copy) { v.copies = append(v.copies, c) }
 	}
 	if v.loaded {
 		h.Model = v.model
 		return h, nil
 	}
-	h.Load = func(ctx context.Context) (*Model, error) {
+	h.Load = func(ctx context.Context) (*models.Model, error) {
 		select {
 		case <-time.After(v.takes):
 			v.mu.Lock()
@@ -89,7 +90,7 @@ func versionedRig(t *testing.T, c Config, v *fakeVersions, b *fakeBackend) *rig 
 	t.Helper()
 	r := newRig(t, c, b)
 	v.model = testModel(t, b)
-	if err := r.openai.SetModels(&Model{ID: "test-model", Aliases: []string{"alias"}, Versions: v}); err != nil {
+	if err := r.openai.SetModels(&models.Model{ID: "test-model", Aliases: []string{"alias"}, Versions: v}); err != nil {
 		t.Fatal(err)
 	}
 	return r

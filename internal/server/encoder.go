@@ -1,7 +1,7 @@
 package server
 
 import (
-	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/engine/llamacpp"
 	"weir/engine/llm"
 	"weir/internal/inference"
@@ -10,9 +10,9 @@ import (
 )
 
 // poolerOf is what the edge knows of an encoder.
-func poolerOf(m *local.Model) *openai.Pooler {
+func poolerOf(m *local.Model) *models.Pooler {
 	i := m.Info()
-	p := &openai.Pooler{Embedder: m.Encoder, Dimensions: i.Dimensions, Labels: i.Scores}
+	p := &models.Pooler{Embedder: m.Encoder, Dimensions: i.Dimensions, Labels: i.Scores}
 	if i.Scores > 0 {
 		p.PairTemplate, p.PairTypes = m.PairTemplate, i.TokenTypes > 1 && m.PairTemplate == ""
 	}

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/configs"
 	"weir/internal/server/state"
 	"weir/router"
@@ -21,7 +21,7 @@ import (
 // routedName is a model that other servers compute, in one or several versions. It is never changed.
 type routedName struct {
 	versions []*routed // in the file's order
-	entries  []*openai.Model
+	entries  []*models.Model
 	answers  int // index of the version that requests get
 }
 
@@ -96,8 +96,8 @@ func (n *routedName) index(label string) int {
 func (n *routedName) answersBy(r *routed) bool { return n != nil && n.versions[n.answers] == r }
 
 // entry is the version as the edge knows it.
-func (r *routed) entry() *openai.Model {
-	m := &openai.Model{
+func (r *routed) entry() *models.Model {
+	m := &models.Model{
 		ID: r.record.Name, Aliases: r.record.Aliases, Created: r.created, Upstream: r.fleet, Fallback: r.record.Fallback, Version: r.record.Version,
 		Policy: r.policy,
 	}
@@ -108,7 +108,7 @@ func (r *routed) entry() *openai.Model {
 }
 
 // model is the entry of the table: that of the version that answers, with the aliases of all.
-func (n *routedName) model(f *fleets) *openai.Model {
+func (n *routedName) model(f *fleets) *models.Model {
 	m := *n.entries[n.answers]
 	m.Price = f.s.prices.of(m.ID)
 	m.Aliases = nil
@@ -133,22 +133,22 @@ func (f *fleets) shown(r *routed) string {
 	return r.record.Name + "@" + r.label
 }
 
-// Outline implements openai.Versions.
-func (f *fleets) Outline(name string) openai.Outline {
+// Outline implements models.Versions.
+func (f *fleets) Outline(name string) models.Outline {
 	n := (*f.table.Load())[name]
 	if n == nil {
-		return openai.Outline{}
+		return models.Outline{}
 	}
 	r := n.versions[n.answers]
 	load := r.fleet.Load()
-	return openai.Outline{Version: r.record.Version, Label: r.label, Policy: r.policy, Load: router.Load{Ready: load.Ready, Why: load.Why}}
+	return models.Outline{Version: r.record.Version, Label: r.label, Policy: r.policy, Load: router.Load{Ready: load.Ready, Why: load.Why}}
 }
 
-// Acquire implements openai.Versions.
-func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
+// Acquire implements models.Versions.
+func (f *fleets) Acquire(a *models.Ask) (models.Held, error) {
 	n := (*f.table.Load())[a.Model]
 	if n == nil {
-		return openai.Held{}, fmt.Errorf("%w: the model %q is served no more", openai.ErrNoVersion, a.Model)
+		return models.Held{}, fmt.Errorf("%w: the model %q is served no more", models.ErrNoVersion, a.Model)
 	}
 	wanted := a.Version
 	d, rolling := f.s.rollouts.choose(a, func(version string) bool {
@@ -167,9 +167,9 @@ func (f *fleets) Acquire(a *openai.Ask) (openai.Held, error) {
 		rolling, d.Shadow, i = false, false, n.answers
 	}
 	if i < 0 {
-		return openai.Held{}, fmt.Errorf("%w: %s@%s", openai.ErrNoVersion, a.Model, wanted)
+		return models.Held{}, fmt.Errorf("%w: %s@%s", models.ErrNoVersion, a.Model, wanted)
 	}
-	held := openai.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
+	held := models.Held{Model: n.entries[i], Release: func() {}, Label: n.versions[i].label, Policy: n.versions[i].policy}
 	held.Price = f.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
 		held.Arm, held.Spare = armOf(d), f.s.rollouts.spare(a, d)
@@ -221,7 +221,7 @@ func (f *fleets) keep(_ context.Context, name, label string) (func(), error) {
 }
 
 // entryOf implements rolled.
-func (f *fleets) entryOf(name, label string) (*openai.Model, func(), bool) {
+func (f *fleets) entryOf(name, label string) (*models.Model, func(), bool) {
 	n := (*f.table.Load())[name]
 	if n == nil || n.index(label) < 0 {
 		return nil, nil, false
@@ -288,4 +288,4 @@ func (f *fleets) do(ctx context.Context, by string, c admin.ModelChange) (admin.
 	return admin.ModelChanged{Name: c.Name, Version: to, Before: before}, nil
 }
 
-var _ openai.Versions = (*fleets)(nil)
+var _ models.Versions = (*fleets)(nil)

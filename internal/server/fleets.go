@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/moderation"
-	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/local"
@@ -30,7 +30,7 @@ type fleets struct {
 
 	mu     sync.Mutex
 	list   []*routed       // in the file's order
-	locals []*openai.Model // those that are computed here, as they were published last
+	locals []*models.Model // those that are computed here, as they were published last
 	open   bool            // there were some
 	moved  map[string]move // names that a rollout or an operator has given to another version
 
@@ -171,12 +171,12 @@ func (f *fleets) commit(next []*routed, changes []func() error) {
 }
 
 // publish gives the edge the models that are computed here, and those of the fleets.
-func (f *fleets) publish(locals []*openai.Model) error {
+func (f *fleets) publish(locals []*models.Model) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.locals, f.open = locals, true
 	table := f.names()
-	all := make([]*openai.Model, 0, len(locals)+len(table))
+	all := make([]*models.Model, 0, len(locals)+len(table))
 	for _, m := range locals {
 		priced := *m // a reload may have brought other prices
 		priced.Price = f.s.prices.of(m.ID)

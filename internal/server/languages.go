@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/moderation"
-	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/configs"
 	"weir/engine/llm"
 	"weir/internal/console"
@@ -62,7 +62,7 @@ type planned struct {
 // resident is a version in memory.
 type resident struct {
 	*local.Model
-	entry *openai.Model
+	entry *models.Model
 	log   *zap.Logger
 }
 
@@ -115,7 +115,7 @@ func planModels(c configs.Config, budget int64) ([]*planned, error) {
 
 // size reads the header of a model's file. Of several models each without a size of its
 // own gets an equal part of half of the memory that its weights leave for its KV cache.
-func (p *planned) size(budget int64, models int) error {
+func (p *planned) size(budget int64, count int) error {
 	f, err := local.OpenRunnable(p.config)
 	if err != nil {
 		return err
@@ -126,12 +126,12 @@ func (p *planned) size(budget int64, models int) error {
 			return local.LoadError(p.config.Model, err)
 		}
 		sized := p.config.Engine.KVMemoryBytes > 0 || p.info.Embeds || local.OnLlamaCpp(p.config)
-		if sized || models == 1 && p.record.Load == configs.LoadAtStartup {
+		if sized || count == 1 && p.record.Load == configs.LoadAtStartup {
 			return nil
 		}
 		p.config.Engine.KVMemoryBytes = p.info.KVBytes
 		if budget > 0 {
-			p.config.Engine.KVMemoryBytes = max(min(p.info.KVBytes, (budget-p.info.WeightBytes)/2/int64(models)), 1)
+			p.config.Engine.KVMemoryBytes = max(min(p.info.KVBytes, (budget-p.info.WeightBytes)/2/int64(count)), 1)
 		}
 	}
 	return nil
@@ -296,7 +296,7 @@ func (l *languages) commit(plan []*planned, ready func()) error {
 // publish gives the edge and the metrics the names as they are now.
 func (l *languages) publish() error {
 	table := *l.table.Load()
-	var models []*openai.Model
+	var entries []*models.Model
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		n := table[name]
 		var aliases []string
@@ -308,12 +308,12 @@ func (l *languages) publish() error {
 			}
 		}
 		info := l.current(name)
-		models = append(models, &openai.Model{ID: name, Aliases: aliases, Created: n.created, Version: info.Digest, Price: l.s.prices.of(name), Versions: l})
+		entries = append(entries, &models.Model{ID: name, Aliases: aliases, Created: n.created, Version: info.Digest, Price: l.s.prices.of(name), Versions: l})
 		if err := l.s.metrics.SetModel(modelInfo(name, info), func() telemetry.Snapshot { return l.snapshot(name) }); err != nil {
 			return err
 		}
 	}
-	return l.s.fleets.publish(models)
+	return l.s.fleets.publish(entries)
 }
 
 // current is what is known of the version that answers for a name.
@@ -385,7 +385,7 @@ func (l *languages) open(p *planned) (*resident, error) {
 	defer shown.End()
 	progress := func(done, total int64) {
 		shown.Update(done, total)
-		s.edge.SetLoadProgress(openai.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
+		s.edge.SetLoadProgress(models.LoadProgress{Model: name, DoneBytes: done, TotalBytes: total})
 	}
 	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
 	m, err := local.Load(p.config, f, local.Hooks{
@@ -411,14 +411,14 @@ func (l *languages) open(p *planned) (*resident, error) {
 }
 
 // newEntry is the model as the edge knows it.
-func (r *resident) newEntry(p *planned) *openai.Model {
+func (r *resident) newEntry(p *planned) *models.Model {
 	info := r.Info()
-	e := &openai.Model{
+	e := &models.Model{
 		ID: r.Name, Version: info.Digest, Created: time.Now().Unix(), Fingerprint: info.Fingerprint(),
 		Tokenizer: r.Tokenizer, Template: r.Template.Template, Family: r.Template.Family, MaxModelLen: info.MaxModelLen,
 	}
 	for _, d := range p.record.Defaults {
-		e.Defaults = append(e.Defaults, openai.Default{Field: d.Key, Value: []byte(d.Value)})
+		e.Defaults = append(e.Defaults, models.Default{Field: d.Key, Value: []byte(d.Value)})
 	}
 	if r.Encoder != nil {
 		e.Pooler = poolerOf(r.Model)
@@ -427,7 +427,7 @@ func (r *resident) newEntry(p *planned) *openai.Model {
 		e.Backend = r.Generator()
 	}
 	if r.Engine != nil {
-		e.Vocabulary = openai.NewVocabulary(r.Tokenizer)
+		e.Vocabulary = models.NewVocabulary(r.Tokenizer)
 	}
 	return e
 }
@@ -473,11 +473,11 @@ func (l *languages) changed(c shelf.Change) {
 	l.s.log.Info("model", fields...)
 }
 
-// Outline implements openai.Versions.
-func (l *languages) Outline(name string) openai.Outline {
+// Outline implements models.Versions.
+func (l *languages) Outline(name string) models.Outline {
 	st, _, _ := l.shelf.Answer(name)
 	info := l.current(name)
-	o := openai.Outline{
+	o := models.Outline{
 		Version: info.Digest, Label: st.Label, State: st.State, MaxModelLen: info.MaxModelLen, Dimensions: info.Dimensions, Scores: info.Scores,
 		Load: inference.Load{Ready: true}, // the next request loads what is not in memory
 	}
@@ -506,8 +506,8 @@ func (l *languages) policy(name, label string) *moderation.Policy {
 	return nil
 }
 
-// Acquire implements openai.Versions.
-func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
+// Acquire implements models.Versions.
+func (l *languages) Acquire(a *models.Ask) (models.Held, error) {
 	label := a.Version
 	d, rolling := l.s.rollouts.choose(a, nil)
 	if rolling {
@@ -521,11 +521,11 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 	}
 	if err != nil {
 		if errors.Is(err, shelf.ErrUnknown) {
-			err = fmt.Errorf("%w: %w", openai.ErrNoVersion, err)
+			err = fmt.Errorf("%w: %w", models.ErrNoVersion, err)
 		}
-		return openai.Held{}, err
+		return models.Held{}, err
 	}
-	held := openai.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
+	held := models.Held{Release: lease.Release, Label: lease.Version.Spec().Label}
 	held.Policy, held.Price = l.policy(a.Model, held.Label), l.s.prices.ofVersion(a.Model, held.Label)
 	if rolling {
 		held.Arm, held.Spare = armOf(d), l.s.rollouts.spare(a, d)
@@ -537,7 +537,7 @@ func (l *languages) Acquire(a *openai.Ask) (openai.Held, error) {
 		held.Model = r.entry
 		return held, nil
 	}
-	held.Load = func(ctx context.Context) (*openai.Model, error) {
+	held.Load = func(ctx context.Context) (*models.Model, error) {
 		if err := lease.Load(ctx); err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/internal/server/state"
 	"weir/router/shelf"
 )
@@ -106,7 +106,7 @@ func (l *languages) keep(ctx context.Context, name, label string) (func(), error
 }
 
 // entryOf implements rolled.
-func (l *languages) entryOf(name, label string) (*openai.Model, func(), bool) {
+func (l *languages) entryOf(name, label string) (*models.Model, func(), bool) {
 	lease, err := l.shelf.Acquire(name, label)
 	if err != nil {
 		return nil, nil, false

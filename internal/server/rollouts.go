@@ -14,6 +14,7 @@ import (
 
 	"weir/api/admin"
 	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/internal/server/state"
 	"weir/router"
 	"weir/router/deployment"
@@ -64,7 +65,7 @@ func newRollouts(s *Server) (*rollouts, error) {
 	r.series, err = s.metrics.AddRollouts(r.figures)
 	r.shadows = &shadows{
 		control: r.control, series: r.series, versions: r.versionsOf, engaged: s.engines.engaged, changed: r.changed,
-		ask: func(ctx context.Context, version *openai.Model, c *openai.Copy) (openai.Shadowed, error) {
+		ask: func(ctx context.Context, version *models.Model, c *models.Copy) (openai.Shadowed, error) {
 			return s.edge.Shadow(ctx, version, c)
 		},
 		copies: make(chan copied, shadowQueue), ctx: r.ctx,
@@ -266,7 +267,7 @@ type rolled interface {
 	// keep holds a version ready until release is called. Errors wrap admin.ErrNoModel.
 	keep(ctx context.Context, model, label string) (release func(), err error)
 	// entryOf is a version that is ready, until release is called.
-	entryOf(model, label string) (entry *openai.Model, release func(), ok bool)
+	entryOf(model, label string) (entry *models.Model, release func(), ok bool)
 	// give lets a version answer for its name.
 	give(model, label, by string) error
 }
@@ -499,7 +500,7 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 
 // choose lets a rollout decide which version answers a request that names none. reaches says whether the tenant's residency lets it go
 // to a version; nil: to all.
-func (r *rollouts) choose(a *openai.Ask, reaches func(version string) bool) (d rollout.Decision, ok bool) {
+func (r *rollouts) choose(a *models.Ask, reaches func(version string) bool) (d rollout.Decision, ok bool) {
 	if a.Pinned {
 		return d, false
 	}
@@ -510,7 +511,7 @@ func (r *rollouts) choose(a *openai.Ask, reaches func(version string) bool) (d r
 }
 
 // spare is how a request that the candidate fails comes to the stable version; nil: it does not.
-func (r *rollouts) spare(a *openai.Ask, d rollout.Decision) func() bool {
+func (r *rollouts) spare(a *models.Ask, d rollout.Decision) func() bool {
 	if d.Arm != rollout.Candidate || a.Spare {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/internal/tensor"
@@ -124,8 +125,8 @@ func (c *candidateCheck) body(path, question string, tokens int) []byte {
 
 // ask has a version answer. What a busy server says is no answer for a while.
 func (c *candidateCheck) ask(path, version, question string, tokens int) (openai.Shadowed, error) {
-	q := &openai.Copy{
-		Ask: openai.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
+	q := &models.Copy{
+		Ask: models.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
 	}
 	v := c.r.versionsOf(c.plan.Model)
 	if v == nil {

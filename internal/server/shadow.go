@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/api/openai"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router/rollout"
 	"weir/telemetry"
@@ -30,7 +31,7 @@ type copied struct {
 
 	rollout string  // its plan's ID
 	share   float64 // of the time that copies may have
-	*openai.Copy
+	*models.Copy
 }
 
 // shadows have copies of requests answered by candidates, one at a time, and compare.
@@ -39,7 +40,7 @@ type shadows struct {
 	series   *telemetry.Rollouts
 	versions func(model string) rolled
 	engaged  func() int // requests of users that are computed here
-	ask      func(ctx context.Context, version *openai.Model, c *openai.Copy) (openai.Shadowed, error)
+	ask      func(ctx context.Context, version *models.Model, c *models.Copy) (openai.Shadowed, error)
 	changed  func(list []rollout.Transition) // takes in what a comparison decides
 
 	copies chan copied
@@ -62,7 +63,7 @@ func (s *shadows) run() {
 }
 
 // take brings a request's copy to the candidate of the rollout that wanted it.
-func (s *shadows) take(c *openai.Copy) {
+func (s *shadows) take(c *models.Copy) {
 	for _, st := range s.control.List(time.Now()) {
 		if st.Plan.ID != c.Finish.Arm.Rollout || st.State.Over() {
 			continue
@@ -178,7 +179,7 @@ var errUsersCame = errors.New("requests of users have come")
 
 // answered has a copy computed. Here it waits for a moment without users, and gives way to those that come meanwhile, or for
 // the end of the copies' rest: what it takes then counts against their share of the time.
-func (s *shadows) answered(c *copied, entry *openai.Model) (openai.Shadowed, error) {
+func (s *shadows) answered(c *copied, entry *models.Model) (openai.Shadowed, error) {
 	for {
 		alone := false
 		if entry.Upstream == nil {

@@ -1,4 +1,4 @@
-package openai
+package models
 
 import (
 	"encoding/json"
@@ -16,14 +16,18 @@ type Default struct {
 
 const systemDefault = "system"
 
+// LengthNames are what clients call the limit of output tokens: OpenAI's old
+// and new name, that of its Responses, and llama-server's.
+var LengthNames = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict"}
+
 // sameDefaults are further names of fields: one that is given under any of them is said.
 var sameDefaults = map[string][]string{
-	"max_tokens":         lengthNames,
+	"max_tokens":         LengthNames,
 	"repetition_penalty": {"repetition_penalty", "repeat_penalty"},
 }
 
-// fill gives a request what the model's record says in its place.
-func (m *Model) fill(o *jsonbody.Object) {
+// Fill gives a request what the model's record says in its place.
+func (m *Model) Fill(o *jsonbody.Object) {
 	for _, d := range m.Defaults {
 		names := sameDefaults[d.Field]
 		if names == nil {
@@ -37,8 +41,8 @@ func (m *Model) fill(o *jsonbody.Object) {
 	}
 }
 
-// system is the message that a chat begins with where it has none of a system, as JSON; nil: the model has none.
-func (m *Model) system(messages []json.RawMessage) []byte {
+// System is the message that a chat begins with where it has none of a system, as JSON; nil: the model has none.
+func (m *Model) System(messages []json.RawMessage) []byte {
 	i := slices.IndexFunc(m.Defaults, func(d Default) bool { return d.Field == systemDefault })
 	if i < 0 {
 		return nil

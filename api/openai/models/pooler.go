@@ -1,4 +1,4 @@
-package openai
+package models
 
 import (
 	"fmt"
@@ -10,6 +10,10 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/router"
 )
+
+// MaxRankLabels is how many labels a rank head may have: the logit of "relevant", or
+// those of "yes" and "no".
+const MaxRankLabels = 2
 
 // Pooler is the lane of a model that reads texts and writes none: of each text it
 // gives a vector, or, with a rank head, a score. vLLM calls such models pooling
@@ -34,19 +38,20 @@ type Pooler struct {
 	PairTypes    bool // a pair's second text is marked by token type 1
 }
 
-func (p *Pooler) ranks() bool { return p.Labels > 0 }
+// Ranks reports whether the model scores pairs of texts.
+func (p *Pooler) Ranks() bool { return p.Labels > 0 }
 
 func (p *Pooler) check(m *Model) error {
 	switch {
 	case p.Embedder == nil:
 		return fmt.Errorf("model %q has a pooler without an embedder", m.ID)
-	case p.ranks() != (p.Dimensions == 0) || p.Dimensions < 0:
+	case p.Ranks() != (p.Dimensions == 0) || p.Dimensions < 0:
 		return fmt.Errorf("model %q has vectors of %d dimensions; a rank head has 0, other models have at least 1", m.ID, p.Dimensions)
-	case p.Labels < 0 || p.Labels > maxRankLabels:
+	case p.Labels < 0 || p.Labels > MaxRankLabels:
 		return fmt.Errorf("model %q has a head of %d labels; a rank head has 1, or 2 for yes and no", m.ID, p.Labels)
-	case !p.ranks() && (p.PairTemplate != "" || p.PairTypes):
+	case !p.Ranks() && (p.PairTemplate != "" || p.PairTypes):
 		return fmt.Errorf("model %q reads pairs of texts but has no rank head", m.ID)
-	case p.ranks() && p.PairTemplate == "" && m.separators() == 0:
+	case p.Ranks() && p.PairTemplate == "" && m.separators() == 0:
 		return fmt.Errorf("model %q has a rank head, and neither a template nor a separator for pairs of texts", m.ID)
 	case p.PairTemplate != "" && (strings.Count(p.PairTemplate, "{query}") != 1 || strings.Count(p.PairTemplate, "{document}") != 1):
 		return fmt.Errorf("model %q has a template for pairs of texts without one {query} and one {document}", m.ID)
@@ -54,13 +59,13 @@ func (p *Pooler) check(m *Model) error {
 	return nil
 }
 
-// readPrompt finds the text that goes before each text of a request: that of the task
+// ReadPrompt finds the text that goes before each text of a request: that of the task
 // in prompt_name or input_type, else that of the alias by which the model was asked for.
-func (p *Pooler) readPrompt(o *jsonbody.Object, fault **api.Error) string {
+func (p *Pooler) ReadPrompt(o *jsonbody.Object, fault **api.Error) string {
 	model, _ := o.Text("model", fault)
 	prompt := p.Prompts[model]
 	if name, ok := o.Text("input_type", fault); ok {
-		name = p.task(name)
+		name = p.Task(name)
 		if text, known := p.Prompts[name]; known || len(p.Prompts) > 0 {
 			prompt = text
 			jsonbody.Keep(fault, p.knows("input_type", name))
@@ -78,8 +83,8 @@ func (p *Pooler) readPrompt(o *jsonbody.Object, fault **api.Error) string {
 // otherTasks are Cohere's names of tasks, with those that models and their libraries have for the same.
 var otherTasks = map[string][]string{"search_query": {"query"}, "search_document": {"document", "passage"}}
 
-// task is the name under which the model has the prompt of a task; as it is where it has none.
-func (p *Pooler) task(name string) string {
+// Task is the name under which the model has the prompt of a task; as it is where it has none.
+func (p *Pooler) Task(name string) string {
 	for _, n := range append([]string{name}, otherTasks[name]...) {
 		if _, known := p.Prompts[n]; known {
 			return n
@@ -98,55 +103,4 @@ func (p *Pooler) knows(field, name string) *api.Error {
 		names = "none; write the prompt into the text"
 	}
 	return api.RefuseParam("invalid_value", field, "%s is %s; the model's prompts are: %s", field, jsonbody.HeaderQuote(name), names)
-}
-
-// separators are how many tokens the vocabulary puts behind a text.
-func (m *Model) separators() int {
-	n := len(m.around())
-	if m.Tokenizer.AddsBOS() {
-		n--
-	}
-	return n
-}
-
-// kind says what a model is asked for.
-type kind string
-
-const (
-	kindGenerate  kind = "generate"
-	kindEmbedding kind = "embedding"
-	kindRank      kind = "rerank"
-	kindUnknown   kind = "" // the upstream knows
-)
-
-func (m *Model) kind() kind {
-	switch {
-	case m.Upstream != nil:
-		return kindUnknown
-	case m.Versions != nil:
-		o := m.outline()
-		return o.kind()
-	case m.Pooler == nil:
-		return kindGenerate
-	case m.Pooler.ranks():
-		return kindRank
-	}
-	return kindEmbedding
-}
-
-// takes says which requests the model answers.
-func (m *Model) takes() string {
-	switch m.kind() {
-	case kindEmbedding:
-		return "it gives vectors: ask " + routeEmbeddings + ", " + routeRerank + " or " + routeScore
-	case kindRank:
-		return "it scores pairs of texts: ask " + routeRerank + " or " + routeScore
-	case kindGenerate, kindUnknown:
-	}
-	return "it generates text: ask " + routeChat + " or " + routeCompletions
-}
-
-// wrongKind refuses a request for what another kind of model gives.
-func (m *Model) wrongKind() *api.Error {
-	return api.RefuseParam("wrong_model_kind", "model", "the model %s does not answer this request; %s", m.ID, m.takes())
 }

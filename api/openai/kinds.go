@@ -1,0 +1,23 @@
+package openai
+
+import (
+	"weir/api"
+	"weir/api/openai/models"
+)
+
+// takes says which requests the model answers.
+func takesOf(m *models.Model) string {
+	switch m.Kind() {
+	case models.KindEmbedding:
+		return "it gives vectors: ask " + routeEmbeddings + ", " + routeRerank + " or " + routeScore
+	case models.KindRank:
+		return "it scores pairs of texts: ask " + routeRerank + " or " + routeScore
+	case models.KindGenerate, models.KindUnknown:
+	}
+	return "it generates text: ask " + routeChat + " or " + routeCompletions
+}
+
+// wrongKind refuses a request for what another kind of model gives.
+func wrongKind(m *models.Model) *api.Error {
+	return api.RefuseParam("wrong_model_kind", "model", "the model %s does not answer this request; %s", m.ID, takesOf(m))
+}

@@ -1,0 +1,78 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/api/tenant"
+)
+
+// Set is an immutable set of models.
+type Set struct {
+	List   []*Model // sorted by id
+	ByName map[string]*Model
+}
+
+// NewSet is the table of some models. Two may not have one name.
+func NewSet(models []*Model) (*Set, error) {
+	s := &Set{List: slices.Clone(models), ByName: make(map[string]*Model)}
+	slices.SortFunc(s.List, func(a, b *Model) int { return cmp.Compare(a.ID, b.ID) })
+	for _, m := range s.List {
+		if err := checkModel(m); err != nil {
+			return nil, err
+		}
+		for _, name := range m.Names() {
+			if s.ByName[name] != nil {
+				return nil, fmt.Errorf("two models are called %q", name)
+			}
+			s.ByName[name] = m
+		}
+	}
+	return s, nil
+}
+
+// Find resolves a request's model field; a missing one means the only model.
+func (s *Set) Find(name string) (*Model, bool) {
+	if name == "" && len(s.List) == 1 {
+		return s.List[0], true
+	}
+	m, ok := s.ByName[name]
+	if !ok {
+		model, label := SplitVersion(name)
+		if m, ok = s.ByName[model]; ok && (label == "" || m.Versions == nil) {
+			return nil, false
+		}
+	}
+	return m, ok
+}
+
+// Of is the part of the set that a caller may use. What is left out does not exist
+// for the caller.
+func (s *Set) Of(c *tenant.Caller) *Set {
+	if c.UsesAll() {
+		return s
+	}
+	part := &Set{ByName: make(map[string]*Model)}
+	for name, m := range s.ByName {
+		if c.MayUse(m.Names()...) {
+			part.ByName[name] = m
+		}
+	}
+	for _, m := range s.List {
+		if part.ByName[m.ID] != nil {
+			part.List = append(part.List, m)
+		}
+	}
+	return part
+}
+
+// IDs are those of the models, for messages.
+func (s *Set) IDs() string {
+	ids := make([]string, len(s.List))
+	for i, m := range s.List {
+		ids[i] = m.ID
+	}
+	return strings.Join(ids, ", ")
+}
