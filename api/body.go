@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/valyala/fasthttp"
 
@@ -32,7 +33,7 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) *Error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return unreadable(err)
+		return unreadable(ctx, err)
 	}
 	ctx.Request.SetBodyRaw(body)
 	return nil
@@ -64,18 +65,25 @@ func ReleaseBody(ctx *fasthttp.RequestCtx) {
 	memoryOf(ctx).Release()
 }
 
-// unreadable is the refusal of a request that broke off or is no HTTP.
-func unreadable(err error) *Error {
+// unreadable is the refusal of a request that did not arrive whole or is no HTTP.
+func unreadable(ctx *fasthttp.RequestCtx, err error) *Error {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.As(err, &small):
 		return Refuse("header_too_large", "request line and header fields are larger than this server takes (--http-max-header-bytes)")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return Refuse("malformed_request", "the request body ended before its length")
+	case hungUp(err), connOf(ctx).isGone():
+		return Refuse("client_closed_request", "the connection was closed before the request had arrived whole")
 	case isTimeout(err):
 		return Refuse("request_timeout", "the request did not arrive in time (--http-read-timeout)")
 	}
 	return Refuse("malformed_request", "the bytes on this connection are not a valid HTTP/1.1 request")
+}
+
+// hungUp reports whether reading failed because the client closed the connection, or it broke; fasthttp hides this in some of its
+// errors (conn.isGone). A client that has closed its sending half only still reads what it is answered.
+func hungUp(err error) bool {
+	var broken *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &broken) && !broken.Timeout()
 }
 
 // ReadDecoded reads what a request's body decodes to, at most limit bytes of it. The

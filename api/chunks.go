@@ -36,43 +36,50 @@ func readerOf(stream io.Reader) *bufio.Reader {
 }
 
 // chunks holds a chunked body's framing to the letter of RFC 9112: fasthttp, which decodes it, takes blanks
-// behind a chunk's size, where a proxy in front may read another size.
+// behind a chunk's size, where a proxy in front may read another size, and a body without its last chunk as a whole one.
 type chunks struct {
 	stream io.Reader
 	lines  *bufio.Reader
 	left   int // bytes of the chunk that are still to come
+	ended  bool
 }
 
 func (c *chunks) Read(p []byte) (int, error) {
+	if c.ended {
+		return 0, io.EOF // what follows is the next request's
+	}
 	if c.left == 0 && c.lines != nil {
-		if c.left = peekChunkSize(c.lines); c.left < 0 {
-			return 0, errChunk
+		var err error
+		if c.left, err = peekChunkSize(c.lines); err != nil {
+			return 0, err
 		}
 	}
 	n, err := c.stream.Read(p)
 	c.left -= n
+	c.ended = errors.Is(err, io.EOF)
 	return n, err
 }
 
-// peekChunkSize is the size of the chunk that begins at the next byte; below 0 where the line is malformed, and 0 where
-// it cannot be read, which is for the stream to report.
-func peekChunkSize(r *bufio.Reader) int {
-	size := 0
+// peekChunkSize is the size of the chunk that begins at the next byte; 0 is the last one's.
+func peekChunkSize(r *bufio.Reader) (size int, err error) {
 	for n := 1; n <= mostChunkDigits+1; n++ {
 		line, err := r.Peek(n)
+		if errors.Is(err, io.EOF) {
+			return 0, io.ErrUnexpectedEOF
+		}
 		if err != nil {
-			return 0
+			return 0, err
 		}
 		switch digit, c := hexDigit(line[n-1]), line[n-1]; {
 		case digit >= 0 && n <= mostChunkDigits:
 			size = size<<4 | digit
 		case n > 1 && (c == '\r' || c == ';'):
-			return size // the stream reads the rest of the line
+			return size, nil // the stream reads the rest of the line
 		default:
-			return -1
+			return 0, errChunk
 		}
 	}
-	return -1
+	return 0, errChunk
 }
 
 func hexDigit(c byte) int {

@@ -393,6 +393,19 @@ func (c *conn) abort() error {
 	return err
 }
 
+// isGone reports whether the peer has hung up, as far as is known.
+func (c *conn) isGone() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 func (c *conn) markGone() {
 	c.goneOnce.Do(func() {
 		close(c.gone)

@@ -90,7 +90,7 @@ var Refusals = map[string]Refusal{
 	"deadline_unreachable":  {http.StatusTooManyRequests, TypeRateLimit, 0},
 	"insufficient_quota":    {http.StatusTooManyRequests, TypeQuota, 0},
 	"rate_limit_exceeded":   {http.StatusTooManyRequests, TypeRateLimit, time.Second},
-	"client_closed_request": {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
+	"client_closed_request": {statusHungUp, TypeInvalidRequest, 0}, // read by clients that have closed their sending half alone
 	"response_cancelled":    {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
 
 	// the server

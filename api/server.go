@@ -338,10 +338,9 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 
 // refuseUnreadable answers bytes that are no HTTP request.
 func (s *Server) refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
-	e := unreadable(err)
-	var broken *net.OpError
-	if errors.As(err, &broken) && !broken.Timeout() {
-		e.Write(ctx) // the connection failed; nobody reads this, and nobody was refused
+	e := unreadable(ctx, err)
+	if hungUp(err) {
+		e.Write(ctx) // there was no request yet, and nobody was refused
 		return
 	}
 	if full := s.turnsAway(ctx); full != nil {

@@ -30,6 +30,9 @@ type handlerFunc struct {
 	drained atomic.Int32
 	panics  atomic.Int32
 	refused atomic.Int32
+	fault   atomic.Pointer[Error] // of the last refusal
+
+	onRefused func(*Error) // nil: nothing else is done
 
 	uploads int64 // the largest body at /upload; 0: the server reads it
 }
@@ -44,7 +47,13 @@ func (h *handlerFunc) Upload(head *fasthttp.RequestHeader) (int64, string) {
 func (h *handlerFunc) Takes(head *fasthttp.RequestHeader, _ *x509.Certificate) bool {
 	return h.takes == nil || h.takes(head)
 }
-func (h *handlerFunc) Refused(*fasthttp.RequestCtx, *Error) { h.refused.Add(1) }
+func (h *handlerFunc) Refused(_ *fasthttp.RequestCtx, e *Error) {
+	h.fault.Store(e)
+	h.refused.Add(1)
+	if h.onRefused != nil {
+		h.onRefused(e)
+	}
+}
 
 func (h *handlerFunc) Handle(ctx *fasthttp.RequestCtx) { h.handle(ctx) }
 func (h *handlerFunc) Drain(context.Context) error     { h.drained.Add(1); return nil }
@@ -543,5 +552,71 @@ func TestConfigNamesTheWrongSetting(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), name+" ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A client that closes its connection while it sends a request has hung up: its request was not malformed. Before there is
+// a request, nobody is told.
+func TestAHangUpIsNotAMalformedRequest(t *testing.T) {
+	for _, tc := range []struct {
+		name, sent string
+		request    bool // there was one
+	}{
+		{"in the request line", "POST /v1/ch", false},
+		{"in the header", "POST / HTTP/1.1\r\nHost: x\r\nCont", false},
+		{"before the body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n", false}, // which fasthttp does not tell from the header
+		{"in the body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf", true},
+		{"before a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+		{"in a chunk's size", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1", true},
+		{"in a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf", true},
+		{"behind a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf", true},
+		{"before the last chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", true},
+		{"in an upload before the last chunk", "POST /upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", false},
+		{"in an upload", "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf", false}, // which its handler is told
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := uploading(1 << 20)
+			addr, _ := serve(t, DefaultConfig(), h)
+			c := dial(t, addr)
+			send(t, c, tc.sent)
+			if err := c.CloseWrite(); err != nil { // the other half shows what was said
+				t.Fatal(err)
+			}
+			wantError(t, c, statusHungUp, "client_closed_request")
+			if n := h.refused.Load(); n != 0 != tc.request || tc.request && h.fault.Load().Code != "client_closed_request" {
+				t.Errorf("%d refusals were told, the last one %v", n, h.fault.Load())
+			}
+		})
+	}
+}
+
+// A reset connection is a hang-up, too.
+func TestAResetIsNotAMalformedRequest(t *testing.T) {
+	began := make(chan struct{}, 1)
+	h := uploading(1 << 20)
+	h.takes = func(*fasthttp.RequestHeader) bool {
+		select {
+		case began <- struct{}{}:
+		default:
+		}
+		return true
+	}
+	told := make(chan *Error, 1)
+	h.onRefused = func(e *Error) { told <- e }
+	addr, _ := serve(t, DefaultConfig(), h)
+	c := dial(t, addr)
+	send(t, c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+	waitFor(t, began, "the request's head")
+	if err := c.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	select {
+	case e := <-told:
+		if e.Code != "client_closed_request" {
+			t.Errorf("a reset is told as %s", e.Code)
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody was told")
 	}
 }

@@ -63,7 +63,7 @@ func (u *Upload) Read(p []byte) (int, error) {
 	if c := connOf(u.ctx); c != nil {
 		by := u.began.Add(u.grace + time.Duration(u.arrived)*time.Second/slowestUpload)
 		if err := c.SetReadDeadline(by); err != nil {
-			return 0, u.fail(unreadable(err))
+			return 0, u.fail(unreadable(u.ctx, err))
 		}
 	}
 	n, err := u.body.Read(p)
@@ -73,12 +73,12 @@ func (u *Upload) Read(p []byte) (int, error) {
 	case u.arrived > u.most:
 		return 0, u.fail(u.tooLarge())
 	case errors.Is(err, io.EOF) && u.arrived < declared:
-		return n, u.fail(unreadable(io.ErrUnexpectedEOF))
+		return n, u.fail(unreadable(u.ctx, io.ErrUnexpectedEOF))
 	case errors.Is(err, io.EOF):
 		u.ended = true
 		return n, io.EOF
 	case err != nil:
-		return n, u.fail(unreadable(err))
+		return n, u.fail(unreadable(u.ctx, err))
 	}
 	return n, nil
 }

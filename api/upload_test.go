@@ -65,7 +65,7 @@ func TestUploadsHaveALimitOfTheirOwn(t *testing.T) {
 	c = dial(t, addr)
 	send(t, c, "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
 	_ = c.CloseWrite()
-	wantError(t, c, http.StatusBadRequest, "malformed_request")
+	wantError(t, c, statusHungUp, "client_closed_request")
 }
 
 // A refusal by the head costs not one byte of the body.

@@ -205,6 +205,21 @@ func TestUploadsThatAreRefusedLeaveNothing(t *testing.T) {
 	}
 }
 
+// A body with a content coding is refused for it, and not for what its bytes look like.
+func TestCodedOrdersAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	defer w.end()
+	for coding, want := range map[string]string{"gzip": "unsupported_media_type", "br": "unsupported_media_type", "identity": "missing_required_parameter"} {
+		ctx := newErrand("POST", "/v1/batches", []byte("{}"))
+		ctx.Request.Header.Set("Content-Encoding", coding)
+		w.mux.Handle(ctx)
+		if got := string(ctx.Response.Header.Peek("X-Weir-Reason")); got != want {
+			t.Errorf("%s: %d %s, want %s", coding, ctx.Response.StatusCode(), got, want)
+		}
+	}
+}
+
 func TestOrdersThatAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.begin()

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"weir/api"
+	"weir/api/edge"
 	turns "weir/internal/turn"
 )
 
@@ -113,8 +114,8 @@ func (c *call) readForm(f *form, body *api.Upload, room int64) *api.Error {
 		return api.RefuseParam("unsupported_media_type", "", "the content type is %.80q; a file comes as multipart/form-data with the parts file and purpose",
 			c.ctx.Request.Header.ContentType())
 	}
-	if coding := c.ctx.Request.Header.Peek("Content-Encoding"); len(coding) > 0 {
-		return api.RefuseParam("unsupported_media_type", "", "the content coding is %.40q; send the file as it is", coding)
+	if fault := edge.Uncoded(&c.ctx.Request.Header); fault != nil {
+		return fault
 	}
 	parts := multipart.NewReader(body, parameters["boundary"])
 	for n := 0; ; n++ {

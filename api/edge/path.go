@@ -34,7 +34,7 @@ func RequestPath(target []byte) string {
 	if err != nil {
 		return path
 	}
-	if len(decoded) > 1 {
+	if len(decoded) > 1 && !strings.HasSuffix(decoded, "//") {
 		decoded = strings.TrimSuffix(decoded, "/")
 	}
 	return decoded
@@ -54,6 +54,8 @@ var methods = [...]string{
 	http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect,
 }
 
+const otherMethod = "other"
+
 // MethodName is a method that may be a metric's label.
 func MethodName(h *fasthttp.RequestHeader) string {
 	method := h.Method()
@@ -62,5 +64,5 @@ func MethodName(h *fasthttp.RequestHeader) string {
 			return m
 		}
 	}
-	return "other"
+	return otherMethod
 }

@@ -43,6 +43,9 @@ func (r *Route) Allow() string {
 func (r *Route) admit(h *fasthttp.RequestHeader, caller tenant.Caller) *api.Error {
 	switch method := MethodName(h); {
 	case !r.Takes(method):
+		if method == otherMethod {
+			method = fmt.Sprintf("%.20q", h.Method())
+		}
 		return api.Refuse("method_not_allowed", fmt.Sprintf("%s does not take %s; it takes %s", r.Pattern, method, r.Allow()))
 	case !caller.Scope.Has(r.Scope):
 		return LacksScope(r.Scope)

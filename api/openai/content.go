@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/openai/jsonbody"
 )
 
@@ -15,16 +16,9 @@ import (
 func checkContent(h *fasthttp.RequestHeader) *api.Error {
 	kind, _, err := mime.ParseMediaType(string(h.ContentType()))
 	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-		return unsupportedMedia("the body must be JSON; send the header Content-Type: application/json")
+		return api.Refuse("unsupported_media_type", "the body must be JSON; send the header Content-Type: application/json")
 	}
-	if enc := string(h.ContentEncoding()); enc != "" && enc != "identity" {
-		return unsupportedMedia("request bodies are taken as they are; send no Content-Encoding")
-	}
-	return nil
-}
-
-func unsupportedMedia(message string) *api.Error {
-	return api.Refuse("unsupported_media_type", message)
+	return edge.Uncoded(h)
 }
 
 // warningsHeader tells what was ignored of a request.
