@@ -11,7 +11,7 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 LDFLAGS    = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 .DEFAULT_GOAL := help
-.PHONY: help build install release release-check described commit test test-short test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
+.PHONY: help build install release release-check described commit test test-short test-long test-race test-purego test-invariants fuzz lint format-check vet generate check-generate \
         vectors golden size static-check cross cross-macos manifests smoke demo-cluster check clean ort-lib llamacpp real-models minilm
 
 help: ## list the targets
@@ -54,6 +54,9 @@ test: ## every test; those that need PostgreSQL, Redis or promtool run where the
 
 test-short: ## the tests without the slow ones
 	@.ci/services with $(GO) test -short ./...
+
+test-long: ## every test with all the random cases that property tests know, for nights (takes some minutes more)
+	@WEIR_TEST_LONG=1 .ci/services with $(GO) test $(TESTFLAGS) -timeout 30m $(LONGEST) ./...
 
 # SQLite is C, translated to Go: its memory is none of Go's, so the race detector would find nothing in it, at twice the time of all that
 # keeps something in a store. The driver, which takes what weir hands over, is raced.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/invariants"
+	"weir/internal/reference"
 )
 
 // FuzzPool plays programs of pool calls; see driver.
@@ -44,8 +45,8 @@ func randomProgram(seed uint64, n int) []byte {
 // driver checks each of them, and the programs must reach every kind of thing
 // that could break one.
 func TestRandomProgramsKeepTheInvariants(t *testing.T) {
-	programs := 500
-	if testing.Short() || invariants.Enabled { // the race detector makes them ten times slower
+	programs := reference.Repeats(100, 200, 500)
+	if invariants.Enabled { // the race detector makes them ten times slower
 		programs = 100
 	}
 	seen := map[string]int{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
 
@@ -16,10 +17,7 @@ const mostWait = 40
 
 // Tenants whose requests do not fit into the cache together all get on, whatever their sizes.
 func TestTenantsThatDoNotFitTogetherAllGetOn(t *testing.T) {
-	seeds := uint64(24)
-	if testing.Short() {
-		seeds = 6
-	}
+	seeds := uint64(reference.Repeats(6, 8, 24)) //nolint:gosec // few
 	worst := 0.0
 	for seed := range seeds {
 		worst = max(worst, crowd(t, seed))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 	"weir/scheduler/cost"
 )
@@ -163,10 +164,7 @@ func TestALongPromptDoesNotHoldUpRunningOutputs(t *testing.T) {
 // some rows, and steps that are cut end on a panel.
 func TestStepsKeepTheTarget(t *testing.T) {
 	paced, floored, cut := 0, 0, 0
-	seeds := uint64(12)
-	if testing.Short() {
-		seeds = 4
-	}
+	seeds := uint64(reference.Repeats(4, 6, 12)) //nolint:gosec // few
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 10))
 		target := time.Duration(60+rng.IntN(300)) * time.Millisecond

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
@@ -38,10 +39,7 @@ func checkFloat(t *testing.T, text string) {
 // shortest and long forms of random floats, and decimals next to the middle of two
 // floats.
 func TestNumbersAreExact(t *testing.T) {
-	n := 1_000_000
-	if testing.Short() {
-		n = 300_000
-	}
+	n := reference.Repeats(100_000, 200_000, 1_000_000)
 	r := rand.New(rand.NewPCG(10, 4))
 	sign := func() string { return [2]string{"", "-"}[r.IntN(2)] }
 	for i := range n {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/engine/kernel/isa"
+	"weir/internal/reference"
 )
 
 // shape is what a random ensemble looks like.
@@ -237,10 +238,7 @@ var shapes = []shape{
 // TestKernelsGiveTheWalkersBits: every kernel of every level, alone and in blocks, on rows of every kind.
 func TestKernelsGiveTheWalkersBits(t *testing.T) {
 	ran := map[string]bool{}
-	seeds := 5
-	if testing.Short() {
-		seeds = 1
-	}
+	seeds := reference.Repeats(1, 2, 5)
 	for i := range seeds * len(shapes) {
 		s := shapes[i%len(shapes)]
 		t.Run(s.String(), func(t *testing.T) {

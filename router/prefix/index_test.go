@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 func newIndex(t testing.TB, c Config) *Index {
@@ -181,10 +183,7 @@ func (w *world) compare() {
 }
 
 func TestIndexAgainstNaive(t *testing.T) {
-	steps := 8_000
-	if testing.Short() {
-		steps = 1000
-	}
+	steps := reference.Repeats(1000, 3000, 8000)
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := newWorld(t, rng.IntN)

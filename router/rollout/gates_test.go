@@ -8,16 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // Looked at after each answer, the test finds a difference that is not there in at most the
 // share of runs that the evidence promises.
 func TestEvidenceHoldsWheneverItIsLookedAt(t *testing.T) {
 	const need = 3.0 // one in twenty
-	runs := 400
-	if testing.Short() {
-		runs = 100
-	}
+	runs := reference.Repeats(100, 150, 400)
 	for _, share := range []float64{0.02, 0.5, 0.95} {
 		wrong := 0
 		for seed := range runs {
@@ -202,12 +201,9 @@ func TestBothArmsSurviveARestartInEveryStep(t *testing.T) {
 	}
 }
 
-// seeds is how often a simulation runs: once in short runs.
+// seeds is how often a simulation runs, which tries n of them in long runs.
 func seeds(n uint64) uint64 {
-	if testing.Short() {
-		return 1
-	}
-	return n
+	return uint64(reference.Repeats(1, int(n+1)/2, int(n))) //nolint:gosec // few
 }
 
 // A candidate that is right at twice the cost, or takes twice the computing, is not

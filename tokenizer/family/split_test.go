@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // every gives all families, each with the thought markers that its published templates have.
@@ -50,7 +52,7 @@ func TestAnySplitGivesTheSameAnswer(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			for i, text := range answers(f) {
 				for j, o := range choices() {
-					if testing.Short() && (i+j)%3 != 0 {
+					if (i+j)%reference.Repeats(3, 2, 1) != 0 {
 						continue
 					}
 					checkSplits(t, f, o, text)

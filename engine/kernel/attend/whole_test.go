@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/engine/kernel/isa"
+	"weir/internal/reference"
 )
 
 // texts are sequences of which every row sees all, one after the other in a batch.
@@ -73,7 +74,10 @@ func TestRowsThatSeeTheWholeTextEqualTheDefinition(t *testing.T) {
 	for _, n := range lengths {
 		blocks += (n + 15) / 16
 	}
-	for _, shape := range []headShape{{32, 3, 1}, {16, 2, 2}, {64, 1, 1}} {
+	for i, shape := range []headShape{{32, 3, 1}, {16, 2, 2}, {64, 1, 1}} {
+		if i == 1 && !reference.Long() {
+			lengths = []int{1, 17, 3, 40, 530}
+		}
 		for _, reach := range []int{0, 4, 20, 64, 540} {
 			r := rand.New(rand.NewPCG(5, uint64(reach)))
 			kv := newKV(t, KVF32, 16, blocks, shape.kvHeads, shape.dim)

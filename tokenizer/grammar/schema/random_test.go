@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar/schema"
 )
 
@@ -17,7 +18,7 @@ func TestRandomSchemas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	count := 250
+	count := reference.Repeats(0, 60, 250)
 	if n, err := strconv.Atoi(os.Getenv("WEIR_RANDOM_SCHEMAS")); err == nil {
 		count = n
 	}
