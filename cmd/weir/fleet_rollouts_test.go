@@ -176,6 +176,7 @@ func TestDriftingModelIsRolledBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("drift is judged by several windows of a second")
 	}
+	t.Parallel() // most of it is waiting
 	folder := t.TempDir()
 	model, _ := defaultmodel.Iris()
 	write := func(name, text string) string {
@@ -225,6 +226,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("drift is judged by several windows of a second")
 	}
+	t.Parallel() // most of it is waiting
 	trees := [2]*started{start(t, nil), start(t, nil)}
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/infer") {

@@ -27,12 +27,25 @@ func TestMain(m *testing.M) {
 		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
 		_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
 	}
-	local.CostsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
+	local.CostsFolder = func() string { return "" } // nothing of the tester's is read, and processes keep nothing
 	leastFetch = 3 * time.Second
 	coldBytes = 1 << 20
 	storeLease, _ = time.ParseDuration(os.Getenv(leaseVariable)) // without it the store's own
 	_ = stdflag.Set("test.parallel", "4")                        // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
-	testscript.Main(m, map[string]func(){"weir": main})
+	testscript.Main(withCosts{m}, map[string]func(){"weir": main})
+}
+
+// withCosts runs tests with a folder of what models' caches cost, which is measured at the first load of each.
+type withCosts struct{ tests *testing.M }
+
+func (w withCosts) Run() int {
+	folder, err := os.MkdirTemp("", "weir-test-costs-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	local.CostsFolder = func() string { return folder }
+	return w.tests.Run()
 }
 
 func TestScripts(t *testing.T) {

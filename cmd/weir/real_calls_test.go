@@ -7,13 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"weir/configs"
-	"weir/internal/reference"
 )
-
-// calledByRealModel is how many of the questions must come back as calls: in the tenth answer the model calls a file, not a tool.
-const calledByRealModel = 9
 
 // realTools are what Qwen2.5-Coder 0.5B may call, and realToolQuestions what it is asked: the tool that each question is for.
 var (
@@ -47,14 +41,12 @@ func realToolList() []any {
 	return list
 }
 
-// TestRealModelCalls asks a real model that writes its calls as bare or fenced JSON, without the markers of its template, with tool_choice auto:
-// they come as calls, whole and as a stream.
-func TestRealModelCalls(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes a real model for seconds")
+// A real model that writes its calls as bare or fenced JSON, without the markers of its template, is asked with tool_choice auto: they come as
+// calls, whole and as a stream.
+func testRealModelCalls(t *testing.T, m realModel, s *started) {
+	if m.calls == 0 {
+		t.Skip("it calls no tools")
 	}
-	path := reference.Model(t, "qwen2.5-coder")
-	s := start(t, func(c *configs.Config) { c.Model.Path, c.Engine.KVMemoryBytes = path, 256<<20 })
 	request := func(question string, stream bool) map[string]any {
 		return map[string]any{
 			"messages": []map[string]string{{"role": "user", "content": question}}, "tools": realToolList(), "temperature": 0, "max_tokens": 80, "stream": stream,
@@ -81,8 +73,8 @@ func TestRealModelCalls(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d questions are answered by a call", called, len(realToolQuestions))
-	if called < calledByRealModel {
-		t.Errorf("%d of %d questions are answered by a call, want at least %d", called, len(realToolQuestions), calledByRealModel)
+	if called < m.calls {
+		t.Errorf("%d of %d questions are answered by a call, want at least %d", called, len(realToolQuestions), m.calls)
 	}
 }
 

@@ -21,16 +21,18 @@ var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answ
 
 // realModel is a model that answers are held on, and what it is held to. The figures follow how activations, keys and values are rounded.
 type realModel struct {
-	name string  // of its file, and of the folder in testdata
-	kl   float64 // nats of mean divergence from the exact weights
-	same int     // of the questions whose answer must be the exact weights'
-	fine int     // likewise with fine activations and a cache of floats; 0: not asked
+	name  string  // of its file, and of the folder in testdata
+	kl    float64 // nats of mean divergence from the exact weights
+	same  int     // of the questions whose answer must be the exact weights'
+	fine  int     // the same with fine activations and a cache of floats; 0: not asked
+	calls int     // of the questions for a tool that must come back as its call; 0: not asked
+	large bool    // what takes more than a moment is tried in long runs only
 }
 
 // realModels are of different families: Qwen2.5's keys have a bias, many times as large as what tells them apart.
 var realModels = []realModel{
-	{"smollm2", 0.0013, 15, 19},
-	{"qwen2.5-coder", 0.0008, 7, 0},
+	{name: "smollm2", kl: 0.0013, same: 15, fine: 19},
+	{name: "qwen2.5-coder", kl: 0.0008, same: 7, calls: 9, large: true}, // in the tenth answer it calls a file, not a tool
 }
 
 // overRealModels runs a test for each model. They are among the slow ones.
@@ -111,13 +113,28 @@ func (c realChoices) text(t *testing.T) string {
 	return choices[0].Message.Content
 }
 
+// TestRealModels loads each model once for all that is asked of a server with it.
+func TestRealModels(t *testing.T) {
+	overRealModels(t, func(t *testing.T, m realModel) {
+		s := start(t, m.configure(t))
+		for _, test := range []struct {
+			name string
+			run  func(t *testing.T, m realModel, s *started)
+		}{{"answers", testRealModelAnswers}, {"calls", testRealModelCalls}, {"cache", testRealModelsCacheCost}} {
+			t.Run(test.name, func(t *testing.T) {
+				whole := s.t
+				defer func() { s.t = whole }()
+				s.t = t
+				test.run(t, m, s)
+			})
+		}
+	})
+}
+
 // A real model gives most of the answers that its exact weights give, and the same answers, to the last bit of
 // their probabilities, to one client as to all clients at once.
-func TestRealModelAnswers(t *testing.T) { overRealModels(t, testRealModelAnswers) }
-
-func testRealModelAnswers(t *testing.T, m realModel) {
+func testRealModelAnswers(t *testing.T, m realModel, s *started) {
 	list := m.questions(t)
-	s := start(t, m.configure(t))
 	alone := make([]realChoices, len(list))
 	same := 0
 	for i, q := range list {
@@ -188,6 +205,9 @@ func testRealModelAnswersFinely(t *testing.T, m realModel) {
 func TestRealModelIsNearItsExactWeights(t *testing.T) { overRealModels(t, testRealModelIsNear) }
 
 func testRealModelIsNear(t *testing.T, m realModel) {
+	if m.large && !reference.Long() {
+		t.Skip("its exact weights are gigabytes: in long runs only")
+	}
 	c := configs.Default()
 	m.configure(t)(&c)
 	q := &qualityFlags{context: 128, from: 32, windows: 1}

@@ -71,8 +71,8 @@ func TestCorrectAtTwiceTheComputing(t *testing.T) {
 		testTwiceTheComputing(t, filepath.Join(reference.Path(t, "testdata/stories"), "stories260K.gguf"), 6, "itl_ratio")
 	})
 	t.Run("smollm2", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("computes a real model for seconds")
+		if !reference.Long() {
+			t.Skip("computes a real model for twenty seconds, in long runs only")
 		}
 		testTwiceTheComputing(t, reference.Model(t, "smollm2"), 2, "compute_ratio")
 	})

@@ -78,6 +78,7 @@ func TestFluentGarbageDoesNotTakeOver(t *testing.T) {
 
 // A candidate whose users convert twice as often, and of whose first words one in twenty comes a second late, is taken back for that tail.
 func TestABetterOutcomeDoesNotExcuseAWorseTail(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	var asked atomic.Int64
 	say := func(string) string { return "It is fine today." }
 	stable := speaking(t, say)

@@ -93,6 +93,7 @@ const quickSteps = `"copy_share": 0.2, "steps": [{"shadow": 100, "min_requests":
 // A good version is promoted through shadow and shares: copies are compared and shown to
 // nobody, conversations stick to their arm, and the name has moved at the end.
 func TestRolloutOfALanguageModel(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	folder := t.TempDir()
 	configure := func(c *configs.Config) {
 		c.Store.URL = "sqlite:" + filepath.Join(folder, "weir.db")
