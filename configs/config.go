@@ -22,6 +22,7 @@ import (
 	"weir/api"
 	"weir/api/moderation"
 	"weir/api/openai"
+	"weir/api/openai/params"
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/internal/inference"
@@ -191,7 +192,7 @@ func defaultScheduler() scheduler.Config {
 }
 
 // reasoningNames are the values of openai.Config.Reasoning.
-var reasoningNames = []string{string(openai.ReasoningBoth), string(openai.ReasoningContent), string(openai.ReasoningOnly)}
+var reasoningNames = []string{string(params.ReasoningBoth), string(params.ReasoningContent), string(params.ReasoningOnly)}
 
 // heartbeats are the values of openai.Config.Heartbeat.
 var heartbeats = []string{string(openai.HeartbeatComment), string(openai.HeartbeatChunk), string(openai.HeartbeatOff)}

@@ -33,7 +33,7 @@ type answerRules struct {
 // the model chooses between text and calls, the rules let all text pass that begins no
 // call.
 func rulesOf(j *job) (r answerRules, ok bool) {
-	r = answerRules{j.model, j.params.format, j.reading, j.params.schemas}
+	r = answerRules{j.model, j.params.Format, j.reading, j.params.Schemas}
 	return r, r.format != nil || r.reading != nil && r.reading.tools.Choice.Mode != family.None
 }
 

@@ -59,8 +59,8 @@ func (d lowering) job(j *job) {
 	if d.step == nil {
 		return
 	}
-	if s := d.step.Speculation; s != 0 && s != j.params.speculation {
-		j.params.speculation = s
+	if s := d.step.Speculation; s != 0 && s != j.params.Speculation {
+		j.params.Speculation = s
 		d.mark()
 	}
 	most := d.step.MaxTokens[j.terms.class]
@@ -68,7 +68,7 @@ func (d lowering) job(j *job) {
 		return
 	}
 	j.maxTokens = most
-	j.params.minTokens = min(j.params.minTokens, most)
+	j.params.MinTokens = min(j.params.MinTokens, most)
 	d.mark()
-	j.params.notes.Add("at most %d output tokens in brown-out step %s", most, d.step.Name)
+	j.params.Notes.Add("at most %d output tokens in brown-out step %s", most, d.step.Name)
 }

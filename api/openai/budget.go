@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -8,6 +9,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/stop"
 	"weir/internal/inference"
 	"weir/internal/work"
 	"weir/tokenizer"
@@ -25,7 +27,7 @@ type thoughtBudget struct {
 func readBudget(o *jsonbody.Object, fault **api.Error) thoughtBudget {
 	b := thoughtBudget{most: -1}
 	for _, name := range budgetNames {
-		n, ok := o.Integer(name, -1, maxInt32, fault)
+		n, ok := o.Integer(name, -1, math.MaxInt32, fault)
 		switch {
 		case !ok:
 		case b.name != "" && int(n) != b.most:
@@ -67,7 +69,7 @@ func (j *job) bounded() inference.Constraint {
 type budgetRules struct {
 	tokenizer *tokenizer.Tokenizer
 	most      int                 // tokens of the thought
-	open, end stopPattern         // the markers of thoughts
+	open, end stop.Pattern        // the markers of thoughts
 	closing   []inference.TokenID // of the marker that ends a thought, and what must follow it
 	again     bool                // another thought may follow, on the same budget
 }
@@ -106,7 +108,7 @@ func newBudget(m *models.Model, most int, thinking bool, inner inference.Constra
 	r := &budgetRules{tokenizer: m.Tokenizer, most: most}
 	open, end := m.Family.ThoughtMarkers()
 	open = strings.TrimSpace(open)
-	r.open, r.end = stopPattern{open, borders(open)}, stopPattern{end, borders(end)}
+	r.open, r.end = stop.NewPattern(open), stop.NewPattern(end)
 	r.again = m.Family.RepeatsThoughts()
 	closing := end + m.Family.AfterThought(inner == nil)
 	r.closing = m.Tokenizer.AppendSpans(nil, []tokenizer.Span{{Text: closing, Control: true}}, tokenizer.EncodeOptions{})
@@ -208,7 +210,7 @@ func (r *budgetRules) step(s budgetState, id inference.TokenID) budgetState {
 	s.used++
 	k := int(s.matched)
 	for _, c := range piece {
-		if k = r.end.advance(k, c); k == len(r.end.text) {
+		if k = r.end.Advance(k, c); k == len(r.end.Text) {
 			return r.after(s)
 		}
 	}
@@ -234,7 +236,7 @@ func (r *budgetRules) opened(s budgetState, piece []byte, control bool) budgetSt
 			break
 		}
 		before := k
-		if k = r.open.advance(k, c); k == len(r.open.text) {
+		if k = r.open.Advance(k, c); k == len(r.open.Text) {
 			return budgetState{phase: budgetWithin, used: s.used}
 		}
 		if k <= before && (before > 0 || c != ' ' && c != '\n') && !control {

@@ -101,7 +101,7 @@ func declines(control string) bool {
 // tokens.
 func (j *job) repeatable() bool {
 	p := j.params
-	return p.n == 1 && !p.logprobs && p.sampling.Logprobs < 0 && j.promptLogprobs < 0 && (p.sampling.Temperature == 0 || p.seeded)
+	return p.N == 1 && !p.Logprobs && p.Sampling.Logprobs < 0 && j.promptLogprobs < 0 && (p.Sampling.Temperature == 0 || p.Seeded)
 }
 
 // contentHash is over all that decides on a repeatable job's tokens: the model, the
@@ -117,10 +117,10 @@ func (j *job) contentHash() replay.Hash {
 	}
 	d.Text(j.constraintKey)
 	writeReading(d, j.reading)
-	d.Flag(j.params.special) // stop strings are looked for in the text
-	d.Flag(j.params.stops.include)
-	for i := range j.params.stops.patterns {
-		d.Text(j.params.stops.patterns[i].text)
+	d.Flag(j.params.Special) // stop strings are looked for in the text
+	d.Flag(j.params.Stops.Include)
+	for i := range j.params.Stops.Patterns {
+		d.Text(j.params.Stops.Patterns[i].Text)
 	}
 	return replay.Hash(d.Sum(nil))
 }

@@ -187,7 +187,7 @@ func (c *choice) readContent(text []byte) (complete bool) {
 // text that was held back for one is certain.
 func (c *choice) settleText(rest []byte) {
 	before := len(c.text)
-	c.text = c.stop.flush(c.text)
+	c.text = c.stop.Flush(c.text)
 	c.certain(before)
 	c.disbelieve(rest)
 }
@@ -318,7 +318,7 @@ func (r *reader) takeAll(d *delta) {
 
 // doubt notes the log-probability of a token that the parser is about to read.
 func (c *choice) doubt(e inference.Event) {
-	if !c.job.params.logprobs {
+	if !c.job.params.Logprobs {
 		return
 	}
 	r := c.reader

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"weir/api/openai/stop"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -19,7 +20,7 @@ type choice struct {
 	job     *job
 	stream  *stream // the prompt's
 	decoder *tokenizer.Decoder
-	stop    stopMatcher
+	stop    stop.Matcher
 	reader  *reader // nil: all text is content
 	guard   *guard  // the policy's filters; nil: nothing is filtered
 
@@ -46,8 +47,8 @@ type choice struct {
 
 func newChoice(j *job, st *stream, index int) *choice {
 	return &choice{
-		index: index, prompt: index / j.params.n, number: index % j.params.n, job: j, stream: st,
-		decoder: j.model.Tokenizer.NewDecoder(j.params.special), stop: newStopMatcher(j.params.stops), reader: newReader(j.reading, j.constraint != nil),
+		index: index, prompt: index / j.params.N, number: index % j.params.N, job: j, stream: st,
+		decoder: j.model.Tokenizer.NewDecoder(j.params.Special), stop: stop.NewMatcher(j.params.Stops), reader: newReader(j.reading, j.constraint != nil),
 		guard: newGuard(j),
 	}
 }
@@ -59,7 +60,7 @@ func (c *choice) token(e inference.Event) (complete bool) {
 		return true
 	}
 	c.tokens++
-	if c.job.params.returnTokenIDs {
+	if c.job.params.ReturnTokenIDs {
 		c.ids = append(c.ids, e.Token)
 	}
 	if c.mayEnd(e.Token) {
@@ -71,13 +72,13 @@ func (c *choice) token(e inference.Event) (complete bool) {
 
 // mayEnd reports whether a token can end the choice.
 func (c *choice) mayEnd(id inference.TokenID) bool {
-	return slices.Contains(c.job.params.stopTokens, id) || c.isEOG(id)
+	return slices.Contains(c.job.params.StopTokens, id) || c.isEOG(id)
 }
 
 // isEOG reports whether a token is one of the model's own end tokens and the
 // request does not ignore them.
 func (c *choice) isEOG(id inference.TokenID) bool {
-	return !c.job.params.ignoreEOS && c.job.model.Tokenizer.IsEOG(id)
+	return !c.job.params.IgnoreEOS && c.job.model.Tokenizer.IsEOG(id)
 }
 
 // showEnd adds the text of an end token that did not end the choice.
@@ -95,7 +96,7 @@ func (c *choice) show(e inference.Event) (complete bool) {
 	c.piece = c.decoder.Append(c.piece[:0], e.Token)
 	c.received.bytes += len(c.piece)
 	c.received.runes += utf8.RuneCount(c.piece)
-	if c.job.params.logprobs {
+	if c.job.params.Logprobs {
 		c.records = append(c.records, tokenRecord{e.Token, e.Logprob, e.Top, start, c.received.bytes})
 	}
 	if c.guard != nil {
@@ -108,17 +109,17 @@ func (c *choice) show(e inference.Event) (complete bool) {
 // token that min_tokens does not protect.
 func (c *choice) match() (complete bool) {
 	before := len(c.text)
-	var match *stopPattern
-	if c.tokens <= c.job.params.minTokens {
+	var match *stop.Pattern
+	if c.tokens <= c.job.params.MinTokens {
 		c.text = append(c.text, c.piece...)
 	} else {
-		c.text, match = c.stop.append(c.text, c.piece)
+		c.text, match = c.stop.Append(c.text, c.piece)
 	}
 	c.certain(before)
 	if match == nil {
 		return false
 	}
-	c.finish, c.stopped = inference.FinishStop, stopReason{text: match.text}
+	c.finish, c.stopped = inference.FinishStop, stopReason{text: match.Text}
 	c.cut()
 	return true
 }
@@ -149,7 +150,7 @@ func (c *choice) spent(limit string) {
 // finished ends the choice: text that was held back is certain now.
 func (c *choice) finished(reason inference.FinishReason) {
 	ended := c.hasEnd && reason == inference.FinishStop
-	if c.hasEnd && (!ended || c.job.params.stops.include) && c.showEnd() {
+	if c.hasEnd && (!ended || c.job.params.Stops.Include) && c.showEnd() {
 		return // a stop string that the end token completed
 	}
 	if end := c.end.Token; ended && !c.isEOG(end) {
@@ -160,10 +161,10 @@ func (c *choice) finished(reason inference.FinishReason) {
 	}
 	c.hasEnd = false
 	before := len(c.text)
-	c.text = c.stop.flush(c.text)
+	c.text = c.stop.Flush(c.text)
 	c.certain(before)
 	c.finish = reason
-	if ended && c.job.params.endLogprob && !c.job.params.stops.include { // shown, it has its record
+	if ended && c.job.params.EndLogprob && !c.job.params.Stops.Include { // shown, it has its record
 		c.records = append(c.records, tokenRecord{c.end.Token, c.end.Logprob, c.end.Top, c.received, c.received.bytes})
 	}
 	c.given = max(c.given, c.received.bytes) // records of undecodable rests too
@@ -246,10 +247,10 @@ func (c *choice) take(d *delta) {
 	d.tokens = append(d.tokens[:0], c.records[:n]...)
 	c.records = c.records[:copy(c.records, c.records[n:])]
 	p := c.job.params
-	if d.promptTokens = nil; d.first && p.promptLogprobs >= 0 {
+	if d.promptTokens = nil; d.first && p.PromptLogprobs >= 0 {
 		d.promptTokens = c.stream.prompt
 	}
-	if p.continuousUsage {
+	if p.ContinuousUsage {
 		d.usage = c.used(usage{prompt: len(c.job.prompts[c.prompt].ids), cached: c.stream.Progress().CachedTokens})
 	}
 	c.began = true

@@ -7,6 +7,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/meter"
+	"weir/api/openai/params"
 	"weir/api/replay"
 	"weir/api/tenant"
 	ledger "weir/api/usage" // usage is a type of this package
@@ -24,19 +25,19 @@ type Config struct {
 
 	Strict bool // refuse what is otherwise ignored and named in x-weir-warnings
 
-	Heartbeat        Heartbeat     // what a quiet stream sends
-	HeartbeatEvery   time.Duration // after this long without a byte
-	ProgressEvery    time.Duration // how often a stream that asked for progress looks for news
-	Reasoning        Reasoning     // the names under which chats tell a thought
-	MaxChoices       int           // prompts x n of one request
-	MaxMessages      int           // messages of one chat
-	MaxStopTokens    int           // stop_token_ids of one request
-	MaxTokenizeBytes int           // body of /tokenize and /apply-template
-	AnyOrder         bool          // default of any_order: properties of JSON objects come in any order
-	ParseSpecial     bool          // default of parse_special: control tokens in the text of completions are parsed
-	DrainRetries     bool          // clients refused while the server drains should try again
-	CompressMinBytes int           // smaller responses go as they are
-	AbortTimeout     time.Duration // at shutdown, what cancelled requests get to say goodbye
+	Heartbeat        Heartbeat        // what a quiet stream sends
+	HeartbeatEvery   time.Duration    // after this long without a byte
+	ProgressEvery    time.Duration    // how often a stream that asked for progress looks for news
+	Reasoning        params.Reasoning // the names under which chats tell a thought
+	MaxChoices       int              // prompts x n of one request
+	MaxMessages      int              // messages of one chat
+	MaxStopTokens    int              // stop_token_ids of one request
+	MaxTokenizeBytes int              // body of /tokenize and /apply-template
+	AnyOrder         bool             // default of any_order: properties of JSON objects come in any order
+	ParseSpecial     bool             // default of parse_special: control tokens in the text of completions are parsed
+	DrainRetries     bool             // clients refused while the server drains should try again
+	CompressMinBytes int              // smaller responses go as they are
+	AbortTimeout     time.Duration    // at shutdown, what cancelled requests get to say goodbye
 
 	Meter meter.Meter   // counts what tenants use; nil counts nothing, and no limit holds
 	Usage ledger.Ledger // what tenants read of their own at GET /v1/usage; nil: it is not kept
@@ -74,26 +75,10 @@ const (
 	HeartbeatOff     Heartbeat = "off"
 )
 
-// Reasoning says under which fields of a message a thought is told. vLLM and
-// OpenRouter write reasoning, llama-server, SGLang and DeepSeek reasoning_content, and
-// clients read one of them or both.
-type Reasoning string
-
-// The names of a thought.
-const (
-	ReasoningBoth    Reasoning = "both"
-	ReasoningContent Reasoning = "reasoning_content"
-	ReasoningOnly    Reasoning = "reasoning"
-)
-
-var (
-	bothReasoningNames = []string{"reasoning_content", "reasoning"}
-	reasoningNames     = map[Reasoning][]string{
-		ReasoningBoth: bothReasoningNames, ReasoningContent: bothReasoningNames[:1], ReasoningOnly: bothReasoningNames[1:],
-	}
-)
-
-func (r Reasoning) names() []string { return reasoningNames[r] }
+// params are the rules of a request's parameters.
+func (c *Config) params() *params.Rules {
+	return &params.Rules{MaxChoices: c.MaxChoices, MaxStopTokens: c.MaxStopTokens, AnyOrder: c.AnyOrder, Reasoning: c.Reasoning}
+}
 
 // DefaultConfig asks for no key, ignores unknown fields with a warning, and sends
 // a heartbeat after 10 seconds without a byte.
@@ -102,7 +87,7 @@ func DefaultConfig() Config {
 		Heartbeat:        HeartbeatComment,
 		HeartbeatEvery:   10 * time.Second,
 		ProgressEvery:    200 * time.Millisecond,
-		Reasoning:        ReasoningBoth,
+		Reasoning:        params.ReasoningBoth,
 		MaxChoices:       128,
 		MaxMessages:      4096,
 		MaxStopTokens:    256,
@@ -124,7 +109,7 @@ func (c Config) Validate() error {
 	default:
 		return fmt.Errorf("heartbeat is %q; it must be comment, chunk or off", c.Heartbeat)
 	}
-	if c.Reasoning.names() == nil {
+	if c.Reasoning.Names() == nil {
 		return fmt.Errorf("reasoning is %q; it must be both, reasoning_content or reasoning", c.Reasoning)
 	}
 	for _, f := range []struct {

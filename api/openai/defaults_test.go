@@ -43,7 +43,7 @@ func TestModelDefaults(t *testing.T) {
 			t.Errorf("%s: %v", tc.body, fault)
 			continue
 		}
-		got := j.params.sampling
+		got := j.params.Sampling
 		text := b.tok.Decode(j.prompts[0].ids, true)
 		if got.Temperature != tc.temperature || got.TopK != tc.k || j.maxTokens != tc.most || got.RepetitionPenalty != tc.penalty || !strings.Contains(text, tc.prompt) ||
 			strings.Contains(text, "kind") != strings.Contains(tc.prompt, "kind") {

@@ -16,7 +16,7 @@ func (c *choice) echo() {
 		c.records[k].start.runes += runes
 	}
 	c.received.runes += runes
-	if c.job.params.logprobs {
+	if c.job.params.Logprobs {
 		c.records = append(c.promptRecords(), c.records...)
 	}
 }
@@ -27,12 +27,12 @@ func (c *choice) echo() {
 func (c *choice) promptRecords() []tokenRecord {
 	j := c.job
 	records := append([]tokenRecord(nil), c.stream.prompt...)
-	d := j.model.Tokenizer.NewDecoder(j.params.special)
+	d := j.model.Tokenizer.NewDecoder(j.params.Special)
 	var piece []byte
 	runes := 0
 	for k := range records {
 		records[k].start = position{runes: runes}
-		records[k].top = records[k].top[:min(len(records[k].top), max(0, j.params.sampling.Logprobs))] // prompt_logprobs may have more
+		records[k].top = records[k].top[:min(len(records[k].top), max(0, j.params.Sampling.Logprobs))] // prompt_logprobs may have more
 		piece = d.Append(piece[:0], records[k].id)
 		runes += utf8.RuneCount(piece)
 	}

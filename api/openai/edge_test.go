@@ -15,6 +15,8 @@ import (
 
 	"weir/api/edge"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
+	"weir/api/openai/stop"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -339,10 +341,10 @@ func TestLogprobsHaveNoUnsayableNumbers(t *testing.T) {
 }
 
 // tokenStream is a stream of one choice that the caller feeds.
-func tokenStream(tb testing.TB, e *endpoint, p params) (*inference.Stream, *eventStream) {
+func tokenStream(tb testing.TB, e *endpoint, p params.Params) (*inference.Stream, *eventStream) {
 	tb.Helper()
 	s := newServer(tb, DefaultConfig(), &fakeBackend{})
-	p.n, p.stream, p.stops = 1, true, newStopSet([]string{"END"}, false)
+	p.N, p.Stream, p.Stops = 1, true, stop.NewSet([]string{"END"}, false)
 	j := &job{
 		id: "x", name: "x", endpoint: e, model: s.models.Load().List[0], prompts: []prompt{{ids: []int32{1}}},
 		params: &p, maxTokens: 1, promptLogprobs: -1,
@@ -355,14 +357,14 @@ func tokenStream(tb testing.TB, e *endpoint, p params) (*inference.Stream, *even
 
 // A token costs the stream no allocation, whatever is asked of it.
 func TestTokensOfStreamsAllocateNothing(t *testing.T) {
-	plain := answerForm{promptLogprobs: -1}
-	full := params{
-		includeUsage: true, returnTokenIDs: true, logprobs: true, sampling: inference.Sampling{Logprobs: 2},
-		answerForm: answerForm{promptLogprobs: -1, continuousUsage: true, tokensAsIDs: true},
+	plain := params.AnswerForm{PromptLogprobs: -1}
+	full := params.Params{
+		IncludeUsage: true, ReturnTokenIDs: true, Logprobs: true, Sampling: inference.Sampling{Logprobs: 2},
+		AnswerForm: params.AnswerForm{PromptLogprobs: -1, ContinuousUsage: true, TokensAsIDs: true},
 	}
 	event := inference.Event{Kind: inference.EventToken, Token: 65, Top: []inference.TokenLogprob{{ID: 65}, {ID: 66}}}
 	for _, e := range []*endpoint{&chatEndpoint, &completionEndpoint} {
-		for name, p := range map[string]params{"plain": {answerForm: plain}, "full": full} {
+		for name, p := range map[string]params.Params{"plain": {AnswerForm: plain}, "full": full} {
 			st, r := tokenStream(t, e, p)
 			buf := make([]byte, 4096)
 			if n := testing.AllocsPerRun(200, func() {
@@ -378,7 +380,7 @@ func TestTokensOfStreamsAllocateNothing(t *testing.T) {
 }
 
 func BenchmarkStreamToken(b *testing.B) {
-	st, r := tokenStream(b, &chatEndpoint, params{answerForm: answerForm{promptLogprobs: -1}})
+	st, r := tokenStream(b, &chatEndpoint, params.Params{AnswerForm: params.AnswerForm{PromptLogprobs: -1}})
 	buf := make([]byte, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -13,7 +13,7 @@ type chatEncoder struct {
 }
 
 func newChatEncoder(j *job) encoder {
-	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.params.returnTokenIDs}
+	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.params.ReturnTokenIDs}
 }
 
 // appendDelta appends one chunk for a piece of text or for the end of a choice. A
@@ -70,7 +70,7 @@ func (e *chatEncoder) appendChunk(dst []byte, d *delta, call *callPart) []byte {
 // appendReasoning appends the text of a thought under the names that the server's
 // operator chose.
 func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
-	for i, name := range e.job.params.reasoning.names() {
+	for i, name := range e.job.params.Reasoning.Names() {
 		dst = append(api.AppendString(api.AppendComma(dst, i), name), ':')
 		dst = api.AppendString(dst, thought)
 	}

@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 )
 
 // The chat encoder writes what official SDKs accumulate. The deltas here are made by
 // hand; tests of calls and thoughts that a model writes are those of calls_test.go.
 
-func encoderJob(t *testing.T, stream bool, names Reasoning) *job {
+func encoderJob(t *testing.T, stream bool, names params.Reasoning) *job {
 	t.Helper()
 	return &job{name: "chatcmpl-1", created: 1, endpoint: &chatEndpoint,
 		model:  &models.Model{ID: "m", Tokenizer: mustTokenizer(t)},
-		params: &params{n: 1, stream: stream, includeUsage: stream, reasoning: names}}
+		params: &params.Params{N: 1, Stream: stream, IncludeUsage: stream, Reasoning: names}}
 }
 
 // chunkChoices are the first choices of a stream's chunks, as JSON.
@@ -39,7 +40,7 @@ func chunkChoices(t *testing.T, stream string) (list []string) {
 }
 
 func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
-	e := newChatEncoder(encoderJob(t, true, ReasoningBoth))
+	e := newChatEncoder(encoderJob(t, true, params.ReasoningBoth))
 	var out []byte
 	for _, d := range []delta{
 		{first: true, reasoning: []byte("Hm")},
@@ -72,8 +73,8 @@ func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
 
 // Ids of tokens are told once, in the first chunk of their delta.
 func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
-	j := encoderJob(t, true, ReasoningBoth)
-	j.params.returnTokenIDs = true
+	j := encoderJob(t, true, params.ReasoningBoth)
+	j.params.ReturnTokenIDs = true
 	j.prompts = []prompt{{ids: []inference.TokenID{1}}}
 	e := newChatEncoder(j)
 	out := e.appendDelta(nil, &delta{ids: []inference.TokenID{7, 8},
@@ -85,17 +86,17 @@ func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
 
 func TestWholeChatMessages(t *testing.T) {
 	for _, c := range []struct {
-		names Reasoning
+		names params.Reasoning
 		d     delta
 		want  string
 	}{
-		{ReasoningBoth, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
+		{params.ReasoningBoth, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
 			`{"role":"assistant","content":"Hi","reasoning_content":"Hm","reasoning":"Hm","refusal":null}`},
-		{ReasoningContent, delta{reasoning: []byte("Hm"), finish: inference.FinishLength},
+		{params.ReasoningContent, delta{reasoning: []byte("Hm"), finish: inference.FinishLength},
 			`{"role":"assistant","content":"","reasoning_content":"Hm","refusal":null}`},
-		{ReasoningOnly, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
+		{params.ReasoningOnly, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
 			`{"role":"assistant","content":"Hi","reasoning":"Hm","refusal":null}`},
-		{ReasoningBoth, delta{calls: []callPart{{id: "c1", name: "f", arguments: []byte(`{"a":"\n"}`)}, {index: 1, id: "c2", name: "f", arguments: []byte("{}")}},
+		{params.ReasoningBoth, delta{calls: []callPart{{id: "c1", name: "f", arguments: []byte(`{"a":"\n"}`)}, {index: 1, id: "c2", name: "f", arguments: []byte("{}")}},
 			finish: inference.FinishStop, called: true},
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":\"\\n\"}"}},` +
 				`{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}],"refusal":null}`},

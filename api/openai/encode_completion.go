@@ -45,7 +45,7 @@ func (e *completionEncoder) appendChoice(dst []byte, d *delta) []byte {
 	dst = strconv.AppendInt(dst, int64(d.choice), 10)
 	dst = e.appendLogprobs(dst, d)
 	dst = e.appendPromptLogprobs(dst, d)
-	if d.first && e.job.params.returnTokenIDs {
+	if d.first && e.job.params.ReturnTokenIDs {
 		dst = append(dst, `,"prompt_token_ids":`...)
 		dst = appendTokens(dst, e.job.prompts[d.prompt].ids)
 	}

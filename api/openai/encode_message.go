@@ -201,7 +201,7 @@ func (e *messageEncoder) appendStop(dst []byte, d *delta) []byte {
 // fillsContext reports whether the context ended the answer, rather than max_tokens.
 func (e *messageEncoder) fillsContext() bool {
 	j := e.job
-	return j.maxTokens < j.params.maxTokens && len(j.prompts[0].ids)+j.maxTokens == j.model.MaxModelLen
+	return j.maxTokens < j.params.MaxTokens && len(j.prompts[0].ids)+j.maxTokens == j.model.MaxModelLen
 }
 
 // appendMessageUsage appends usage. What came from the prefix cache does not count among

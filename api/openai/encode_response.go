@@ -52,7 +52,7 @@ var itemPrefixes = [...]string{thoughtItem: "rs_", messageItem: "msg_", callItem
 
 func newResponseEncoder(j *job) encoder {
 	return &responseEncoder{job: j, ids: strings.TrimPrefix(j.id, j.endpoint.prefix),
-		names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.tokensAsIDs}}
+		names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.TokensAsIDs}}
 }
 
 // appendEvent begins an event: its name twice, as SDKs read either, and its number.

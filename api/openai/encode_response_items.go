@@ -80,7 +80,7 @@ func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []tokenRecord) [
 	case e.open == messageItem:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.output_text.delta"), "content_index")
 		dst = append(dst, `,"logprobs":[`...)
-		if e.job.params.logprobs && len(tokens) > 0 {
+		if e.job.params.Logprobs && len(tokens) > 0 {
 			if len(e.scores) > 0 {
 				e.scores = append(e.scores, ',')
 			}

@@ -54,14 +54,14 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(append(dst, `},"service_tier":`...), e.tier()...)
 	dst = append(dst, `,"store":`...)
 	dst = append(strconv.AppendBool(dst, r.store), `,"temperature":`...)
-	dst = appendParameter(dst, j.params.sampling.Temperature)
+	dst = appendParameter(dst, j.params.Sampling.Temperature)
 	dst = append(append(dst, `,"text":`...), r.text...)
 	dst = append(append(dst, `,"tool_choice":`...), r.toolChoice...)
 	dst = append(append(dst, `,"tools":`...), r.tools...)
 	dst = append(dst, `,"top_logprobs":`...)
-	dst = strconv.AppendInt(dst, int64(max(0, j.params.sampling.Logprobs)), 10)
+	dst = strconv.AppendInt(dst, int64(max(0, j.params.Sampling.Logprobs)), 10)
 	dst = append(dst, `,"top_p":`...)
-	dst = appendParameter(dst, j.params.sampling.TopP)
+	dst = appendParameter(dst, j.params.Sampling.TopP)
 	truncation := "disabled"
 	if r.truncates {
 		truncation = "auto"

@@ -61,7 +61,7 @@ type envelope struct {
 }
 
 func newEnvelope(j *job, chunk string) envelope {
-	e := envelope{job: j, names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.tokensAsIDs}}
+	e := envelope{job: j, names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.TokensAsIDs}}
 	e.head = e.appendHead([]byte("data: "), chunk)
 	return e
 }
@@ -96,9 +96,9 @@ func (e *envelope) appendHead(dst []byte, object string) []byte {
 func (e *envelope) appendTail(dst []byte, d *delta) []byte {
 	dst = append(dst, ']')
 	switch p := e.job.params; {
-	case !p.includeUsage:
+	case !p.IncludeUsage:
 		return dst
-	case p.continuousUsage && d != nil:
+	case p.ContinuousUsage && d != nil:
 		return appendUsage(append(dst, `,"usage":`...), d.usage)
 	}
 	return append(dst, `,"usage":null`...)
@@ -106,7 +106,7 @@ func (e *envelope) appendTail(dst []byte, d *delta) []byte {
 
 // appendEnd appends the usage chunk where asked for, and the end.
 func (e *envelope) appendEnd(dst []byte, u usage) []byte {
-	if e.job.params.includeUsage {
+	if e.job.params.IncludeUsage {
 		dst = append(dst, e.head...)
 		dst = append(dst, `],"usage":`...)
 		dst = appendUsage(dst, u)
@@ -123,7 +123,7 @@ func (e *envelope) appendFault(dst []byte, fault *api.Error) []byte {
 // finish_reason, and with it vLLM's stop_reason, which names the tenant's limit where that
 // ended the choice.
 func (e *envelope) appendReason(dst []byte, d *delta) []byte {
-	if e.job.params.returnTokenIDs {
+	if e.job.params.ReturnTokenIDs {
 		dst = append(dst, `,"token_ids":`...)
 		dst = appendTokens(dst, d.ids)
 	}
@@ -180,7 +180,7 @@ func (e *envelope) appendPromptLogprobs(dst []byte, d *delta) []byte {
 // without tokens have none.
 func (e *envelope) logprobs(d *delta) bool {
 	p := e.job.params
-	return p.logprobs && (len(d.tokens) > 0 || !p.stream)
+	return p.Logprobs && (len(d.tokens) > 0 || !p.Stream)
 }
 
 func appendUsage(dst []byte, u usage) []byte {

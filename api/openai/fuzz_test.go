@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -37,7 +38,7 @@ func (c checker) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 func (c checker) check(r *inference.Request) error {
 	s := r.Sampling
 	switch {
-	case len(r.Prompt) == 0 || r.N < 1 || r.N > maxChoicesPerPrompt:
+	case len(r.Prompt) == 0 || r.N < 1 || r.N > params.MaxChoicesPerPrompt:
 		return errors.New("no prompt or a wrong n")
 	case len(r.Prompt)+r.MaxTokens > 256 || r.MaxTokens < 0 || r.MaxTokens == 0 && r.PromptLogprobs < 0 || r.MinTokens > r.MaxTokens:
 		return errors.New("wrong lengths")

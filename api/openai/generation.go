@@ -64,8 +64,8 @@ func (s *Server) start(j *job, paid *bill, recalled *recollection, gone <-chan s
 	for _, st := range streams {
 		g.streams = append(g.streams, &stream{Stream: st})
 	}
-	for i := range len(j.prompts) * j.params.n {
-		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.n], i))
+	for i := range len(j.prompts) * j.params.N {
+		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.N], i))
 	}
 	g.open = len(g.choices)
 	return g, nil
@@ -119,7 +119,7 @@ func (g *generation) poll() (ok bool, err error) {
 var errSilentEnd = errors.New("the stream ended before its choices did")
 
 func (g *generation) unfinished(stream int) bool {
-	n := g.job.params.n
+	n := g.job.params.N
 	for _, c := range g.choices[stream*n : (stream+1)*n] {
 		if c.finish == inference.FinishNone {
 			return true
@@ -139,10 +139,10 @@ func (g *generation) handle(st *stream, e inference.Event) *choice {
 	default:
 		return nil // embeddings are never asked for here
 	}
-	if e.Choice < 0 || e.Choice >= g.job.params.n {
+	if e.Choice < 0 || e.Choice >= g.job.params.N {
 		return nil
 	}
-	c := g.choices[g.from*g.job.params.n+e.Choice]
+	c := g.choices[g.from*g.job.params.N+e.Choice]
 	if c.finish != inference.FinishNone {
 		return nil
 	}

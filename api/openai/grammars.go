@@ -69,13 +69,13 @@ func (c *call) constrain(j *job) *api.Error {
 		return fault
 	}
 	for _, w := range compiled.warnings {
-		j.params.notes.Add("%s", w)
+		j.params.Notes.Add("%s", w)
 	}
 	switch {
 	case compiled.grammar == nil:
 		return nil
 	case err != nil && rules.lazy(): // a token that the model's template speaks of and its vocabulary lacks
-		j.params.notes.Add("tools are not enforced: %s", jsonbody.HeaderQuote(err.Error()))
+		j.params.Notes.Add("tools are not enforced: %s", jsonbody.HeaderQuote(err.Error()))
 		return nil
 	case err != nil:
 		return rules.refuse(err)

@@ -26,7 +26,7 @@ func newGuard(j *job) *guard {
 	if !p.FiltersOutput() {
 		return nil
 	}
-	whole := !j.params.stream
+	whole := !j.params.Stream
 	return &guard{
 		content:   p.NewFilter(moderation.Plain, whole, j.moderated),
 		thought:   p.NewFilter(moderation.Plain, whole, j.moderated),
@@ -49,7 +49,7 @@ func (c *choice) screen(last bool) (complete bool) {
 // block ends a choice before what the policy does not allow.
 func (c *choice) block() (complete bool) {
 	before := len(c.text)
-	c.text = c.stop.flush(c.text)
+	c.text = c.stop.Flush(c.text)
 	c.certain(before)
 	c.finish = inference.FinishFiltered
 	return true

@@ -8,6 +8,7 @@ import (
 
 	"weir/api/moderation"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/tokenizer/family"
 )
 
@@ -97,14 +98,14 @@ func TestGuardReadsEveryKindOfPart(t *testing.T) {
 					batches = append(batches, []family.Part{piece})
 				}
 			}
-			g := newGuard(&job{model: m, params: &params{stream: true}, moderated: &moderation.Report{}})
+			g := newGuard(&job{model: m, params: &params.Params{Stream: true}, moderated: &moderation.Report{}})
 			got := strings.ReplaceAll(toldBy(g, batches, c.hidden), "|end:", "")
 			if got != c.want {
 				t.Fatalf("%s: told %s, want %s", c.name, got, c.want)
 			}
 		}
 	}
-	if newGuard(&job{model: &models.Model{}, params: &params{}}) != nil {
+	if newGuard(&job{model: &models.Model{}, params: &params.Params{}}) != nil {
 		t.Error("a model without a policy has a guard")
 	}
 }

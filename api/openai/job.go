@@ -7,6 +7,7 @@ import (
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/api/openai/toolset"
 	"weir/api/tenant"
 	"weir/internal/inference"
@@ -20,7 +21,7 @@ type job struct {
 	id             string // ours, unique
 	name           string // what the answer is called; the client's own, where it has one
 	model          *models.Model
-	params         *params
+	params         *params.Params
 	endpoint       *endpoint
 	reworded       *rewording       // of a request that was read as a chat; nil for others
 	response       *responseRequest // of a request of /v1/responses; nil for others
@@ -96,13 +97,13 @@ func (j *job) request(i int) *inference.Request {
 		Retries:        j.retries,
 		Prompt:         j.prompts[i].ids,
 		MaxTokens:      room,
-		MinTokens:      min(p.minTokens, room),
-		N:              p.n,
-		StopTokens:     p.stopTokens,
-		IgnoreEOS:      p.ignoreEOS,
+		MinTokens:      min(p.MinTokens, room),
+		N:              p.N,
+		StopTokens:     p.StopTokens,
+		IgnoreEOS:      p.IgnoreEOS,
 		PromptLogprobs: j.promptLogprobs,
-		Sampling:       p.sampling,
-		Speculation:    p.speculation,
+		Sampling:       p.Sampling,
+		Speculation:    p.Speculation,
 		Constraint:     j.bounded(),
 		KV:             j.kv,
 		Arrived:        j.arrived,
@@ -115,8 +116,8 @@ func (j *job) inBackground() bool { return j.response != nil && j.response.backg
 func (j *job) start() edge.RequestStart {
 	return edge.RequestStart{
 		ID: j.id, Endpoint: j.endpoint.route, Model: j.model.ID, Version: j.model.Version, Arm: j.arm,
-		Tenant: j.tenant.Name, Key: j.key, Class: j.terms.class, Stream: j.params.stream,
-		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.n, MaxTokens: j.maxTokens,
+		Tenant: j.tenant.Name, Key: j.key, Class: j.terms.class, Stream: j.params.Stream,
+		Prompts: len(j.prompts), PromptTokens: j.promptTokens(), N: j.params.N, MaxTokens: j.maxTokens,
 		Prefix: j.kv.DoRemoteDecode, Retries: j.retries, Arrived: j.arrived, Parsed: j.parsed, Submitted: time.Now(), Trace: j.trace,
 	}
 }

@@ -6,41 +6,16 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
-
-// Values of params.maxTokens that are no limit.
-const (
-	asManyAsFit  = -1 // what the context leaves beside the prompt
-	lengthNotSet = -2 // the endpoint's own default
-)
-
-// truncateToFit is the value of truncate_prompt_tokens that keeps as much of a
-// prompt as fits beside the answer asked for.
-const truncateToFit = -1
-
-// readMaxTokens reads the limit of output tokens under any of its names.
-func (p *params) readMaxTokens(o *jsonbody.Object, fault **api.Error) {
-	p.maxTokens = lengthNotSet
-	for _, name := range models.LengthNames {
-		n, ok := o.Integer(name, asManyAsFit, maxInt32, fault)
-		switch {
-		case !ok:
-		case p.maxTokens == lengthNotSet:
-			p.maxTokens, p.lengthName = int(n), name
-		case p.maxTokens != int(n):
-			jsonbody.Keep(fault, api.RefuseParam("invalid_value", name, "%s and %s are the same limit and differ: %d and %d; send one",
-				name, p.lengthName, n, p.maxTokens))
-		}
-	}
-}
 
 // refuseNoTokens refuses a limit of 0 output tokens, unless the prompt's own
 // logprobs are asked for.
 func (j *job) refuseNoTokens(fault **api.Error) {
-	if p := j.params; p.maxTokens == 0 && j.promptLogprobs < 0 {
-		jsonbody.Keep(fault, api.RefuseParam("invalid_value", p.lengthName,
+	if p := j.params; p.MaxTokens == 0 && j.promptLogprobs < 0 {
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", p.LengthName,
 			"%s is 0, so there would be no answer; send at least 1, or leave it out. "+
-				"0 is for prompt_logprobs, and for echo of /v1/completions", p.lengthName))
+				"0 is for prompt_logprobs, and for echo of /v1/completions", p.LengthName))
 	}
 }
 
@@ -56,25 +31,25 @@ func (j *job) limitOutput(part string, otherwise int) *api.Error {
 		n := len(j.prompts[i].ids)
 		shortest, longest = min(shortest, n), max(longest, n)
 	}
-	wanted := p.maxTokens
-	switch p.maxTokens {
-	case asManyAsFit:
+	wanted := p.MaxTokens
+	switch p.MaxTokens {
+	case params.AsManyAsFit:
 		wanted = limit
-	case lengthNotSet:
+	case params.LengthNotSet:
 		wanted = otherwise
 	}
 	room := limit - longest
 	switch {
 	case room < min(wanted, 1):
-		return contextExceeded(part, longest, max(p.maxTokens, min(wanted, 1)), limit)
-	case p.maxTokens > room && p.notes.Strict:
-		return contextExceeded(part, longest, p.maxTokens, limit)
-	case p.maxTokens > room:
-		p.notes.Add("%s %d cut to %d; the context has %d", p.lengthName, p.maxTokens, room, limit)
+		return contextExceeded(part, longest, max(p.MaxTokens, min(wanted, 1)), limit)
+	case p.MaxTokens > room && p.Notes.Strict:
+		return contextExceeded(part, longest, p.MaxTokens, limit)
+	case p.MaxTokens > room:
+		p.Notes.Add("%s %d cut to %d; the context has %d", p.LengthName, p.MaxTokens, room, limit)
 	}
 	j.maxTokens = min(wanted, limit-shortest)
-	if most := max(p.maxTokens, j.maxTokens); p.minTokens > most {
-		return api.RefuseParam("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", p.minTokens, most)
+	if most := max(p.MaxTokens, j.maxTokens); p.MinTokens > most {
+		return api.RefuseParam("invalid_value", "min_tokens", "min_tokens is %d, above the limit of output tokens, %d", p.MinTokens, most)
 	}
 	return nil
 }
@@ -87,10 +62,10 @@ func (j *job) room(i int) int {
 // keep is how many tokens of a prompt truncate_prompt_tokens leaves; 0 is all.
 func (j *job) keep(otherwise int) int {
 	p := j.params
-	if p.truncate != truncateToFit {
-		return p.truncate
+	if p.Truncate != params.TruncateToFit {
+		return p.Truncate
 	}
-	wanted := p.maxTokens
+	wanted := p.MaxTokens
 	if wanted < 0 {
 		wanted = otherwise
 	}
@@ -104,18 +79,4 @@ func (p *prompt) truncate(keep int, m *models.Model) {
 	}
 	p.ids = slices.Clone(p.ids[len(p.ids)-keep:]) // the rest is let go of
 	p.text = m.Tokenizer.Decode(p.ids, false)
-}
-
-// readTruncate reads truncate_prompt_tokens: how many of a prompt's last
-// tokens stay.
-func readTruncate(o *jsonbody.Object, m *models.Model, fault **api.Error) int {
-	n := o.Count("truncate_prompt_tokens", truncateToFit, m.MaxModelLen, truncateToFit-1, fault)
-	switch {
-	case n == 0:
-		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncate_prompt_tokens",
-			"truncate_prompt_tokens is 0, which leaves nothing of the prompt; send at least 1, or -1 for what fits"))
-	case n < truncateToFit:
-		return 0
-	}
-	return n
 }

@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/api/openai/toolset"
 	"weir/tokenizer/chat"
 )
@@ -103,7 +104,7 @@ type pastMessage struct {
 // both are given, they are two copies of one text, as answers of this server have them.
 func readThought(o *jsonbody.Object, fault **api.Error) json.RawMessage {
 	var thought json.RawMessage
-	for _, name := range bothReasoningNames {
+	for _, name := range params.BothReasoningNames {
 		raw, ok := o.Take(name)
 		if !ok {
 			continue

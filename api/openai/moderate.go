@@ -258,7 +258,7 @@ func (j *job) refuseTokens() *api.Error {
 	for _, f := range []struct {
 		name  string
 		asked bool
-	}{{"logprobs", j.params.logprobs}, {"return_token_ids", j.params.returnTokenIDs}} {
+	}{{"logprobs", j.params.Logprobs}, {"return_token_ids", j.params.ReturnTokenIDs}} {
 		if f.asked {
 			return jsonbody.Unsupported(f.name, "the policy "+j.model.Policy.Name()+" of the model may take text out of answers, and these would show its tokens")
 		}

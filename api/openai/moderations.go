@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/params"
 )
 
 // POST /v1/moderations answers in OpenAI's shape from a model's policy: every rule of it, on
@@ -39,7 +40,7 @@ func (c *call) moderations() *api.Error {
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("input", "a string, an array of strings or an array of text parts"))
 	}
-	readLabels(o.Object, &fault)
+	params.ReadLabels(o.Object, &fault)
 	o.FinishBut(unsupportedFields, &fault)
 	if fault != nil {
 		return fault

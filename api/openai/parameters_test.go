@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
 
 // docs/api.md lists the fields of requests that the code reads, and no others.
@@ -65,7 +66,7 @@ func namesRead(t *testing.T) []string {
 	if files = append(files, parts...); err != nil || len(parts) == 0 {
 		t.Fatal(len(parts), err)
 	}
-	names := slices.Concat(labels, models.LengthNames, bothReasoningNames, budgetNames, []string{"tool_choice", "function_call"})
+	names := slices.Concat(params.Labels, models.LengthNames, params.BothReasoningNames, budgetNames, []string{"tool_choice", "function_call"})
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") {
 			continue

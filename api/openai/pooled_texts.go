@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -52,8 +53,8 @@ func newWholeReader(o *request, m *models.Model) *textReader {
 // and truncation_direction. Of a text the beginning stays unless asked otherwise, as in
 // the libraries that these models come from.
 func (r *textReader) readTruncation(o *jsonbody.Object, fault **api.Error) {
-	r.keep = readTruncate(o, r.model, fault)
-	if fits := o.Flag("truncate", false, fault); r.keep == truncateToFit || fits && r.keep == 0 {
+	r.keep = params.ReadTruncate(o, r.model, fault)
+	if fits := o.Flag("truncate", false, fault); r.keep == params.TruncateToFit || fits && r.keep == 0 {
 		r.keep = r.model.MaxModelLen
 	}
 	jsonbody.Keep(fault, r.leavesText("truncate_prompt_tokens", "; or -1 for what fits"))

@@ -30,7 +30,7 @@ func (c *call) prefill(j *job) *api.Error {
 		return edge.ShuttingDown()
 	}
 	defer s.running.Leave()
-	j.maxTokens, j.params.n, j.params.stream = 0, 1, false
+	j.maxTokens, j.params.N, j.params.Stream = 0, 1, false
 	j.copied, j.keepsTexts, j.arm = nil, false, router.Arm{}
 	c.started = true
 	g, fault := s.start(j, nil, nil, c.gone())

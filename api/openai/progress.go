@@ -23,7 +23,7 @@ func (r *eventStream) untilTimer() time.Duration {
 }
 
 func (r *eventStream) wantsProgress() bool {
-	return r.g.job.params.includeProgress && r.g.result.FirstToken.IsZero()
+	return r.g.job.params.IncludeProgress && r.g.result.FirstToken.IsZero()
 }
 
 // tick writes the progress or the heartbeat that is due.

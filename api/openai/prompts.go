@@ -1,9 +1,12 @@
 package openai
 
 import (
+	"math"
+
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/tokenizer"
 )
 
@@ -103,7 +106,7 @@ func (r *promptReader) encode(path string, spans []tokenizer.Span) ([]int32, *ap
 // tokens reads a prompt that is tokenised already. The body's own
 // limit bounds it; the context is checked later, with the exact count.
 func (r *promptReader) tokens(path string, raw []byte) (prompt, *api.Error) {
-	ids, err := parseTokens(path, raw, r.m.Tokenizer.Size(), maxInt32)
+	ids, err := params.ParseTokens(path, raw, r.m.Tokenizer.Size(), math.MaxInt32)
 	switch {
 	case err != nil:
 		return prompt{}, err

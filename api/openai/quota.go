@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/meter"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
@@ -60,13 +61,13 @@ func (c *call) limitAnswer(j *job, who *quota.Holder) *api.Error {
 	if int64(j.maxTokens) <= most {
 		return nil
 	}
-	if asked := p.maxTokens > 0 && int64(p.maxTokens) > most; most < 1 || asked && p.notes.Strict {
-		return meter.Fault(who.Check(longest, max(int64(p.maxTokens), 1)))
+	if asked := p.MaxTokens > 0 && int64(p.MaxTokens) > most; most < 1 || asked && p.Notes.Strict {
+		return meter.Fault(who.Check(longest, max(int64(p.MaxTokens), 1)))
 	} else if asked {
-		p.notes.Add("%s %d cut to %d by the tenant's limits", p.lengthName, p.maxTokens, most)
+		p.Notes.Add("%s %d cut to %d by the tenant's limits", p.LengthName, p.MaxTokens, most)
 	}
 	j.maxTokens = int(most)
-	j.params.minTokens = min(p.minTokens, j.maxTokens)
+	j.params.MinTokens = min(p.MinTokens, j.maxTokens)
 	return nil
 }
 
@@ -107,10 +108,10 @@ func (c *call) tellRemaining(m *models.Model) {
 func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
 	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.price()}
 	for i := range j.prompts {
-		ask.Output += int64(j.params.n) * s.estimates.Expect(j.model.ID, j.tenant.Name, j.room(i))
-		most += int64(j.params.n) * int64(j.room(i))
+		ask.Output += int64(j.params.N) * s.estimates.Expect(j.model.ID, j.tenant.Name, j.room(i))
+		most += int64(j.params.N) * int64(j.room(i))
 	}
-	if j.params.maxTokens > 0 {
+	if j.params.MaxTokens > 0 {
 		ask.Most = most
 	}
 	return ask, most
@@ -201,7 +202,7 @@ func (g *generation) settle() {
 	g.bill.settle(use)
 	for i, c := range g.choices {
 		if (c.finish == inference.FinishStop || c.finish == inference.FinishLength) && c.stopped.limit == "" {
-			g.server.estimates.Learn(g.job.model.ID, g.job.tenant.Name, g.job.room(i/g.job.params.n), c.tokens)
+			g.server.estimates.Learn(g.job.model.ID, g.job.tenant.Name, g.job.room(i/g.job.params.N), c.tokens)
 		}
 	}
 }
@@ -242,23 +243,23 @@ func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens
 // strictLimit is how long each answer from elsewhere may get beside strict limits, before it
 // is known what they have left: as its client says, or relayMaxTokens, and at most most.
 func (c *call) strictLimit(r *relayed, most int64) int64 {
-	var p params
+	var p params.Params
 	var ignored *api.Error
-	if p.readMaxTokens(r.sent, &ignored); p.maxTokens < 1 {
-		p.maxTokens = relayMaxTokens
+	if p.ReadMaxTokens(r.sent, &ignored); p.MaxTokens < 1 {
+		p.MaxTokens = relayMaxTokens
 	}
-	return max(min(int64(p.maxTokens), most), 1)
+	return max(min(int64(p.MaxTokens), most), 1)
 }
 
 // limitAnswer has the servers end each answer after so many tokens, which are paid for: they
 // count them, and nobody here does.
 func (r *relayed) limitAnswer(limit int64) {
-	var p params
+	var p params.Params
 	var ignored *api.Error
-	if p.readMaxTokens(r.sent, &ignored); p.maxTokens > 0 && int64(p.maxTokens) <= limit {
+	if p.ReadMaxTokens(r.sent, &ignored); p.MaxTokens > 0 && int64(p.MaxTokens) <= limit {
 		return
 	}
-	name := cmp.Or(p.lengthName, "max_tokens")
+	name := cmp.Or(p.LengthName, "max_tokens")
 	if formOf(r.path) == responseForm {
 		name = "max_output_tokens"
 	}
@@ -272,12 +273,12 @@ func (c *call) expectedOutput(r *relayed) int {
 	if !r.service.writes {
 		return 0
 	}
-	var p params
+	var p params.Params
 	var ignored *api.Error
-	if p.readMaxTokens(r.sent, &ignored); p.maxTokens < 0 {
-		p.maxTokens = relayMaxTokens
+	if p.ReadMaxTokens(r.sent, &ignored); p.MaxTokens < 0 {
+		p.MaxTokens = relayMaxTokens
 	}
-	return int(c.server.estimates.Expect(r.model.ID, c.caller.Tenant.Name, p.maxTokens))
+	return int(c.server.estimates.Expect(r.model.ID, c.caller.Tenant.Name, p.MaxTokens))
 }
 
 // settle ends the passage's bill: what it has used takes the place of what was reserved.

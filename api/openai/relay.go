@@ -235,7 +235,7 @@ func (c *call) mostAnswer(r *relayed) int {
 		}
 	}
 	var ignored *api.Error
-	answers := int64(r.sent.Count("n", 1, maxInt32, 1, &ignored)) * r.prompts()
+	answers := int64(r.sent.Count("n", 1, math.MaxInt32, 1, &ignored)) * r.prompts()
 	if ignored != nil {
 		return 0
 	}
@@ -354,7 +354,7 @@ func (c *call) relayStart(r *relayed) edge.RequestStart {
 	now := time.Now()
 	return edge.RequestStart{
 		ID: r.service.prefix + c.id, Endpoint: r.service.route, Model: r.model.ID, Version: r.model.Version, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Arm: c.arm(),
-		Stream: r.sent.Flag("stream", false, &ignored), Prompts: 1, N: r.sent.Count("n", 1, maxInt32, 1, &ignored),
+		Stream: r.sent.Flag("stream", false, &ignored), Prompts: 1, N: r.sent.Count("n", 1, math.MaxInt32, 1, &ignored),
 		Retries: c.retries(), Arrived: c.arrived,
 		Parsed: now, Submitted: now, Relayed: true, Trace: c.trace,
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"weir/api"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -135,7 +137,7 @@ func (p *passage) estimate() {
 func (c *call) newAccount(r *relayed, sent *router.Call) account {
 	s, model := c.server, r.model.ID
 	var ignored *api.Error
-	answers := r.sent.Count("n", 1, maxInt32, 1, &ignored)
+	answers := r.sent.Count("n", 1, math.MaxInt32, 1, &ignored)
 	if ignored != nil {
 		answers = 1
 	}
@@ -173,14 +175,14 @@ const slackTokens = 16
 
 // mostOutput is how many output tokens the answers may have together; 0: there is no bound.
 func (r *relayed) mostOutput() int {
-	var p params
+	var p params.Params
 	var ignored *api.Error
-	p.readMaxTokens(r.sent, &ignored)
-	n := r.sent.Count("n", 1, maxInt32, 1, &ignored)
-	if p.maxTokens <= 0 || ignored != nil || r.path == completionEndpoint.upstream { // of several completions the best one may be chosen
+	p.ReadMaxTokens(r.sent, &ignored)
+	n := r.sent.Count("n", 1, math.MaxInt32, 1, &ignored)
+	if p.MaxTokens <= 0 || ignored != nil || r.path == completionEndpoint.upstream { // of several completions the best one may be chosen
 		return 0
 	}
-	return int(min(int64(n)*r.prompts()*int64(p.maxTokens+slackTokens), maxToldTokens))
+	return int(min(int64(n)*r.prompts()*int64(p.MaxTokens+slackTokens), maxToldTokens))
 }
 
 // onlyUsage is what the servers get where the client has sent no options. Nobody changes it.

@@ -10,6 +10,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/router"
 )
 
@@ -76,22 +77,22 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	}
 	w.finish(asked.Object)
 	own := w.chat.Unread()
-	p := &params{
-		n: own.Count("n", 1, maxInt32, 1, &fault), stream: own.Flag("stream", false, &fault), maxTokens: asManyAsFit,
-		logprobs: own.Flag("logprobs", false, &fault),
+	p := &params.Params{
+		N: own.Count("n", 1, math.MaxInt32, 1, &fault), Stream: own.Flag("stream", false, &fault), MaxTokens: params.AsManyAsFit,
+		Logprobs: own.Flag("logprobs", false, &fault),
 	}
-	p.sampling.Temperature = own.Number("temperature", anyNumber, 1, &fault)
-	p.sampling.TopP = own.Number("top_p", anyNumber, 1, &fault)
+	p.Sampling.Temperature = own.Number("temperature", anyNumber, 1, &fault)
+	p.Sampling.TopP = own.Number("top_p", anyNumber, 1, &fault)
 	goesOn := own.Flag("continue_final_message", false, &fault)
 	switch {
 	case fault != nil:
 		return w.explain(fault)
-	case p.logprobs:
+	case p.Logprobs:
 		return w.explain(jsonbody.Unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
 	case goesOn && !r.model.Upstream.Offers(router.Continuing):
 		return jsonbody.Unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
 	}
-	if fault = w.checkCount(p.n); fault != nil {
+	if fault = w.checkCount(p.N); fault != nil {
 		return fault
 	}
 	terms, fault := c.relayTerms(r)
@@ -102,7 +103,7 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 		id: e.prefix + c.id, name: e.prefix + c.name(""), endpoint: e, model: r.model, params: p, reworded: w, response: response,
 		tenant: c.caller.Tenant, key: c.caller.KeyID(), terms: terms, created: c.arrived.Unix(), arrived: c.arrived,
 	}
-	p.continuousUsage = e == &messageEndpoint
+	p.ContinuousUsage = e == &messageEndpoint
 	c.keepResponse(j)
 	r.sent, r.path, r.job = w.forServers(p), chatEndpoint.upstream, j
 	return nil
@@ -112,7 +113,7 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 var anyNumber = jsonbody.Interval{Low: math.Inf(-1), High: math.Inf(1)}
 
 // forServers is the chat in words that all servers know, with the usage at the end of a stream.
-func (w *rewording) forServers(p *params) *jsonbody.Object {
+func (w *rewording) forServers(p *params.Params) *jsonbody.Object {
 	chat := w.chat.Without("stream_options", "metadata", "store", "background", "max_output_tokens", "enable_thinking", "add_generation_prompt")
 	for _, f := range w.chat.Fields {
 		switch f.Name {
@@ -124,7 +125,7 @@ func (w *rewording) forServers(p *params) *jsonbody.Object {
 			chat.Add("add_generation_prompt", []byte("false"))
 		}
 	}
-	if p.stream {
+	if p.Stream {
 		chat.Add("stream_options", []byte(`{"include_usage":true}`))
 	}
 	return chat

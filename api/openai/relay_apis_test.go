@@ -16,6 +16,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/fleet"
@@ -442,7 +443,7 @@ func FuzzRewordedStream(f *testing.F) {
 	f.Add([]byte(": ping\n\ndata: {\"choices\":[{\"delta\":{\"reasoning\":\"h\"}}]}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, messages bool) {
 		e, last := &responseEndpoint, regexp.MustCompile(`event: response\.(completed|incomplete|failed)\n`)
-		j := &job{endpoint: e, model: &models.Model{ID: "m"}, params: &params{n: 1}, response: &responseRequest{summary: jsonNull}}
+		j := &job{endpoint: e, model: &models.Model{ID: "m"}, params: &params.Params{N: 1}, response: &responseRequest{summary: jsonNull}}
 		if messages {
 			e, last = &messageEndpoint, regexp.MustCompile(`event: (message_stop|error)\n`)
 			j.endpoint, j.prompts = e, []prompt{{}}

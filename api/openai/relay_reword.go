@@ -170,7 +170,7 @@ func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, se
 		return responsesUnavailable()
 	}
 	var body *rewordedStream
-	if j.params.stream {
+	if j.params.Stream {
 		body = newRewordedStream(p, j, len(sent.Tokens))
 		c.beginEvents(p.run, body.encoder)
 	} else {

@@ -10,6 +10,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -42,7 +43,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 			return Shadowed{}, fault
 		}
 		w.finish(o.Object)
-		sent, path = w.forServers(&params{}), chatEndpoint.upstream
+		sent, path = w.forServers(&params.Params{}), chatEndpoint.upstream
 	}
 	sent = sent.Without("stream", "stream_options")
 	sent.Add("stream", []byte("true"))

@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/api/openai/toolset"
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -127,14 +128,14 @@ func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 	}
 	m.Fill(o.Object)
 	var fault *api.Error
-	p := readParams(o.Object, m, &s.config, &fault)
-	if p.maxTokens == lengthNotSet {
-		p.maxTokens = asManyAsFit
+	p := params.Read(o.Object, m, s.config.params(), &fault)
+	if p.MaxTokens == params.LengthNotSet {
+		p.MaxTokens = params.AsManyAsFit
 	}
-	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
-	p.readChatLogprobs(o.Object, m, &fault)
+	j := &job{model: m, params: p, promptLogprobs: p.PromptLogprobs}
+	readChatLogprobs(p, o.Object, m, &fault)
 	most := readBudget(o.Object, &fault)
-	p.hideReasoning = !o.Flag("include_reasoning", true, &fault)
+	p.HideReasoning = !o.Flag("include_reasoning", true, &fault)
 	j.refuseNoTokens(&fault)
 	conversation := readChatPrompt(o.Object, m, &s.config, &fault)
 	options := tokenizer.EncodeOptions{AddSpecial: o.Flag("add_special_tokens", false, &fault)}
@@ -147,7 +148,7 @@ func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	if p.truncate == 0 {
+	if p.Truncate == 0 {
 		options.Limit = m.CountedLimit()
 	}
 	ids, fault := o.turn.encode(m, "messages", spans, options)
@@ -166,14 +167,14 @@ func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 }
 
 // readChatLogprobs reads logprobs (true or false) and top_logprobs.
-func (p *params) readChatLogprobs(o *jsonbody.Object, m *models.Model, fault **api.Error) {
-	p.logprobs = o.Flag("logprobs", false, fault)
+func readChatLogprobs(p *params.Params, o *jsonbody.Object, m *models.Model, fault **api.Error) {
+	p.Logprobs = o.Flag("logprobs", false, fault)
 	top, _ := o.Integer("top_logprobs", 0, int64(m.LogprobsLimit()), fault)
-	if top > 0 && !p.logprobs {
+	if top > 0 && !p.Logprobs {
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "top_logprobs", "top_logprobs is allowed only together with logprobs: true"))
 	}
-	if p.logprobs {
-		p.sampling.Logprobs = int(top)
+	if p.Logprobs {
+		p.Sampling.Logprobs = int(top)
 	}
 }
 

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,7 +74,7 @@ func (s *Server) readCohereEmbed(o *request, m *models.Model) (*pooling, *api.Er
 
 // readCohereTruncation reads which end of a longer text goes: its end, unless asked otherwise.
 func (r *textReader) readCohereTruncation(o *jsonbody.Object, fault **api.Error) {
-	most := o.Count("max_tokens", 1, maxInt32, 0, fault)
+	most := o.Count("max_tokens", 1, math.MaxInt32, 0, fault)
 	side, ok := o.Text("truncate", fault)
 	if !ok {
 		side = "END"

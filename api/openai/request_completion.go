@@ -6,6 +6,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
 
 // defaultMaxTokens of a completion; the OpenAI API's own.
@@ -15,15 +16,15 @@ const defaultMaxTokens = 16
 func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) {
 	m.Fill(o.Object)
 	var fault *api.Error
-	p := readParams(o.Object, m, &s.config, &fault)
-	j := &job{model: m, params: p, promptLogprobs: p.promptLogprobs}
+	p := params.Read(o.Object, m, s.config.params(), &fault)
+	j := &job{model: m, params: p, promptLogprobs: p.PromptLogprobs}
 	j.echo = o.Flag("echo", false, &fault)
 	j.readLogprobs(o.Object, &fault)
 	prompts := promptReader{field: "prompt", tooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
 		m: m, turn: o.turn, notes: o.Notes}
 	prompts.options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
 	prompts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, &fault)
-	if p.truncate == 0 {
+	if p.Truncate == 0 {
 		prompts.options.Limit = m.CountedLimit()
 	}
 	j.refuseNoTokens(&fault)
@@ -36,7 +37,7 @@ func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) 
 		return nil, fault
 	}
 	j.parsed = time.Now()
-	prompts.most = s.config.MaxChoices / p.n
+	prompts.most = s.config.MaxChoices / p.N
 	if j.prompts, fault = prompts.all(raw); fault != nil {
 		return nil, fault
 	}
@@ -49,10 +50,10 @@ func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) 
 func (j *job) readLogprobs(o *jsonbody.Object, fault **api.Error) {
 	p := j.params
 	if top, ok := o.Integer("logprobs", 0, int64(j.model.LogprobsLimit()), fault); ok {
-		p.logprobs, p.endLogprob = true, true
-		p.sampling.Logprobs = int(top)
+		p.Logprobs, p.EndLogprob = true, true
+		p.Sampling.Logprobs = int(top)
 	}
-	if j.echo && (p.logprobs || p.maxTokens == 0) {
-		j.promptLogprobs = max(0, p.sampling.Logprobs, p.promptLogprobs)
+	if j.echo && (p.Logprobs || p.MaxTokens == 0) {
+		j.promptLogprobs = max(0, p.Sampling.Logprobs, p.PromptLogprobs)
 	}
 }

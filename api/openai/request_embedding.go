@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
 
 var embeddingEndpoint = poolingEndpoint{
@@ -43,7 +44,7 @@ func (s *Server) readEmbedding(o *request, m *models.Model) (*pooling, *api.Erro
 			jsonbody.Keep(&fault, api.RefuseParam("invalid_value", "encoding_format", "encoding_format is %s; it must be float or base64", jsonbody.HeaderQuote(format)))
 		}
 	}
-	p := &pooling{answer: &embeddingAnswer{form}, requestID: readRequestID(o.Object, &fault)}
+	p := &pooling{answer: &embeddingAnswer{form}, requestID: params.ReadRequestID(o.Object, &fault)}
 	raw, ok := o.Take("input")
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("input", promptForms))
@@ -57,7 +58,7 @@ func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field 
 	texts.prefix = r.model.Pooler.ReadPrompt(o, fault)
 	texts.options.AddSpecial = o.Flag("add_special_tokens", true, fault)
 	texts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, fault)
-	readLabels(o, fault)
+	params.ReadLabels(o, fault)
 	o.FinishBut(poolingFields, fault)
 	if *fault != nil {
 		return nil, *fault

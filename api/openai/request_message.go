@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"math"
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
@@ -29,7 +30,7 @@ func (s *Server) readMessage(o *request, m *models.Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	j.params.continuousUsage = true // the first event says what the prompt has
+	j.params.ContinuousUsage = true // the first event says what the prompt has
 	return j, nil
 }
 
@@ -39,7 +40,7 @@ func rewordMessage(o *request) (*rewording, *responseRequest, *api.Error) {
 	w := newRewording(o, "messages", "tool_use_id", messageNames...)
 	w.schema = "input_schema"
 	readMessagePrompt(o.Object, w, &fault)
-	most, ok := o.Integer("max_tokens", 1, maxInt32, &fault)
+	most, ok := o.Integer("max_tokens", 1, math.MaxInt32, &fault)
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("max_tokens", "an integer"))
 	}

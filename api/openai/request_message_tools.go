@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"math"
 	"strconv"
 
 	"weir/api"
@@ -13,7 +14,7 @@ func formatInt(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 // readMessageTools reads tools and tool_choice.
 func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	if raw, ok := o.Take("tools"); ok {
-		list, err := jsonbody.Array("tools", raw, maxInt32)
+		list, err := jsonbody.Array("tools", raw, math.MaxInt32)
 		jsonbody.Keep(fault, err)
 		chat := []byte{'['}
 		for i, item := range list {
@@ -99,7 +100,7 @@ func readThinking(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	default:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "thinking.type", "thinking.type is %s; it must be enabled, adaptive or disabled", jsonbody.HeaderQuote(kind)))
 	}
-	if n, ok := thinking.Integer("budget_tokens", 1, maxInt32, fault); ok && kind == "enabled" {
+	if n, ok := thinking.Integer("budget_tokens", 1, math.MaxInt32, fault); ok && kind == "enabled" {
 		w.set("thinking_token_budget", formatInt(n))
 	}
 	thinking.Text("display", fault)

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
 
 var rerankEndpoint = poolingEndpoint{
@@ -52,11 +54,11 @@ func (s *Server) readRerank(o *request, m *models.Model) (*pooling, *api.Error) 
 
 // readScoring ends the reading of a request whose texts are in a.
 func (s *Server) readScoring(p *pooling, r *textReader, o *jsonbody.Object, a *scoring, fault **api.Error) (*pooling, *api.Error) {
-	p.requestID = readRequestID(o, fault)
+	p.requestID = params.ReadRequestID(o, fault)
 	a.raw = a.raw || !o.Flag("use_activation", true, fault)
-	a.maxQueryTokens = o.Count("max_tokens_per_query", 0, maxInt32, 0, fault)
-	a.maxDocumentTokens = o.Count("max_tokens_per_doc", 0, maxInt32, 0, fault)
-	readLabels(o, fault)
+	a.maxQueryTokens = o.Count("max_tokens_per_query", 0, math.MaxInt32, 0, fault)
+	a.maxDocumentTokens = o.Count("max_tokens_per_doc", 0, math.MaxInt32, 0, fault)
+	params.ReadLabels(o, fault)
 	o.FinishBut(poolingFields, fault)
 	if *fault != nil {
 		return nil, *fault
@@ -77,7 +79,7 @@ func readOneText(o *jsonbody.Object, name, what string, fault **api.Error) []str
 // unless asked otherwise: vLLM sends them always, Cohere on request.
 func (a *ranking) readDocuments(o *jsonbody.Object, fault **api.Error) {
 	a.documentField = "documents"
-	a.most = o.Count("top_n", 0, maxInt32, 0, fault)
+	a.most = o.Count("top_n", 0, math.MaxInt32, 0, fault)
 	a.withTexts = o.Flag("return_documents", true, fault)
 	raw, ok := o.Take("documents")
 	if !ok {

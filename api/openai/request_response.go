@@ -2,11 +2,13 @@ package openai
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 )
 
 // responseRequest is what a request of POST /v1/responses says beside its chat: what its
@@ -97,7 +99,7 @@ func (r *responseRequest) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncation", "truncation is %s; it must be auto or disabled", jsonbody.HeaderQuote(how)))
 		}
 	}
-	if _, ok := o.Integer("max_tool_calls", 1, maxInt32, fault); ok {
+	if _, ok := o.Integer("max_tool_calls", 1, math.MaxInt32, fault); ok {
 		o.Ignored("max_tool_calls", jsonbody.Unsupported("max_tool_calls", "leave it out: it counts calls of tools that the server itself runs"), fault)
 	}
 }
@@ -229,7 +231,7 @@ func (r *responseRequest) readInclude(o *jsonbody.Object, w *rewording, fault **
 // readEchoed reads what the answer repeats.
 func (r *responseRequest) readEchoed(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	r.metadata, r.maxTokens, r.parallel = []byte("{}"), jsonNull, true
-	if n, ok := o.Integer("max_output_tokens", 1, maxInt32, fault); ok {
+	if n, ok := o.Integer("max_output_tokens", 1, math.MaxInt32, fault); ok {
 		r.maxTokens = strconv.AppendInt(nil, n, 10)
 		w.set("max_output_tokens", r.maxTokens)
 	}
@@ -237,7 +239,7 @@ func (r *responseRequest) readEchoed(o *jsonbody.Object, w *rewording, fault **a
 		r.metadata = bytes.Clone(raw)
 		w.set("metadata", raw)
 	}
-	for _, name := range labels {
+	for _, name := range params.Labels {
 		if raw, ok := o.Take(name); ok {
 			w.set(name, raw)
 			r.labels = append(api.AppendString(append(r.labels, ','), name), ':')

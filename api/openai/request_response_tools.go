@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"weir/api"
@@ -14,7 +15,7 @@ import (
 func (r *responseRequest) readTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	r.tools, r.toolChoice = []byte("[]"), []byte(`"auto"`)
 	if raw, ok := o.Take("tools"); ok {
-		list, err := jsonbody.Array("tools", raw, maxInt32)
+		list, err := jsonbody.Array("tools", raw, math.MaxInt32)
 		jsonbody.Keep(fault, err)
 		chat := []byte{'['}
 		shown := []byte{'['}
@@ -172,7 +173,7 @@ func chatToolChoice(o *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	items, fault := jsonbody.Array("tool_choice.tools", list, maxInt32)
+	items, fault := jsonbody.Array("tool_choice.tools", list, math.MaxInt32)
 	dst := api.AppendString([]byte(`{"type":"allowed_tools","allowed_tools":{"mode":`), mode)
 	dst = append(dst, `,"tools":[`...)
 	for i, item := range items {

@@ -76,7 +76,7 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 		return responsesUnavailable()
 	}
 	var body *eventStream
-	if g.job.params.stream {
+	if g.job.params.Stream {
 		body = newEventStream(g, func() {})
 		c.beginEvents(run, body.encoder)
 	} else {

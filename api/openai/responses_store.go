@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -80,7 +81,7 @@ func (c *call) recallConversation(o *request) *api.Error {
 		if !r.Finished() {
 			return api.RefuseParam("previous_response_not_found", "previous_response_id", "the response %s is not finished; wait for its end", jsonbody.HeaderQuote(r.ID))
 		}
-		input, fault := jsonbody.Array("", r.Input, maxInt32)
+		input, fault := jsonbody.Array("", r.Input, math.MaxInt32)
 		if fault != nil {
 			return internalError("a stored response cannot be read; send the whole conversation as input")
 		}
@@ -125,7 +126,7 @@ func outputOf(object []byte) ([]json.RawMessage, *api.Error) {
 	if !ok {
 		return nil, nil
 	}
-	return jsonbody.Array("", raw, maxInt32)
+	return jsonbody.Array("", raw, math.MaxInt32)
 }
 
 // keeper keeps a response as it changes. Its owner is the goroutine that answers.
@@ -174,8 +175,8 @@ func (s *Server) Unkept() uint64 { return s.unkept.count.Load() }
 // warnUnkept tells the client of a whole answer that it cannot come back to it.
 func (c *call) warnUnkept(j *job) {
 	if r := j.response; r != nil && r.keeper != nil && !r.store {
-		j.params.notes.Add("the response is not kept: the store of responses failed")
-		warn(c.ctx, j.params.notes)
+		j.params.Notes.Add("the response is not kept: the store of responses failed")
+		warn(c.ctx, j.params.Notes)
 	}
 }
 
@@ -292,7 +293,7 @@ func (c *call) inputItems() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	items, fault := jsonbody.Array("", r.Input, maxInt32)
+	items, fault := jsonbody.Array("", r.Input, math.MaxInt32)
 	if fault != nil {
 		return internalError("a stored response cannot be read")
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"math"
 	"strings"
 
 	"weir/api"
@@ -65,7 +66,7 @@ func (w *rewording) done(j *job, fault *api.Error) (*job, *api.Error) {
 	}
 	w.chat, w.turns.list, w.turns.begins, w.turns.roles = request{}, nil, nil, nil // what is left explains faults
 	j.reworded = w
-	return j, w.checkCount(j.params.n)
+	return j, w.checkCount(j.params.N)
 }
 
 // checkCount refuses several answers, which only chats have.
@@ -150,7 +151,7 @@ func (w *rewording) inMessage(i int, behind string) string {
 func parseIndex(text string) (int, bool) {
 	n := 0
 	for _, c := range []byte(text) {
-		if c < '0' || c > '9' || n > maxInt32 {
+		if c < '0' || c > '9' || n > math.MaxInt32 {
 			return 0, false
 		}
 		n = 10*n + int(c-'0')

@@ -399,7 +399,7 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 		c.tellRemaining(m)
 		return fault
 	}
-	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.requestID)
+	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.RequestID)
 	j.tenant, j.key = c.caller.Tenant, c.caller.KeyID()
 	if c.caller.Peer && len(j.prompts) == 1 {
 		j.kv = c.caller.KV
@@ -421,8 +421,8 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 		api.ReleaseBody(c.ctx)
 	}
 	j.retries = c.retries()
-	j.params.includeProgress = j.params.includeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
-	warn(c.ctx, j.params.notes)
+	j.params.IncludeProgress = j.params.IncludeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
+	warn(c.ctx, j.params.Notes)
 	if fault = c.run(j, who); fault != nil && c.started && (fault.Status >= statusInternal || fault.Status == http.StatusTooManyRequests) {
 		c.spares(fault)
 	}
@@ -487,7 +487,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		}
 		g.end()
 	}()
-	if j.params.stream && run == nil {
+	if j.params.Stream && run == nil {
 		body := newEventStream(g, s.running.Leave)
 		if fault = body.await(); fault == nil {
 			handedOver = true
@@ -504,8 +504,8 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	fault = g.run()
 	if fault == nil {
 		if g.result.Limit != "" {
-			j.params.notes.Add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
-			warn(c.ctx, j.params.notes)
+			j.params.Notes.Add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
+			warn(c.ctx, j.params.Notes)
 		}
 		c.ctx.SetContentType("application/json")
 		c.ctx.SetBody(g.answer())

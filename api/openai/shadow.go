@@ -112,8 +112,8 @@ func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {
 	for _, st := range streams {
 		g.streams = append(g.streams, &stream{Stream: st})
 	}
-	for i := range len(j.prompts) * j.params.n {
-		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.n], i))
+	for i := range len(j.prompts) * j.params.N {
+		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.N], i))
 	}
 	g.open = len(g.choices)
 	fault := g.run()

@@ -1,9 +1,12 @@
 package openai
 
 import (
+	"math"
+
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -202,7 +205,7 @@ func (c *call) detokenize() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	ids, fault := parseTokens("tokens", raw, m.Tokenizer.Size(), maxInt32)
+	ids, fault := params.ParseTokens("tokens", raw, m.Tokenizer.Size(), math.MaxInt32)
 	if fault != nil {
 		return fault
 	}

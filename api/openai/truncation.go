@@ -48,7 +48,7 @@ func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job, *ap
 // leavesRoom reports whether the prompt leaves a fair part of the context for an answer.
 func (j *job) leavesRoom() bool {
 	wanted := j.model.MaxModelLen / answerShare
-	if most := j.params.maxTokens; most > 0 {
+	if most := j.params.MaxTokens; most > 0 {
 		wanted = min(wanted, most)
 	}
 	return j.room(0) >= min(wanted, j.maxTokens) && j.model.MaxModelLen-len(j.prompts[0].ids) >= wanted

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -155,7 +156,7 @@ func conversationOf(o *jsonbody.Object) string {
 		if f.Name != "messages" {
 			continue
 		}
-		list, fault := jsonbody.Array(f.Name, f.Raw, maxInt32)
+		list, fault := jsonbody.Array(f.Name, f.Raw, math.MaxInt32)
 		if fault != nil {
 			return ""
 		}

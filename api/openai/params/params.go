@@ -1,76 +1,89 @@
-package openai
+// Package params reads the parameters of a generation: sampling, limits, stop strings, what the answer shows, what it must look like.
+package params
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"weir/api"
 	"weir/api/openai/format"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/stop"
 	"weir/internal/inference"
 )
 
+// MaxChoicesPerPrompt bounds n; it is the OpenAI API's limit.
+const MaxChoicesPerPrompt = 128
+
 const (
-	maxChoicesPerPrompt = 128 // n; the OpenAI API's limit
 	maxStops            = 16  // stop strings; the OpenAI API has 4, evaluation harnesses send more
 	maxStopBytes        = 4 << 10
 	maxMetadata         = 16 // pairs of metadata; the OpenAI API's limit
 )
 
-// params are what both generation endpoints take, checked and complete but
+// Params are what both generation endpoints take, checked and complete but
 // for the prompt.
-type params struct {
-	stream          bool
-	includeUsage    bool
-	includeProgress bool
+type Params struct {
+	Stream          bool
+	IncludeUsage    bool
+	IncludeProgress bool
 
-	n              int
-	maxTokens      int    // per choice; asManyAsFit, lengthNotSet
-	lengthName     string // of the field that said so
-	minTokens      int
-	truncate       int // tokens of a prompt that stay; 0 is all, truncateToFit
-	ignoreEOS      bool
-	stops          *stopSet
-	stopTokens     []inference.TokenID
-	special        bool // control tokens are visible in the text
-	returnTokenIDs bool
-	logprobs       bool
-	endLogprob     bool // the token that ends a choice has one, too
-	sampling       inference.Sampling
-	seeded         bool // by the client
-	speculation    inference.Toggle
-	reasoning      Reasoning // names of a thought
-	hideReasoning  bool      // it is not told
-	answerForm
-	format  *format.Format // of answers; nil: text
-	schemas format.SchemaRules
+	N              int
+	MaxTokens      int    // per choice; asManyAsFit, lengthNotSet
+	LengthName     string // of the field that said so
+	MinTokens      int
+	Truncate       int // tokens of a prompt that stay; 0 is all, truncateToFit
+	IgnoreEOS      bool
+	Stops          *stop.Set
+	StopTokens     []inference.TokenID
+	Special        bool // control tokens are visible in the text
+	ReturnTokenIDs bool
+	Logprobs       bool
+	EndLogprob     bool // the token that ends a choice has one, too
+	Sampling       inference.Sampling
+	Seeded         bool // by the client
+	Speculation    inference.Toggle
+	Reasoning      Reasoning // names of a thought
+	HideReasoning  bool      // it is not told
+	AnswerForm
+	Format  *format.Format // of answers; nil: text
+	Schemas format.SchemaRules
 
-	notes *jsonbody.Notes // warnings for the client
+	Notes *jsonbody.Notes // warnings for the client
 }
 
-// readParams takes the shared fields out of a request.
-func readParams(o *jsonbody.Object, m *models.Model, c *Config, fault **api.Error) *params {
-	p := &params{
-		notes:          o.Notes,
-		stream:         o.Flag("stream", false, fault),
-		n:              o.Count("n", 1, min(maxChoicesPerPrompt, c.MaxChoices), 1, fault),
-		ignoreEOS:      o.Flag("ignore_eos", false, fault),
-		special:        !o.Flag("skip_special_tokens", true, fault),
-		returnTokenIDs: o.Flag("return_token_ids", false, fault),
-		reasoning:      c.Reasoning,
+// Rules are what a server allows.
+type Rules struct {
+	MaxChoices    int // n of one request
+	MaxStopTokens int
+	AnyOrder      bool      // properties come in any order where a request does not say
+	Reasoning     Reasoning // the names under which chats tell a thought
+}
+
+// Read takes the shared fields out of a request.
+func Read(o *jsonbody.Object, m *models.Model, c *Rules, fault **api.Error) *Params {
+	p := &Params{
+		Notes:          o.Notes,
+		Stream:         o.Flag("stream", false, fault),
+		N:              o.Count("n", 1, min(MaxChoicesPerPrompt, c.MaxChoices), 1, fault),
+		IgnoreEOS:      o.Flag("ignore_eos", false, fault),
+		Special:        !o.Flag("skip_special_tokens", true, fault),
+		ReturnTokenIDs: o.Flag("return_token_ids", false, fault),
+		Reasoning:      c.Reasoning,
 	}
-	p.readMaxTokens(o, fault)
-	p.minTokens = o.Count("min_tokens", 0, maxInt32, 0, fault)
-	p.truncate = readTruncate(o, m, fault)
-	p.stops = readStops(o, fault)
-	p.stopTokens = readStopTokens(o, m, c, fault)
-	p.sampling, p.seeded = readSampling(o, m, fault)
-	p.speculation = readToggle(o, "speculative_ngram", fault)
-	p.answerForm = readAnswerForm(o, m, p.stream, fault)
-	p.schemas = format.ReadSchemaRules(o, c.AnyOrder, fault)
-	p.format = format.Read(o, p.schemas, fault)
+	p.ReadMaxTokens(o, fault)
+	p.MinTokens = o.Count("min_tokens", 0, math.MaxInt32, 0, fault)
+	p.Truncate = ReadTruncate(o, m, fault)
+	p.Stops = readStops(o, fault)
+	p.StopTokens = readStopTokens(o, m, c, fault)
+	p.Sampling, p.Seeded = readSampling(o, m, fault)
+	p.Speculation = readToggle(o, "speculative_ngram", fault)
+	p.AnswerForm = readAnswerForm(o, m, p.Stream, fault)
+	p.Schemas = format.ReadSchemaRules(o, c.AnyOrder, fault)
+	p.Format = format.Read(o, p.Schemas, fault)
 	p.readStreamOptions(o, fault)
-	readLabels(o, fault)
+	ReadLabels(o, fault)
 	return p
 }
 
@@ -86,14 +99,12 @@ func readToggle(o *jsonbody.Object, name string, fault **api.Error) inference.To
 	return inference.ToggleOff
 }
 
-const maxInt32 = 1<<31 - 1
-
-func (p *params) readStreamOptions(o *jsonbody.Object, fault **api.Error) {
+func (p *Params) readStreamOptions(o *jsonbody.Object, fault **api.Error) {
 	raw, ok := o.Take("stream_options")
 	if !ok {
 		return
 	}
-	if !p.stream {
+	if !p.Stream {
 		o.Ignored("stream_options",
 			api.RefuseParam("invalid_value", "stream_options", "stream_options is allowed only together with stream: true"), fault)
 		return
@@ -103,9 +114,9 @@ func (p *params) readStreamOptions(o *jsonbody.Object, fault **api.Error) {
 		jsonbody.Keep(fault, err)
 		return
 	}
-	p.includeUsage = so.Flag("include_usage", false, fault)
-	p.includeProgress = so.Flag("include_progress", false, fault)
-	p.continuousUsage = so.Flag("continuous_usage_stats", false, fault)
+	p.IncludeUsage = so.Flag("include_usage", false, fault)
+	p.IncludeProgress = so.Flag("include_progress", false, fault)
+	p.ContinuousUsage = so.Flag("continuous_usage_stats", false, fault)
 	if so.Flag("include_obfuscation", false, fault) {
 		so.Ignored("include_obfuscation",
 			jsonbody.Unsupported("stream_options.include_obfuscation", "leave it out: chunks are not padded"), fault)
@@ -114,15 +125,15 @@ func (p *params) readStreamOptions(o *jsonbody.Object, fault **api.Error) {
 }
 
 // readStops reads stop: a string or up to maxStops.
-func readStops(o *jsonbody.Object, fault **api.Error) *stopSet {
+func readStops(o *jsonbody.Object, fault **api.Error) *stop.Set {
 	include := o.Flag("include_stop_str_in_output", false, fault)
 	raw, ok := o.Take("stop")
 	if !ok {
-		return newStopSet(nil, include)
+		return stop.NewSet(nil, include)
 	}
 	texts, err := parseStops(raw)
 	jsonbody.Keep(fault, err)
-	return newStopSet(texts, include)
+	return stop.NewSet(texts, include)
 }
 
 func parseStops(raw []byte) ([]string, *api.Error) {
@@ -159,19 +170,19 @@ func parseStop(path string, raw []byte) (string, *api.Error) {
 	return s, nil
 }
 
-func readStopTokens(o *jsonbody.Object, m *models.Model, c *Config, fault **api.Error) []inference.TokenID {
+func readStopTokens(o *jsonbody.Object, m *models.Model, c *Rules, fault **api.Error) []inference.TokenID {
 	raw, ok := o.Take("stop_token_ids")
 	if !ok {
 		return nil
 	}
-	ids, err := parseTokens("stop_token_ids", raw, m.Tokenizer.Size(), c.MaxStopTokens)
+	ids, err := ParseTokens("stop_token_ids", raw, m.Tokenizer.Size(), c.MaxStopTokens)
 	jsonbody.Keep(fault, err)
 	return ids
 }
 
-// parseTokens reads an array of at most limit ids of a vocabulary of size
+// ParseTokens reads an array of at most limit ids of a vocabulary of size
 // entries. It makes no list of raw values: a body of ids is long.
-func parseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID, *api.Error) {
+func ParseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID, *api.Error) {
 	i := jsonbody.SkipSpace(raw, 0)
 	if raw[i] != '[' {
 		return nil, jsonbody.WrongType(path, "an array of token ids", raw)
@@ -192,13 +203,14 @@ func parseTokens(path string, raw []byte, size, limit int) ([]inference.TokenID,
 	return ids, nil
 }
 
-// labels are fields that a client attaches for services behind the OpenAI API
+// Labels are fields that a client attaches for services behind the OpenAI API
 // which do not exist here. They change nothing about an answer and are not
 // stored; a strict server checks their types.
-var labels = []string{"user", "safety_identifier", "prompt_cache_key"}
+var Labels = []string{"user", "safety_identifier", "prompt_cache_key"}
 
-func readLabels(o *jsonbody.Object, fault **api.Error) {
-	for _, name := range labels {
+// ReadLabels reads what changes no answer: a user, a cache key, metadata.
+func ReadLabels(o *jsonbody.Object, fault **api.Error) {
+	for _, name := range Labels {
 		if raw, ok := o.Take(name); ok {
 			_, err := jsonbody.String(name, raw)
 			ignoreLabel(o, name, err, fault)

@@ -1,4 +1,4 @@
-package openai
+package stop
 
 import (
 	"math/rand/v2"
@@ -30,13 +30,13 @@ func cutAt(text string, stops []string, include bool) (string, bool) {
 // given out early was never wrong.
 func inPieces(t *testing.T, text string, stops []string, include bool, next func(rest int) int) (string, bool) {
 	t.Helper()
-	m := newStopMatcher(newStopSet(stops, include))
+	m := NewMatcher(NewSet(stops, include))
 	want, _ := cutAt(text, stops, include)
 	var out []byte
 	for rest := text; rest != ""; {
 		n := next(len(rest))
-		var match *stopPattern
-		if out, match = m.append(out, []byte(rest[:n])); match != nil {
+		var match *Pattern
+		if out, match = m.Append(out, []byte(rest[:n])); match != nil {
 			return string(out), true
 		}
 		if !strings.HasPrefix(want, string(out)) {
@@ -44,7 +44,7 @@ func inPieces(t *testing.T, text string, stops []string, include bool, next func
 		}
 		rest = rest[n:]
 	}
-	return string(m.flush(out)), false
+	return string(m.Flush(out)), false
 }
 
 func TestStopDoesNotDependOnTheCuts(t *testing.T) {
@@ -79,11 +79,11 @@ func TestStopDoesNotDependOnTheCuts(t *testing.T) {
 }
 
 func TestStopHoldsBackNoMoreThanNeeded(t *testing.T) {
-	m := newStopMatcher(newStopSet([]string{"abab", "b!"}, false))
+	m := NewMatcher(NewSet([]string{"abab", "b!"}, false))
 	for _, step := range []struct{ in, out string }{
 		{"x", "x"}, {"a", ""}, {"b", ""}, {"a", ""}, {"c", "abac"}, {"b", ""}, {"b", "b"}, {"a", "b"}, {"x", "ax"},
 	} {
-		out, match := m.append(nil, []byte(step.in))
+		out, match := m.Append(nil, []byte(step.in))
 		if string(out) != step.out || match != nil {
 			t.Errorf("after %q: gave out %q, want %q", step.in, out, step.out)
 		}
@@ -114,11 +114,11 @@ func FuzzStop(f *testing.F) {
 }
 
 func BenchmarkStop(b *testing.B) {
-	m := newStopMatcher(newStopSet([]string{"\n\nUser:", "</s>", "END"}, false))
+	m := NewMatcher(NewSet([]string{"\n\nUser:", "</s>", "END"}, false))
 	text := []byte(" some token")
 	out := make([]byte, 0, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		out, _ = m.append(out[:0], text)
+		out, _ = m.Append(out[:0], text)
 	}
 }

@@ -1,7 +1,8 @@
-package openai
+package params
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ func readSampling(o *jsonbody.Object, m *models.Model, fault **api.Error) (s inf
 	s = inference.DefaultSampling()
 	s.Temperature = o.Number("temperature", temperatureRange, s.Temperature, fault)
 	s.TopP = o.Number("top_p", topPRange, s.TopP, fault)
-	s.TopK = max(0, o.Count("top_k", -1, maxInt32, 0, fault))
+	s.TopK = max(0, o.Count("top_k", -1, math.MaxInt32, 0, fault))
 	s.MinP = o.Number("min_p", minPRange, s.MinP, fault)
 	s.TypicalP = o.Number("typical_p", topPRange, s.TypicalP, fault)
 	s.RepetitionPenalty = readRepetition(o, s.RepetitionPenalty, fault)
@@ -102,7 +103,7 @@ func readAllowed(o *jsonbody.Object, m *models.Model, fault **api.Error) []infer
 	if !ok {
 		return nil
 	}
-	ids, err := parseTokens("allowed_token_ids", raw, m.Tokenizer.Size(), m.Tokenizer.Size())
+	ids, err := ParseTokens("allowed_token_ids", raw, m.Tokenizer.Size(), m.Tokenizer.Size())
 	if jsonbody.Keep(fault, err); err == nil && len(ids) == 0 {
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "allowed_token_ids",
 			"allowed_token_ids is empty, so no answer could be given; leave it out to allow all"))
