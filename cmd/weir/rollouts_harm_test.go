@@ -400,10 +400,13 @@ models:
 		t.Fatalf("%d %s", status, text)
 	}
 	asked := 0
+	turn := time.NewTicker(clientPace) // a step lasts two seconds, however often it is asked
+	defer turn.Stop()
 	for step := 1; step <= 3; step++ {
 		var before rollout.Status
 		for end := time.Now().Add(servertest.Patience); ; {
 			for range 5 {
+				<-turn.C
 				p.askChat(asked, 4)
 				asked++
 			}
@@ -430,6 +433,7 @@ models:
 		}
 	}
 	for end := time.Now().Add(servertest.Patience); ; {
+		<-turn.C
 		p.askChat(asked, 4)
 		asked++
 		if st := p.deployments()[0]; st.State == rollout.Promoted {

@@ -42,6 +42,10 @@ func (s *started) deployments() []rollout.Status {
 	return list.Rollouts
 }
 
+// clientPace is how often a client of a rollout asks at most: a rollout looks at its arms by time, and what is asked in between more often than
+// that tells it nothing and slows the tests beside.
+const clientPace = 10 * time.Millisecond
+
 // until waits for the state of the server's only rollout, while clients ask.
 func (s *started) until(want rollout.State, ask func(n int)) rollout.Status {
 	s.t.Helper()
@@ -50,11 +54,13 @@ func (s *started) until(want rollout.State, ask func(n int)) rollout.Status {
 	const many = 12
 	for c := range many {
 		clients.Go(func() {
+			turn := time.NewTicker(clientPace)
+			defer turn.Stop()
 			for n := c; ; n += many {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-turn.C:
 					ask(n)
 				}
 			}

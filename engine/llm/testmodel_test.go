@@ -14,6 +14,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/vector"
 	"weir/engine/kernel/weight"
+	"weir/internal/reference"
 )
 
 // tiny is the shape of a random model for tests: no text sense, all the
@@ -157,10 +158,10 @@ func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
 	return out
 }
 
-// shortAt tells whether a test is short at a level: the portable kernels take about ten times as long as the others, and what is the same
-// code at all levels is tested in full at those.
+// shortAt tells whether a test is short at a level: what is the same code at all levels is tested in full at the machine's best, and at the
+// others in long runs. The portable kernels take about ten times as long as the others.
 func shortAt(level isa.Level) bool {
-	return testing.Short() || level == isa.Portable && isa.Best() != isa.Portable
+	return testing.Short() || level != isa.Best() && !reference.Long()
 }
 
 // levels are the instruction sets that a test runs on: all, and in short runs the best one, since the race detector sees no assembly
