@@ -105,8 +105,8 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	if err := m.AddRoutes(func() []Route {
 		return []Route{{
 			Model: "chat", Picks: map[string]int64{"prefix": 5, "gate": 1}, Retries: 2, Spills: 3, Resumed: 1, None: 4,
-			Prefills: map[string]int64{"done": 5, "short": 40, "timeout": 1},
-			Replicas: []RouteReplica{{Replica: "10.0.0.7:8000", Ready: true, InFlight: 2, Requests: 9, Faults: map[string]int64{"server_error": 3, "throttled": 2, "broken_stream": 1}, Untold: 70, Breaker: BreakerOpen}},
+			Prefills: map[string]int64{"done": 5, "short": 40, "failing": 2, "timeout": 1},
+			Replicas: []RouteReplica{{Replica: "10.0.0.7:8000", Ready: true, InFlight: 2, Requests: 9, Faults: map[string]int64{"server_error": 3, "throttled": 2, "broken_stream": 1}, Untold: 70, Breaker: BreakerOpen, PrefillSeconds: 0.0015}},
 		}}
 	}); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,8 @@ type RouteReplica struct {
 	Requests int64
 	Faults   map[string]int64 // by kind
 	Untold   int64            // tokens
+
+	PrefillSeconds float64 // expected, of a prompt token; 0: it does not count, because no replica computes prompts for others
 }
 
 // Values of RouteReplica.Breaker.
@@ -40,8 +42,8 @@ const (
 type routes struct {
 	read func() []Route
 
-	picks, retries, none, displaced, prefills             *prometheus.Desc
-	requests, errors, untold, inFlight, ready, breakerNow *prometheus.Desc
+	picks, retries, none, displaced, prefills                         *prometheus.Desc
+	requests, errors, untold, inFlight, ready, breakerNow, prefillNow *prometheus.Desc
 }
 
 // AddRoutes publishes what read returns at each scrape.
@@ -58,21 +60,23 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 		displaced: desc("weir_route_no_replica_in_region_total",
 			"Picks that found replicas, and none in a region where the tenant's data stays.", model),
 		prefills: desc("weir_route_prefills_total",
-			"Requests by what became of their prompts' prefixes at prefill replicas: done, not begun (short, cost, unknown, no_replica), or failed and computed at the decode replica.", model, "outcome"),
+			"Requests by what became of their prompts' prefixes at prefill replicas: done, not begun (short, cost, failing, unknown, no_replica), or failed and computed at the decode replica.", model, "outcome"),
 		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
 		errors: desc("weir_route_errors_total", "Answers of replicas with a fault, by kind; docs/replicas.md has what follows each.",
 			replica, "kind"),
 		untold: desc("weir_route_estimated_tokens_total",
 			"Tokens of answers that were counted here by their text, because the replica did not tell its usage, or told one that cannot be.", replica),
-		inFlight:   desc("weir_route_in_flight", "Requests at a replica that have not ended.", replica),
-		ready:      desc("weir_route_replica_ready", "1 where a replica's probes say that it takes requests.", replica),
+		inFlight: desc("weir_route_in_flight", "Requests at a replica that have not ended.", replica),
+		ready:    desc("weir_route_replica_ready", "1 where a replica's probes say that it takes requests.", replica),
+		prefillNow: desc("weir_route_prefill_seconds_per_token",
+			"Expected time of a prompt token at a replica, which decides where prompts are computed. Prompts that were given up there count for some time.", replica),
 		breakerNow: desc("weir_route_breaker_state", "A replica's breaker: 0 closed, 1 half-open, 2 open.", replica),
 	}})
 }
 
 // Describe implements prometheus.Collector.
 func (r *routes) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.prefills, r.requests, r.errors, r.untold, r.inFlight, r.ready, r.breakerNow} {
+	for _, d := range []*prometheus.Desc{r.picks, r.retries, r.none, r.displaced, r.prefills, r.requests, r.errors, r.untold, r.inFlight, r.ready, r.breakerNow, r.prefillNow} {
 		to <- d
 	}
 }
@@ -111,6 +115,9 @@ func (r *routes) Collect(to chan<- prometheus.Metric) {
 			}
 			send(r.ready, prometheus.GaugeValue, ready, p.Replica)
 			send(r.breakerNow, prometheus.GaugeValue, p.Breaker, p.Replica)
+			if p.PrefillSeconds > 0 {
+				send(r.prefillNow, prometheus.GaugeValue, p.PrefillSeconds, p.Replica)
+			}
 		}
 	}
 }

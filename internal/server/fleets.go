@@ -237,7 +237,7 @@ func (f *fleets) series() []telemetry.Route {
 		for _, s := range r.fleet.Status() {
 			list[i].Replicas = append(list[i].Replicas, telemetry.RouteReplica{
 				Replica: s.ID, Ready: s.State == fleet.Ready, Breaker: breakerStates[s.Breaker], InFlight: s.Running,
-				Requests: s.Requests, Faults: s.Faults, Untold: s.Untold,
+				Requests: s.Requests, Faults: s.Faults, Untold: s.Untold, PrefillSeconds: s.PrefillSeconds,
 			})
 		}
 	}
@@ -273,8 +273,10 @@ type replicaView struct {
 	Report       string              `json:"report,omitempty"`
 	Reported     *time.Time          `json:"reported,omitempty"`
 	Requests     int64               `json:"requests"`
-	Faults       map[string]int64    `json:"faults"`                  // by kind, as in weir_route_errors_total
-	RestsSeconds float64             `json:"rests_seconds,omitempty"` // for so long it has asked for no requests
+	Faults       map[string]int64    `json:"faults"`                              // by kind, as in weir_route_errors_total
+	Prefill      float64             `json:"prefill_seconds_per_token,omitempty"` // expected, with pools
+	Overruns     int                 `json:"prefill_timeouts,omitempty"`          // in a row
+	RestsSeconds float64             `json:"rests_seconds,omitempty"`             // for so long it has asked for no requests
 	Keys         int                 `json:"index_keys"`
 	Events       *fleet.EventsStatus `json:"kv_events,omitempty"`
 }
@@ -289,7 +291,7 @@ func (f *fleets) views() any {
 		for _, s := range r.fleet.Status() {
 			one := replicaView{
 				Replica: s.ID, Kind: s.Kind, Role: s.Role, Zone: s.Zone, Region: s.Region, Model: s.Model, State: string(s.State), Why: s.Why, Since: s.Since, Breaker: s.Breaker,
-				InFlight: s.Running, Load: s.Balance.Load, Requests: s.Requests, Faults: s.Faults, RestsSeconds: s.Rests.Seconds(), Keys: s.Balance.Keys, Events: s.Events,
+				InFlight: s.Running, Load: s.Balance.Load, Requests: s.Requests, Faults: s.Faults, Prefill: s.PrefillSeconds, Overruns: s.Balance.Overruns, RestsSeconds: s.Rests.Seconds(), Keys: s.Balance.Keys, Events: s.Events,
 			}
 			if !s.SaidAt.IsZero() {
 				one.Report, one.Reported = s.Said.String(), &s.SaidAt

@@ -233,12 +233,13 @@ type Status struct {
 	ID       ReplicaID
 	Active   bool
 	Draining bool
-	InFlight int     // own requests
-	Load     int     // requests, with what reports add
-	Tokens   int     // of prompts that are not computed yet
-	Fresh    bool    // a report counts
-	Share    float64 // of its requests that it takes, below 1 in its slow start
-	Prefill  time.Duration
+	InFlight int           // own requests
+	Load     int           // requests, with what reports add
+	Tokens   int           // of prompts that are not computed yet
+	Fresh    bool          // a report counts
+	Share    float64       // of its requests that it takes, below 1 in its slow start
+	Prefill  time.Duration // expected, of a prompt token
+	Overruns int           // prompts in a row that were given up, because they took far longer than expected
 	Decode   time.Duration // 0 is unknown
 	Keys     int           // in the index
 }
@@ -256,7 +257,7 @@ func (b *Balancer) Status(now time.Time) []Status {
 		l, c := r.load(t, b.c.ReportsLast), r.counts()
 		list = append(list, Status{
 			ID: ReplicaID(i), Active: r.is(active), Draining: r.is(draining), InFlight: c.own(), Load: l.requests, Tokens: l.tokens,
-			Fresh: l.fresh, Share: b.share(r, t), Prefill: time.Duration(r.prefill.get()),
+			Fresh: l.fresh, Share: b.share(r, t), Prefill: time.Duration(r.speed(t)), Overruns: r.overran.Load().count(),
 			Decode: time.Duration(r.decode.get()), Keys: b.index.Entries(ReplicaID(i)),
 		})
 	}

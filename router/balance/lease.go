@@ -22,6 +22,9 @@ type Outcome struct {
 	Failed bool // it did not end as it should: nothing is learned from it
 	Fault  bool // it failed by the replica's answer, which came sooner than a good one: the replica shall not get more requests for that
 	Output int  // tokens, as far as is known
+	// Overrun is how long the prompt takes where it was given up here, which took far longer than expected: until then, and to compute it
+	// elsewhere. 0: it was not.
+	Overrun time.Duration
 }
 
 // record is what a balancer keeps of a lease.
@@ -32,6 +35,7 @@ type record struct {
 	timed   bool // its time tells the replica's speed: it waits for no slot, and for no blocks of another replica, by estimate
 	tokens  int  // of the prompt, not cached
 	ahead   int  // tokens that waited there when it was picked
+	fetch   int  // further tokens of the prompt, whose blocks come from another replica
 	picked  time.Duration
 	first   time.Duration
 	keys    []prefix.Key // where the index is not sure that the replica holds them; nil: it is
@@ -123,6 +127,7 @@ func (l Lease) Done(now time.Time, o Outcome) bool {
 func (b *Balancer) begin(r *record, now time.Duration) {
 	p := &b.replicas[r.replica]
 	p.begun.Add(int64(r.tokens))
+	p.inTime(now, now-r.picked, r.ahead+r.tokens+r.fetch)
 	if n := r.ahead + r.tokens; r.timed && n >= leastTokens && now > r.picked {
 		p.prefill.learn(float64(now-r.picked) / float64(n))
 	}
@@ -144,6 +149,9 @@ func (b *Balancer) end(r *record, now time.Duration, o Outcome) {
 	b.pools[p.pool.Load()].flying.Add(-1)
 	if o.Fault || !o.Failed {
 		p.faults.learn(now, o.Fault)
+	}
+	if o.Overrun > 0 {
+		p.overrun(now, o.Overrun, r.ahead+r.tokens+r.fetch)
 	}
 	if o.Failed {
 		return

@@ -304,7 +304,7 @@ const (
 // price estimates a candidate's cost.
 func (p *picking) price(c *candidate) {
 	r := &p.b.replicas[c.id]
-	speed := r.prefill.get()
+	speed := r.speed(p.now)
 	if c.hit > 0 {
 		c.tokens = max(1, c.tokens-c.tokens*c.hit/len(p.request.Keys))
 	}
@@ -341,7 +341,7 @@ const (
 // time in nanoseconds. Computing them bounds it: the replica gives a fetch no longer.
 func (p *picking) fetching(c *candidate) float64 {
 	of := &p.b.replicas[c.id]
-	each, speed := of.fetch.get(), of.prefill.get()
+	each, speed := of.fetch.get(), of.speed(p.now)
 	if each == 0 {
 		return 0
 	}
@@ -372,13 +372,13 @@ func (p *picking) take() Lease {
 	b.pools[p.request.Pool].flying.Add(1)
 	var unsure []prefix.Key
 	if b.c.Policy == Prefix && len(p.request.Keys) > 0 {
-		expected := time.Duration(2 * r.prefill.get() * float64(c.ahead+c.tokens))
+		expected := time.Duration(2 * r.speed(p.now) * float64(c.ahead+c.tokens))
 		if b.index.Put(c.id, p.request.Keys, c.hit, p.now, p.now+max(b.c.Speculative, expected)) {
 			unsure = p.request.Keys
 		}
 	}
 	slot, turn := b.leases.open(uint32(p.random.next()), &record{
-		replica: c.id, timed: c.slot && c.fetch == 0, tokens: c.tokens, ahead: c.ahead, picked: p.now, keys: unsure,
+		replica: c.id, timed: c.slot && c.fetch == 0, tokens: c.tokens, ahead: c.ahead, fetch: c.fetch, picked: p.now, keys: unsure,
 	})
 	return Lease{
 		Replica: c.id, Reason: Reason{Why: p.why, Policy: b.c.Policy, Hit: c.hit, Of: len(p.request.Keys)},

@@ -63,9 +63,9 @@ type replica struct {
 	report   atomic.Pointer[reported]
 	prefill  rate // nanoseconds per prompt token
 	slots    atomic.Int64
-	distance atomic.Int64 // nanoseconds
-	fetch    rate         // nanoseconds per prompt token whose KV is fetched; 0: it fetches none, as far as is known
-	_        [8]byte
+	distance atomic.Int64            // nanoseconds
+	fetch    rate                    // nanoseconds per prompt token whose KV is fetched; 0: it fetches none, as far as is known
+	overran  atomic.Pointer[overrun] // nil: prompts ended in time
 
 	picks, ends  atomic.Int64
 	given, begun atomic.Int64
@@ -136,6 +136,7 @@ func (r *replica) reset(m Member, prefill float64) {
 	r.fetch.set(0)
 	r.service.set(0)
 	r.faults.bits.Store(0)
+	r.overran.Store(nil)
 	r.slots.Store(int64(m.Slots))
 	r.distance.Store(int64(m.Distance))
 	r.pool.Store(uint32(m.Pool))

@@ -14,6 +14,8 @@ type Quote struct {
 	Wait    time.Duration // for the tokens that wait there
 	Compute time.Duration // of Tokens
 	Others  time.Duration // that what runs there waits for them: as long as Compute, and more where much runs, as Config.Pressure weighs it
+	Overrun time.Duration // of Wait and Compute: what they have more for prompts that were given up there
+	Faults  float64       // share of requests there that are expected to fail
 	Fetch   time.Duration // of KV blocks with all these tokens, in place of computing them; 0: it fetches none, as far as is known
 }
 
@@ -24,8 +26,11 @@ func (b *Balancer) Quote(now time.Time, r *Request) (Quote, error) {
 		return Quote{}, fmt.Errorf("%w: %d are active, %d to be avoided", ErrNone, len(p.m.active), len(r.Avoid))
 	}
 	c, of := &p.chosen, &b.replicas[p.chosen.id]
-	speed := of.prefill.get()
-	q := Quote{Replica: c.id, Tokens: c.tokens, Load: c.load, Wait: time.Duration(speed * float64(c.ahead)), Compute: time.Duration(speed * float64(c.tokens))}
+	speed, mean := of.speed(p.now), of.prefill.get()
+	q := Quote{
+		Replica: c.id, Tokens: c.tokens, Load: c.load, Wait: time.Duration(speed * float64(c.ahead)), Compute: time.Duration(speed * float64(c.tokens)),
+		Overrun: time.Duration((speed - mean) * float64(c.ahead+c.tokens)), Faults: of.faults.share(p.now),
+	}
 	if c.load > 0 { // an answer that runs waits as long as the prompt takes
 		q.Others = time.Duration(max(1, b.c.Pressure*float64(c.load)) * float64(q.Compute))
 	}
@@ -50,6 +55,7 @@ const (
 	SplitWorth     SplitVerdict = iota
 	SplitShort                  // few tokens are to be computed
 	SplitCost                   // the prompt costs no less in two parts
+	SplitFailing                // likewise, because of what has failed at the prefilling replica of late
 	SplitUnknown                // it is not known how fast the decoding replica fetches
 	SplitNoReplica              // one of the pools has none that may take it
 )
@@ -85,9 +91,21 @@ func (b *Balancer) Split(now time.Time, r *Request) (s Split) {
 		s.Verdict = SplitNoReplica
 		return s
 	}
-	s.Verdict = SplitCost
-	if max(s.Expected(), s.Decode.Wait)+s.Decode.Fetch < s.Direct() {
-		s.Verdict = SplitWorth
-	}
+	s.Verdict = s.compare()
 	return s
+}
+
+// compare says whether two parts cost less, where prompts that the prefilling replica is expected to fail at cost their time there, and are
+// computed all the same.
+func (s *Split) compare() SplitVerdict {
+	good, direct := max(s.Expected(), s.Decode.Wait)+s.Decode.Fetch, s.Direct()
+	failed := s.Expected() + direct
+	switch {
+	case float64(good)*(1-s.Prefill.Faults)+float64(failed)*s.Prefill.Faults < float64(direct):
+		return SplitWorth
+	case good-s.Prefill.Overrun < direct:
+		return SplitFailing
+	default:
+		return SplitCost
+	}
 }

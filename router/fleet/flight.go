@@ -28,6 +28,7 @@ type flight struct {
 	request balance.Request
 	holders []prefix.Match // of the prompt, before this request
 	prefill prefilled      // the prompt's prefix, computed for this request; zero: it was not
+	stays   string         // why no prefill replica computes it, for people; "": one does, or it need not be asked
 	tried   []*replica     // in order
 	last    Fault          // of the last attempt
 	doubted []doubt        // attempts whose replica may be at fault: another one's answer tells
@@ -122,7 +123,7 @@ func (fl *flight) pick() (*attempt, error) {
 		f.counts.picks[lease.Reason.Why].Add(1)
 		a := &attempt{replica: r, lease: lease, reason: lease.Reason.String(), began: now, judge: judge}
 		if fl.call.Tried != nil {
-			a.tell, a.seen = fl.call.Tried, fl.candidates(members)
+			a.tell, a.seen, a.stays = fl.call.Tried, fl.candidates(members), fl.stays
 		}
 		return a, nil
 	}

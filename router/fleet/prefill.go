@@ -36,6 +36,7 @@ const (
 	prefillDone        prefillOutcome = iota
 	prefillShort                      // not begun: few tokens are to be computed
 	prefillCost                       // likewise: it is expected to cost no less
+	prefillFailing                    // likewise, because of what has failed at the prefill replica of late
 	prefillUnknown                    // likewise: it is not known how fast the decode replica fetches blocks, or how replicas hash them
 	prefillNoReplica                  // likewise: none takes it
 	prefillUnreachable                // failed: no connection
@@ -48,7 +49,7 @@ const (
 )
 
 var prefillNames = [numPrefills]string{
-	"done", "short", "cost", "unknown", "no_replica", "unreachable", "refused", "timeout", "broken", "bad_answer", "cancelled",
+	"done", "short", "cost", "failing", "unknown", "no_replica", "unreachable", "refused", "timeout", "broken", "bad_answer", "cancelled",
 }
 
 const (
@@ -69,7 +70,7 @@ func (fl *flight) prefillFirst() {
 
 // splitOutcomes are the verdicts by which nothing is begun.
 var splitOutcomes = map[balance.SplitVerdict]prefillOutcome{
-	balance.SplitShort: prefillShort, balance.SplitCost: prefillCost, balance.SplitUnknown: prefillUnknown, balance.SplitNoReplica: prefillNoReplica,
+	balance.SplitShort: prefillShort, balance.SplitCost: prefillCost, balance.SplitFailing: prefillFailing, balance.SplitUnknown: prefillUnknown, balance.SplitNoReplica: prefillNoReplica,
 }
 
 func (fl *flight) tryPrefill() prefillOutcome {
@@ -80,6 +81,7 @@ func (fl *flight) tryPrefill() prefillOutcome {
 	fl.avoid(members, now)
 	split := fl.fleet.balancer.Split(now, &fl.request)
 	if split.Verdict != balance.SplitWorth {
+		fl.stay(&split, members)
 		return splitOutcomes[split.Verdict]
 	}
 	r := fl.request
@@ -88,9 +90,23 @@ func (fl *flight) tryPrefill() prefillOutcome {
 	if a == nil {
 		return prefillNoReplica
 	}
-	a.reason = fmt.Sprintf("prefill of %d tokens: %.3gs, and %.3gs to fetch them, against %.3gs at %s", split.Prefill.Tokens, split.Expected().Seconds(),
-		split.Decode.Fetch.Seconds(), split.Direct().Seconds(), cmp.Or(members.nameOf(split.Decode.Replica), "a decode replica"))
-	return fl.prefillAt(a, prefillPatience*split.Expected()+prefillSlack)
+	a.reason = fmt.Sprintf("prefill of %d tokens: %s", split.Prefill.Tokens, weighed(&split, members))
+	return fl.prefillAt(a, prefillPatience*split.Expected()+prefillSlack, split.Direct())
+}
+
+// weighed is what a prompt is expected to take in two parts, and in one.
+func weighed(s *balance.Split, m *members) string {
+	return fmt.Sprintf("%.3gs, and %.3gs to fetch them, against %.3gs at %s", s.Expected().Seconds(), s.Decode.Fetch.Seconds(), s.Direct().Seconds(),
+		cmp.Or(m.nameOf(s.Decode.Replica), "a decode replica"))
+}
+
+// stay notes for people why a prompt that could be computed by a prefill replica is not.
+func (fl *flight) stay(s *balance.Split, m *members) {
+	if fl.call.Tried == nil || s.Verdict != balance.SplitCost && s.Verdict != balance.SplitFailing {
+		return
+	}
+	fl.stays = fmt.Sprintf("; no prefill of %d tokens at %s (%s): %s", s.Prefill.Tokens, cmp.Or(m.nameOf(s.Prefill.Replica), "a prefill replica"),
+		prefillNames[splitOutcomes[s.Verdict]], weighed(s, m))
 }
 
 // nameOf is a replica's id.
@@ -130,8 +146,8 @@ func (fl *flight) pickPrefill(r *balance.Request) *attempt {
 	}
 }
 
-// prefillAt asks for the prefix and waits for it, so long at most.
-func (fl *flight) prefillAt(a *attempt, most time.Duration) prefillOutcome {
+// prefillAt asks for the prefix and waits for it, so long at most. Without it, the decode replica takes so long.
+func (fl *flight) prefillAt(a *attempt, most, direct time.Duration) prefillOutcome {
 	r := a.replica
 	ctx, cancel := context.WithCancelCause(fl.ctx)
 	a.cancel, a.cause = cancel, func() error { return context.Cause(ctx) }
@@ -154,7 +170,8 @@ func (fl *flight) prefillAt(a *attempt, most time.Duration) prefillOutcome {
 	case fl.ctx.Err() != nil:
 		a.end(errNotJudged)
 		return prefillCancelled
-	case errors.Is(cause, errPrefillLate): // the expectation may be at fault
+	case errors.Is(cause, errPrefillLate): // the expectation is at fault
+		a.overrun = time.Since(a.began) + direct
 		a.end(fmt.Errorf("%w: %w", cause, errRefused))
 		return prefillTimeout
 	case cause != nil: // the replica is down

@@ -152,6 +152,36 @@ func TestAPrefixThatFailsIsComputedByTheDecodeReplica(t *testing.T) {
 	}
 }
 
+// A prefill that runs into its time limit costs its caller that time. The next prompt of this size goes to the decode replica at once, and both
+// the metrics and the request's explanation say why.
+func TestAPrefillThatIsLateIsNotTriedAgainAtOnce(t *testing.T) {
+	p := newPooled(t)
+	p.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for i := range 3 {
+		c, _ := p.long(prefixTokens)
+		c.Tokens[0] = int32(1 + i) // another prompt
+		if _, text, err := take(t, p.Fleet, c); err != nil || !strings.Contains(text, "right") {
+			t.Fatalf("%s %v", text, err)
+		}
+	}
+	c, tried := p.long(prefixTokens)
+	answer, _, err := take(t, p.Fleet, c)
+	if err != nil || len(p.told["prefill"]) != 1 || len(p.told["decode"]) != 4 {
+		t.Fatalf("%v, %d prefills for %d requests", err, len(p.told["prefill"]), len(p.told["decode"]))
+	}
+	if n := p.Counts().Prefills; n["timeout"] != 1 || n["failing"] != 3 {
+		t.Errorf("%v", n)
+	}
+	if list := *tried; len(list) != 1 || !strings.Contains(list[0].Reason, "; no prefill of 640 tokens at 127.0.0.1:") || !strings.Contains(list[0].Reason, "(failing)") || strings.Contains(answer.Reason, "prefill") {
+		t.Errorf("attempts: %+v, the header says %q", list, answer.Reason)
+	}
+	for _, s := range p.Status() {
+		if s.Role == Prefill && (s.Balance.Overruns != 1 || s.PrefillSeconds < 0.002 || s.Breaker != "closed") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // A caller who hangs up ends the prefix as well, and nobody is blamed.
 func TestACallerWhoHangsUpEndsThePrefix(t *testing.T) {
 	p := newPooled(t)

@@ -187,8 +187,10 @@ type attempt struct {
 	judge   func(error) // of the breaker
 	tell    func(*router.Attempt)
 	seen    []router.Candidate
-	status  int  // of the answer; 0: none has come
-	harmed  bool // its stream broke after content: no other replica could hide that
+	stays   string        // of the flight: told with the reason
+	status  int           // of the answer; 0: none has come
+	overrun time.Duration // of a prompt that was given up: balance.Outcome
+	harmed  bool          // its stream broke after content: no other replica could hide that
 	cause   func() error
 	timer   *time.Timer // ends an attempt that stalls
 	left    sync.Once
@@ -211,7 +213,7 @@ func (a *attempt) report(err error) {
 	if a.tell == nil {
 		return
 	}
-	told := &router.Attempt{Replica: a.replica.id, Reason: a.reason, Began: a.began, Took: time.Since(a.began), Status: a.status, Considered: a.seen}
+	told := &router.Attempt{Replica: a.replica.id, Reason: a.reason + a.stays, Began: a.began, Took: time.Since(a.began), Status: a.status, Considered: a.seen}
 	if err != nil {
 		told.Failed = err.Error()
 	}
@@ -230,7 +232,7 @@ func (a *attempt) leave(err error) {
 		a.timer.Stop()
 		a.replica.awaited(a)
 		a.replica.running.Add(-1)
-		a.lease.Done(time.Now(), balance.Outcome{Failed: err != nil, Fault: err != nil && (!errors.Is(err, errNotJudged) || errors.Is(err, errRefused))})
+		a.lease.Done(time.Now(), balance.Outcome{Failed: err != nil, Fault: err != nil && (!errors.Is(err, errNotJudged) || errors.Is(err, errRefused)), Overrun: a.overrun})
 		a.cancel(nil)
 	})
 }

@@ -30,6 +30,8 @@ type Status struct {
 	Said   router.Report // of its load; negative numbers are unknown
 	SaidAt time.Time
 
+	PrefillSeconds float64 // expected, of a prompt token; 0 where no replica has the role prefill
+
 	Balance balance.Status
 	Events  *EventsStatus // of KV events; nil: they are not followed
 }
@@ -50,7 +52,7 @@ func (f *Fleet) Status() []Status {
 	for _, b := range f.balancer.Status(time.Now()) {
 		numbered[b.ID] = b
 	}
-	members := f.members.Load().list
+	members, pools := f.members.Load().list, f.pools()
 	list := make([]Status, len(members))
 	for i, r := range members {
 		breaker := r.breaker.Load().State().String() // may call back, so that no lock is held
@@ -67,6 +69,9 @@ func (f *Fleet) Status() []Status {
 		s := &list[i]
 		s.Running, s.Requests, s.Faults, s.Balance = int(r.running.Load()), r.counts.requests.Load(), r.counts.byName(), numbered[r.number]
 		s.Untold = r.counts.untold.Load()
+		if pools {
+			s.PrefillSeconds = s.Balance.Prefill.Seconds()
+		}
 		s.Rests = max(time.Until(time.Unix(0, r.rests.Load())), 0)
 	}
 	return list
