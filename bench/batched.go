@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -81,6 +82,7 @@ func (o BatchedOptions) Needs(blockTokens int) (length, sequences, blocks int) {
 type BatchedRow struct {
 	Test            BatchedTest
 	Prefill, Decode float64 // seconds
+	PrefillSteps    int     // of the prefill phase: how many prompts a step computes is the scheduler's choice
 	Steps           int     // of the decode phase; more than Generate means that it did not run in step
 }
 
@@ -97,9 +99,10 @@ func (r BatchedRow) Rates() (prefill, decode, both float64) {
 // The engine batches continuously: left alone, the first prompt to be ready
 // would decode while the others are read. So the phases are requests of their
 // own. In the first each prompt asks for one token. In the second each comes
-// again with that token behind it; its blocks are in the prefix cache (a
-// prompt that does not fill its last block has up to 15 tokens of it read
-// again), so that the first step already decodes one row of each. Before
+// again with that token behind it; its blocks are in the prefix cache, so that
+// the first step already decodes one row of each. A prompt that does not fill
+// its last block has up to 15 tokens of it read again, some prompts a step: of
+// that phase the steps count in which all sequences decode and nothing is read. Before
 // either, a gate, a request of 64 tokens, keeps the engine busy until all are
 // submitted; the phase begins when the gate's step has ended.
 func (r *Rig) RunBatched(ctx context.Context, o BatchedOptions) ([]BatchedRow, error) {
@@ -139,7 +142,7 @@ func (r *Rig) batched(ctx context.Context, t BatchedTest) (BatchedRow, error) {
 	if err := expectRows(steps, t.Sequences*t.Prompt, 0); err != nil {
 		return row, fmt.Errorf("prefill: %w", err)
 	}
-	row.Prefill = span(steps).Seconds()
+	row.Prefill, row.PrefillSteps = span(steps).Seconds(), len(steps)
 	for i := range prompts {
 		prompts[i] = append(prompts[i], first[i]...)
 	}
@@ -150,8 +153,31 @@ func (r *Rig) batched(ctx context.Context, t BatchedTest) (BatchedRow, error) {
 	if err := expectRows(steps, t.Sequences*again, t.Sequences*(t.Generate-1)); err != nil {
 		return row, fmt.Errorf("decode: %w", err)
 	}
-	row.Decode, row.Steps = span(steps).Seconds(), len(steps)
+	row.decoding(steps, again)
 	return row, nil
+}
+
+// decoding notes how long the steps of the second phase took, of which the first ones read so many rows of each prompt again.
+func (r *BatchedRow) decoding(steps []step, again int) {
+	r.Decode, r.Steps = span(steps).Seconds(), len(steps)
+	if full := allDecode(steps, r.Test.Sequences); again > 1 && len(full) > 1 {
+		r.Decode = span(full).Seconds() / float64(len(full)) * float64(r.Test.Generate)
+		r.Steps = r.Test.Generate
+	}
+}
+
+// allDecode are the steps, one after the other, that decode so many sequences and read no prompt.
+func allDecode(steps []step, sequences int) []step {
+	full := func(s step) bool { return s.PrefillTokens == 0 && s.DecodeTokens == sequences }
+	from := slices.IndexFunc(steps, full)
+	if from < 0 {
+		return nil
+	}
+	to := from
+	for to < len(steps) && full(steps[to]) {
+		to++
+	}
+	return steps[from:to]
 }
 
 // span is the time from the start of the first step to the end of the last.
@@ -219,6 +245,7 @@ func (r *Result) AddBatched(rows []BatchedRow) {
 			r.Notes = append(r.Notes, fmt.Sprintf("%sdecoded in %d steps more than tokens: some sequences started late", name, extra))
 		}
 		prefill, decode, both := row.Rates()
+		r.AddValue(name+"N_PP", "", float64(row.PrefillSteps))
 		r.AddValue(name+"T_PP", "s", row.Prefill)
 		r.AddValue(name+"S_PP", "tok/s", prefill)
 		r.AddValue(name+"T_TG", "s", row.Decode)

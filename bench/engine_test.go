@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/engine/gguf"
 	"weir/engine/kernel/attend"
@@ -151,6 +152,37 @@ func TestBatchedRunsInStep(t *testing.T) {
 	}
 }
 
+// What reads the rest of a prompt's last block again is no part of the decoding.
+func TestBatchedDecodingLeavesOutPrompts(t *testing.T) {
+	began := time.Now()
+	var log []step
+	at := time.Duration(0)
+	add := func(prefill, decode int, took time.Duration) {
+		at += took
+		log = append(log, step{llm.StepStats{PrefillTokens: prefill, DecodeTokens: decode, StepTime: took}, began.Add(at)})
+	}
+	for i := range 4 { // one prompt a step, beside those that decode
+		add(15, i, 18*time.Millisecond)
+	}
+	for range 5 {
+		add(0, 4, 12*time.Millisecond)
+	}
+	add(0, 3, 11*time.Millisecond)
+	if full := allDecode(log, 4); len(full) != 5 || full[0].PrefillTokens != 0 || full[4].DecodeTokens != 4 {
+		t.Fatalf("%+v", full)
+	}
+	row := BatchedRow{Test: BatchedTest{Prompt: 110, Generate: 12, Sequences: 4}}
+	if row.decoding(log, 15); math.Abs(row.Decode-12*0.012) > 1e-9 || row.Steps != 12 {
+		t.Errorf("%+v", row)
+	}
+	if row.decoding(log, 1); math.Abs(row.Decode-at.Seconds()) > 1e-9 || row.Steps != len(log) {
+		t.Errorf("prompts that end with their block: %+v", row)
+	}
+	if row.decoding(log[:4], 15); math.Abs(row.Decode-0.072) > 1e-9 || row.Steps != 4 {
+		t.Errorf("no step decodes all: %+v", row)
+	}
+}
+
 func TestBatchedRates(t *testing.T) {
 	r := BatchedRow{Test: BatchedTest{Prompt: 128, Generate: 64, Sequences: 4}, Prefill: 2, Decode: 8}
 	prefill, decode, both := r.Rates()
@@ -227,7 +259,7 @@ func TestEngineRowsEnterTheResult(t *testing.T) {
 	r := NewResult("engine")
 	r.AddEngine(tableRows)
 	r.AddBatched([]BatchedRow{{Test: BatchedTest{Prompt: 1, Generate: 1, Sequences: 1}, Prefill: 1, Decode: 1}})
-	if len(r.Rows) != 2+6 || r.Rows[0].Name != "pp512" || len(r.Rows[0].Samples) != 2 || r.Rows[2].Name != "npp1 ntg1 npl1 T_PP" {
+	if len(r.Rows) != 2+7 || r.Rows[0].Name != "pp512" || len(r.Rows[0].Samples) != 2 || r.Rows[2].Name != "npp1 ntg1 npl1 N_PP" {
 		t.Errorf("rows %+v", r.Rows)
 	}
 }

@@ -247,8 +247,17 @@ func TestUnmetTargetsAreNamed(t *testing.T) {
 	}
 }
 
-// A benchmark of a machine that is known, taken as `weir bench batched` takes it, tells the latencies of that machine.
+// A benchmark of a machine that is known, taken as `weir bench batched` takes it, tells the latencies of that machine, whether its steps were
+// filled with prompts or computed one each, as a scheduler does where more rows gain nothing.
 func TestLatenciesFromABenchmark(t *testing.T) {
+	for name, most := range map[string]int{"steps of many prompts": 512, "steps of one prompt": 1} {
+		t.Run(name, func(t *testing.T) { latenciesFromABenchmark(t, most) })
+	}
+}
+
+// latenciesFromABenchmark has prompts that share a step up to so many rows.
+func latenciesFromABenchmark(t *testing.T, most int) {
+	t.Helper()
 	config := scheduler.Config{MaxSeqs: 64, MaxBatchTokens: 512, ITLTarget: 200 * time.Millisecond}
 	step := func(chunks ...scheduler.Chunk) float64 {
 		p := scheduler.Plan{Chunks: chunks}
@@ -257,28 +266,26 @@ func TestLatenciesFromABenchmark(t *testing.T) {
 		}
 		return bench.SmallMachine.Time(&p).Seconds()
 	}
-	prefill := func(n, prompt int) float64 { // in steps of 512 rows at most
-		seconds, chunks, rows := 0.0, []scheduler.Chunk(nil), 0
-		for range n {
+	prefill := func(n, prompt int) (seconds float64, steps int) {
+		chunks, rows := []scheduler.Chunk(nil), 0
+		for i := range n {
 			chunks, rows = append(chunks, scheduler.Chunk{Count: prompt, LogitRows: 1}), rows+prompt
-			if rows+prompt > 512 {
-				seconds, chunks, rows = seconds+step(chunks...), nil, 0
+			if rows+prompt > most || i == n-1 {
+				seconds, steps, chunks, rows = seconds+step(chunks...), steps+1, nil, 0
 			}
 		}
-		if rows > 0 {
-			seconds += step(chunks...)
-		}
-		return seconds
+		return seconds, steps
 	}
 	decode := func(n, context int) float64 {
 		return step(slices.Repeat([]scheduler.Chunk{{Start: context, Count: 1, LogitRows: 1}}, n)...)
 	}
 	result := bench.NewResult("batched")
 	var rows []bench.BatchedRow
-	for _, prompt := range []int{16, 128, 512} {
+	for _, prompt := range []int{16, 64, 128, 512} {
 		for _, n := range []int{1, 2, 4, 8, 16} {
+			seconds, steps := prefill(n, prompt)
 			rows = append(rows, bench.BatchedRow{Test: bench.BatchedTest{Prompt: prompt, Generate: 32, Sequences: n}, Steps: 32,
-				Prefill: prefill(n, prompt), Decode: 32 * decode(n, prompt+16)})
+				Prefill: seconds, PrefillSteps: steps, Decode: 32 * decode(n, prompt+16)})
 		}
 	}
 	result.AddBatched(rows)

@@ -31,9 +31,11 @@ type measured struct {
 // stepRows is how many rows of prompts a step computes at most where a result does not say it: the default of --max-num-batched-tokens.
 const stepRows = 512
 
-// prompts is what n prompts of so many tokens took, in steps of at most so many rows.
-func prompts(n, tokens, rows int, seconds float64) measured {
-	steps := (n*tokens + rows - 1) / rows
+// promptSteps is how many steps n prompts of so many tokens take at least, with so many rows in each.
+func promptSteps(n, tokens, rows int) int { return (n*tokens + rows - 1) / rows }
+
+// prompts is what n prompts of so many tokens took in so many steps.
+func prompts(n, tokens, steps int, seconds float64) measured {
 	per := func(total int) int { return max(1, total/steps) }
 	return measured{
 		load: cost.Load{Rows: per(n * tokens), Outputs: max(1, n/steps), Prompt: per(n * cost.Attended(0, tokens))},
@@ -84,13 +86,21 @@ func eachBatched(r *bench.Result, use func(prompt, generate, n int, figure strin
 	}
 }
 
-// batchedSteps are how long the steps of a result's tests took.
+// batchedSteps are how long the steps of a result's tests took. A result that does not tell how many steps computed the prompts is taken to have
+// filled each of them.
 func batchedSteps(r *bench.Result) []measured {
 	var seen []measured
+	steps := make(map[bench.BatchedTest]int)
+	eachBatched(r, func(prompt, generate, n int, figure string, value float64) {
+		if figure == "N_PP" {
+			steps[bench.BatchedTest{Prompt: prompt, Generate: generate, Sequences: n}] = int(min(value, float64(n*prompt)))
+		}
+	})
 	eachBatched(r, func(prompt, generate, n int, figure string, value float64) {
 		switch figure {
 		case "T_PP":
-			seen = append(seen, prompts(n, prompt, stepRows, value))
+			taken := max(steps[bench.BatchedTest{Prompt: prompt, Generate: generate, Sequences: n}], promptSteps(n, prompt, stepRows))
+			seen = append(seen, prompts(n, prompt, taken, value))
 		case "T_TG":
 			seen = append(seen, outputs(n, prompt+generate/2, value/float64(generate)))
 		}
@@ -149,7 +159,7 @@ func FromServe(results []*bench.Result, rows int) (*Rates, error) {
 			rates.Sequences, rates.Decode = n, float64(n)/itl
 		}
 		if ttft := value("median_ttft_ms") / 1000; n == 1 && ttft > 0 {
-			seen = append(seen, prompts(1, int(prompt), rows, ttft))
+			seen = append(seen, prompts(1, int(prompt), promptSteps(1, int(prompt), rows), ttft))
 			rates.Prefill = prompt / ttft
 		}
 	}
@@ -173,7 +183,7 @@ func FromNumbers(prefill float64, batches []Batch, context, rows int) (*Rates, e
 		return nil, errors.New("want prefill_tokens_per_second and at least one line of decode")
 	}
 	rates := &Rates{Prefill: prefill}
-	seen := []measured{prompts(1, rows, rows, float64(rows)/prefill)}
+	seen := []measured{prompts(1, rows, 1, float64(rows)/prefill)}
 	for _, b := range batches {
 		if b.Sequences < 1 || b.Sequences > mostSequences || b.ITL <= 0 {
 			return nil, fmt.Errorf("an inter-token latency of %v for %d sequences, want both above 0", b.ITL, b.Sequences)
