@@ -13,7 +13,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/inference"
-	"weir/internal/store"
+	"weir/internal/store/features"
 	"weir/router"
 	"weir/router/feature"
 	"weir/telemetry"
@@ -72,7 +72,7 @@ type enriched struct {
 	router.Predictors
 	config   enrichment
 	logger   *zap.Logger
-	redis    *store.Features // nil: none
+	redis    *features.Store // nil: none
 	online   *feature.Online
 	over     chan struct{}
 	tickDone chan struct{}
@@ -92,7 +92,7 @@ func newEnriched(inner router.Predictors, e enrichment, m *telemetry.Metrics, lo
 		return nil, err
 	}
 	if e.featureRedis != "" {
-		if w.redis, err = store.OpenFeatures(e.featureRedis); err != nil {
+		if w.redis, err = features.Open(e.featureRedis); err != nil {
 			return nil, err
 		}
 		w.online = feature.NewOnline(w.redis, feature.OnlineOptions{Took: took, Changed: func(state string) {

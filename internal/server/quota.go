@@ -14,7 +14,7 @@ import (
 	"weir/api/usage"
 	"weir/configs"
 	"weir/internal/server/state"
-	"weir/internal/store"
+	"weir/internal/store/ratelimit"
 	"weir/scheduler/quota"
 	"weir/telemetry"
 )
@@ -27,7 +27,7 @@ type quotas struct {
 	ledger  usage.Ledger // nil: usage is not kept
 	keys    keyList      // nil: there is no store of keys
 	log     *zap.Logger
-	shared  *store.Meter           // in Redis; nil: each process counts by itself
+	shared  *ratelimit.Meter       // in Redis; nil: each process counts by itself
 	failure atomic.Pointer[string] // configs.Quota.Failure, as it is in force
 }
 
@@ -118,7 +118,7 @@ func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error
 	if c.Redis == "" {
 		return meter.NewEnds(meter.NewTurns(local)), nil
 	}
-	o := store.MeterOptions{MeterTerms: meterTerms(c), Local: local, Spent: q.spent(), Changed: func(err error) {
+	o := ratelimit.Options{Terms: meterTerms(c), Local: local, Spent: q.spent(), Changed: func(err error) {
 		if err == nil {
 			q.log.Info("quotas: Redis is back")
 			return
@@ -127,7 +127,7 @@ func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error
 	}}
 	q.failure.Store(&c.Failure)
 	var err error
-	if q.shared, err = store.OpenMeter(c.Redis, o); err != nil {
+	if q.shared, err = ratelimit.Open(c.Redis, o); err != nil {
 		return nil, err
 	}
 	return meter.NewEnds(meter.NewTurns(q.shared)), m.AddQuota(func() telemetry.Quota {
@@ -136,8 +136,8 @@ func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error
 	})
 }
 
-func meterTerms(c configs.Quota) store.MeterTerms {
-	return store.MeterTerms{Lease: c.Lease, Timeout: c.Timeout, Closed: c.Failure == configs.QuotaClosed}
+func meterTerms(c configs.Quota) ratelimit.Terms {
+	return ratelimit.Terms{Lease: c.Lease, Timeout: c.Timeout, Closed: c.Failure == configs.QuotaClosed}
 }
 
 // terms is the live part of the quotas, which a process that counts by itself has none of.

@@ -2,12 +2,11 @@ package store
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 )
 
-// clocksDiffer has the databases' and Redis's clock be ahead of this process's, until the test ends.
+// clocksDiffer has the databases' clock be ahead of this process's, until the test ends.
 func clocksDiffer(t *testing.T, ahead time.Duration) {
 	t.Helper()
 	for _, d := range []*dialect{sqliteDialect, postgresDialect} {
@@ -15,17 +14,10 @@ func clocksDiffer(t *testing.T, ahead time.Duration) {
 		d.now = fmt.Sprintf("(%s + (%d))", now, ahead.Microseconds())
 		t.Cleanup(func() { d.now = now })
 	}
-	const clock = `tonumber(clock[1]) * 1000`
-	script := quotaScript
-	if !strings.Contains(script, clock) {
-		t.Fatal("the script reads Redis's clock otherwise")
-	}
-	quotaScript = strings.ReplaceAll(script, clock, fmt.Sprintf("%s + (%d)", clock, ahead.Milliseconds()))
-	t.Cleanup(func() { quotaScript = script })
 }
 
 // What servers on a store agree on by time holds where their clocks and the store's differ by 30 s: leases, idempotency keys, parts of
-// deployments, batches, responses, outcomes, and limits in Redis go by the store's clock alone.
+// deployments, batches, responses and outcomes go by the store's clock alone.
 func TestClocksMayDiffer(t *testing.T) {
 	for _, ahead := range []time.Duration{30 * time.Second, -30 * time.Second} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -47,12 +39,6 @@ func TestClocksMayDiffer(t *testing.T) {
 				"responses of the dead":         TestResponsesOfTheDeadAreLost,
 				"rotated keys":                  TestRotation,
 				"outcomes":                      TestOutcomesAreKept,
-				"a bucket of two weirs":         TestTwoWeirsShareOneBucket,
-				"strict budgets":                TestStrictBudgetsOverTwoWeirs,
-				"grants of the dead":            TestLeasesOfDeadWeirsEnd,
-				"what a dead weir has used":     TestWhatADeadWeirHasUsed,
-				"grants are renewed":            TestGrantsAreRenewed,
-				"an empty Redis":                TestAnEmptyRedisIsToldWhatWasSpent,
 			} {
 				t.Run(name, test)
 			}

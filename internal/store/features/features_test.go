@@ -1,4 +1,4 @@
-package store
+package features
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"weir/router/feature"
 )
 
-func testFeatures(t testing.TB) *Features {
+func testFeatures(t testing.TB) *Store {
 	t.Helper()
-	f, err := OpenFeatures(reference.Redis.Get(t))
+	f, err := Open(reference.Redis.Get(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func testFeatures(t testing.TB) *Features {
 }
 
 // readAll reads ids with a target's fields.
-func readAll(t testing.TB, f *Features, target feature.Target, ids ...feature.ID) []feature.Record {
+func readAll(t testing.TB, f *Store, target feature.Target, ids ...feature.ID) []feature.Record {
 	t.Helper()
 	r, err := f.Reader(target)
 	if err != nil {
@@ -71,16 +71,16 @@ func testTarget(l feature.Layout) feature.Target {
 func TestFeaturesPlainLayout(t *testing.T) {
 	f, target := testFeatures(t), testTarget(feature.Plain)
 	early, late := time.UnixMilli(1_760_000_000_123), time.UnixMilli(1_770_000_000_456)
-	put := func(entity, view string, at time.Time, fields []string, row FeatureRow) {
+	put := func(entity, view string, at time.Time, fields []string, row Row) {
 		t.Helper()
-		if err := f.Put(t.Context(), FeatureTable{target.Project, entity, view, fields, time.Minute}, []FeatureRow{row}, at); err != nil {
+		if err := f.Put(t.Context(), Table{target.Project, entity, view, fields, time.Minute}, []Row{row}, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put("user", "profile", early, []string{"age", "city", "active"}, FeatureRow{[]string{"7"}, []string{"41", "Köln", "true"}})
-	put("user", "orders", late, []string{"spent"}, FeatureRow{[]string{"7"}, []string{"12.5"}})
-	put("visit", "orders", late, []string{"visits"}, FeatureRow{[]string{"a:b", "c"}, []string{"3"}})
-	put("visit", "orders", late, []string{"visits"}, FeatureRow{[]string{"a", "b:c"}, []string{"4"}})
+	put("user", "profile", early, []string{"age", "city", "active"}, Row{[]string{"7"}, []string{"41", "Köln", "true"}})
+	put("user", "orders", late, []string{"spent"}, Row{[]string{"7"}, []string{"12.5"}})
+	put("visit", "orders", late, []string{"visits"}, Row{[]string{"a:b", "c"}, []string{"3"}})
+	put("visit", "orders", late, []string{"visits"}, Row{[]string{"a", "b:c"}, []string{"4"}})
 	got := readAll(t, f, target, feature.ID{Entity: 0, Parts: []string{"7"}}, feature.ID{Entity: 0, Parts: []string{"8"}},
 		feature.ID{Entity: 1, Parts: []string{"a:b", "c"}}, feature.ID{Entity: 1, Parts: []string{"a", "b:c"}})
 	want := []feature.Value{feature.IntOf(41), feature.TextOf("Köln"), feature.FloatOf(12.5), feature.BoolOf(true)}
@@ -95,7 +95,7 @@ func TestFeaturesPlainLayout(t *testing.T) {
 	if a, b := got[2].Values[0].Int(), got[3].Values[0].Int(); a != 3 || b != 4 {
 		t.Errorf("visits of (a:b, c) and (a, b:c) are %d and %d", a, b)
 	}
-	put("user", "profile", late, []string{"age", "city", "active"}, FeatureRow{[]string{"7"}, []string{"42", "", "false"}})
+	put("user", "profile", late, []string{"age", "city", "active"}, Row{[]string{"7"}, []string{"42", "", "false"}})
 	if again := readAll(t, f, target, feature.ID{Entity: 0, Parts: []string{"7"}})[0]; again.Values[0].Int() != 42 || again.Values[1].Present() {
 		t.Errorf("written again: %v", again)
 	}
@@ -219,7 +219,7 @@ func FuzzFeastValue(f *testing.F) {
 func TestFeaturesDeadline(t *testing.T) {
 	address, stop := stalled(t)
 	defer stop()
-	f, err := OpenFeatures("redis://" + address + "/0")
+	f, err := Open("redis://" + address + "/0")
 	if err != nil {
 		t.Fatal(err)
 	}

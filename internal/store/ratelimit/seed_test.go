@@ -1,4 +1,4 @@
-package store
+package ratelimit
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/reference"
+	"weir/internal/store/storetest"
 	"weir/scheduler/quota"
 )
 
@@ -23,7 +24,7 @@ func emptyRedis(t *testing.T, m *Meter, tenant string) {
 // the tenant has spent, by one of the callers; so a budget that is spent stays spent.
 func TestAnEmptyRedisIsToldWhatWasSpent(t *testing.T) {
 	asked := atomic.Int64{}
-	o := MeterOptions{Spent: func(tenant string, _ time.Time) ([]quota.Spending, error) {
+	o := Options{Spent: func(tenant string, _ time.Time) ([]quota.Spending, error) {
 		asked.Add(1)
 		if tenant != "a" {
 			return nil, nil
@@ -81,7 +82,7 @@ func TestAnEmptyRedisIsToldWhatWasSpent(t *testing.T) {
 // A ledger that does not answer is a meter that does not: closed, or each weir by itself.
 func TestARedisThatNobodyCanTellDecidesNothing(t *testing.T) {
 	local := &localMeter{meter: quota.NewMeter(quota.Config{})}
-	o := MeterOptions{Local: local, Spent: func(string, time.Time) ([]quota.Spending, error) { return nil, errors.New("the database is away") }}
+	o := Options{Local: local, Spent: func(string, time.Time) ([]quota.Spending, error) { return nil, errors.New("the database is away") }}
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), o)
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{DailyTokens: 10}}
 	if g, err := m.Reserve(who, quota.Ask{Input: 1}); err != nil || !g.Degraded {
@@ -90,7 +91,7 @@ func TestARedisThatNobodyCanTellDecidesNothing(t *testing.T) {
 	terms := *m.terms.Load()
 	terms.Closed = true
 	m.SetTerms(terms)
-	if _, err := m.Reserve(who, quota.Ask{Input: 1}); !errors.Is(err, ErrMeterUnreachable) {
+	if _, err := m.Reserve(who, quota.Ask{Input: 1}); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -98,7 +99,7 @@ func TestARedisThatNobodyCanTellDecidesNothing(t *testing.T) {
 // What runs while Redis loses its data counts all the same: its next top-up opens its grant
 // again, and what it used counts at its end.
 func TestARunningAnswerOutlivesRedisData(t *testing.T) {
-	o := MeterOptions{Spent: func(string, time.Time) ([]quota.Spending, error) {
+	o := Options{Spent: func(string, time.Time) ([]quota.Spending, error) {
 		return []quota.Spending{{Day: quota.Spent{Tokens: 10}}}, nil
 	}}
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), o)
@@ -112,7 +113,7 @@ func TestARunningAnswerOutlivesRedisData(t *testing.T) {
 		return g
 	}
 	topped, silent := reserve(), reserve()
-	waitUntil(t, func() bool { return time.Now().UnixMilli() > m.open[silent.ID].at }) // Redis counts in milliseconds
+	storetest.WaitUntil(t, func() bool { return time.Now().UnixMilli() > m.open[silent.ID].at }) // Redis counts in milliseconds
 	emptyRedis(t, m, "a")
 	if err := m.TopUp(&topped, 11, 75); err != nil || topped.Covered() != 75 {
 		t.Fatalf("%v; %d tokens are covered of 75", err, topped.Covered())
@@ -122,7 +123,7 @@ func TestARunningAnswerOutlivesRedisData(t *testing.T) {
 	}
 	m.Settle(&silent, quota.Use{Ran: true, Input: 10, Output: 3})
 	m.Settle(&topped, quota.Use{Ran: true, Input: 10, Output: 50})
-	waitUntil(t, func() bool { // 10 were spent, then 13 and 60
+	storetest.WaitUntil(t, func() bool { // 10 were spent, then 13 and 60
 		_, err := m.Reserve(who, quota.Ask{Input: 101})
 		return asRefusal(err).Left == 17
 	})
@@ -133,7 +134,7 @@ func TestARunningAnswerOutlivesRedisData(t *testing.T) {
 func TestANewBudgetInRedisCountsWhatWasSpent(t *testing.T) {
 	spent := atomic.Int64{}
 	spent.Store(40)
-	o := MeterOptions{Spent: func(string, time.Time) ([]quota.Spending, error) {
+	o := Options{Spent: func(string, time.Time) ([]quota.Spending, error) {
 		n := quota.Spent{Tokens: spent.Load()}
 		return []quota.Spending{{Day: n, Month: n}, {Account: "k1", Day: n, Month: n}}, nil
 	}}

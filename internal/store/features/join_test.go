@@ -1,4 +1,4 @@
-package store
+package features
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/internal/reference"
+	"weir/internal/store/storetest"
 	"weir/internal/tensor"
 	"weir/router"
 	"weir/router/feature"
@@ -132,7 +133,7 @@ func (sum) Predict(_ context.Context, p *router.Prediction) error {
 type joinRig struct {
 	*testing.T
 	proxy     *wire
-	direct    *Features
+	direct    *Store
 	online    *feature.Online
 	predictor *feature.Predictor
 	project   string
@@ -146,13 +147,13 @@ func newJoinRig(t *testing.T) *joinRig {
 	}
 	r := &joinRig{T: t, direct: testFeatures(t), project: "weir-test-" + rand.Text(), proxy: newWire(t, address.Host)}
 	for view, fields := range map[string][2]string{"profile": {"age", "41"}, "orders": {"spent", "12.5"}} {
-		table := FeatureTable{r.project, "user", view, fields[:1], time.Minute}
-		if err := r.direct.Put(t.Context(), table, []FeatureRow{{[]string{"7"}, fields[1:]}}, time.Now()); err != nil {
+		table := Table{r.project, "user", view, fields[:1], time.Minute}
+		if err := r.direct.Put(t.Context(), table, []Row{{[]string{"7"}, fields[1:]}}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	address.Host = r.proxy.listener.Addr().String()
-	through, err := OpenFeatures(address.String())
+	through, err := Open(address.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func TestSlowRedis(t *testing.T) {
 			t.Fatalf("%v, %q", score, notes)
 		}
 	}
-	waitUntil(t, func() bool { predict(); return r.online.Stats().State == "open" })
+	storetest.WaitUntil(t, func() bool { predict(); return r.online.Stats().State == "open" })
 	opened := r.online.Stats()
 	const more = 200
 	for range more {
@@ -271,8 +272,8 @@ func TestSlowRedis(t *testing.T) {
 // late answer is never taken for the next request's.
 func TestLateAnswersAreNotMixedUp(t *testing.T) {
 	r := newJoinRig(t)
-	if err := r.direct.Put(t.Context(), FeatureTable{r.project, "user", "profile", []string{"age"}, time.Minute},
-		[]FeatureRow{{[]string{"8"}, []string{"1000"}}}, time.Now()); err != nil {
+	if err := r.direct.Put(t.Context(), Table{r.project, "user", "profile", []string{"age"}, time.Minute},
+		[]Row{{[]string{"8"}, []string{"1000"}}}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	r.warm()

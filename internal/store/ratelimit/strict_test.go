@@ -1,4 +1,4 @@
-package store
+package ratelimit
 
 import (
 	"sync"
@@ -16,7 +16,7 @@ func TestStrictBudgetsOverTwoWeirs(t *testing.T) {
 	for _, limits := range []quota.Limits{{DailyTokens: 2000, Enforcement: quota.Strict}, {MonthlyTokens: 2000, Enforcement: quota.Strict}, {DailyCost: 2000}} {
 		for _, most := range []int64{0, 900} {
 			url, prefix := reference.Redis.Get(t), testPrefix()
-			weirs := []*Meter{testMeter(t, url, prefix, MeterOptions{}), testMeter(t, url, prefix, MeterOptions{})}
+			weirs := []*Meter{testMeter(t, url, prefix, Options{}), testMeter(t, url, prefix, Options{})}
 			who := quota.Holder{Tenant: "a", Limits: &limits}
 			used := atomic.Int64{}
 			var wg sync.WaitGroup

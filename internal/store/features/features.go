@@ -1,4 +1,5 @@
-package store
+// Package features reads and writes a classical model's features in Redis, in weir's own layout or in Feast's.
+package features
 
 import (
 	"context"
@@ -10,17 +11,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"weir/router/feature"
 )
 
-// Features is an online store of features in Redis, in weir's own layout or in Feast's.
+// Store is an online store of features in Redis, in weir's own layout or in Feast's.
 //
 // In weir's layout an entity is a hash f:{PROJECT}:ENTITY:ID, its fields are the features'
 // names with their values as text, and _ts:VIEW is when the view's events happened, in
 // milliseconds since 1970. The parts of an id of several keys are joined by ":", with "%"
 // and ":" inside them written %25 and %3A.
-type Features struct {
+type Store struct {
 	client *redis.Client
 }
 
@@ -28,9 +30,9 @@ type Features struct {
 // request's time.
 const connectTimeout = time.Second
 
-// OpenFeatures connects to a Redis of a URL such as redis://:PASSWORD@HOST:6379/0. A
+// Open connects to a Redis of a URL such as redis://:PASSWORD@HOST:6379/0. A
 // server that cannot be reached now is no error.
-func OpenFeatures(address string) (*Features, error) {
+func Open(address string) (*Store, error) {
 	o, err := redis.ParseURL(address)
 	if err != nil {
 		if failed := (*url.Error)(nil); errors.As(err, &failed) { // would repeat the text, password and all
@@ -43,15 +45,15 @@ func OpenFeatures(address string) (*Features, error) {
 	o.ContextTimeoutEnabled = true
 	o.PoolTimeout = connectTimeout
 	o.DisableIdentity = true // one round trip less per connection
-	silenceRedis()
-	return &Features{client: redis.NewClient(o)}, nil
+	logging.Disable()        // what the library would write to standard error, the caller hears
+	return &Store{client: redis.NewClient(o)}, nil
 }
 
 // Close closes the connections.
-func (f *Features) Close() error { return f.client.Close() }
+func (f *Store) Close() error { return f.client.Close() }
 
 // Reader implements feature.Store.
-func (f *Features) Reader(t feature.Target) (feature.Reader, error) {
+func (f *Store) Reader(t feature.Target) (feature.Reader, error) {
 	var l layout
 	switch t.Layout {
 	case feature.Plain:
@@ -61,7 +63,7 @@ func (f *Features) Reader(t feature.Target) (feature.Reader, error) {
 	default:
 		return nil, fmt.Errorf("the feature store's layout %q is unknown", t.Layout)
 	}
-	r := &featureReader{client: f.client, layout: l, entities: make([]entityFields, len(t.Entities))}
+	r := &reader{client: f.client, layout: l, entities: make([]entityFields, len(t.Entities))}
 	for e, entity := range t.Entities {
 		r.entities[e] = fieldsOf(t, entity, l)
 	}
@@ -101,14 +103,14 @@ func fieldsOf(t feature.Target, e feature.EntityFields, l layout) entityFields {
 	return out
 }
 
-type featureReader struct {
+type reader struct {
 	client   *redis.Client
 	layout   layout
 	entities []entityFields
 }
 
 // Read implements feature.Reader: one pipeline of HMGETs.
-func (r *featureReader) Read(ctx context.Context, ids []feature.ID, records []feature.Record) error {
+func (r *reader) Read(ctx context.Context, ids []feature.ID, records []feature.Record) error {
 	pipeline := r.client.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
@@ -145,7 +147,7 @@ func (r *featureReader) Read(ctx context.Context, ids []feature.ID, records []fe
 // isWrongType reports that Redis holds something else than a hash under a key.
 func isWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
-func (r *featureReader) decode(id feature.ID, reply []any, record feature.Record) {
+func (r *reader) decode(id feature.ID, reply []any, record feature.Record) {
 	e := r.entities[id.Entity]
 	for i, raw := range reply {
 		text, found := raw.(string)
@@ -194,8 +196,8 @@ func (plainLayout) when(text string) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// FeatureRow is an entity's values on their way into the store.
-type FeatureRow struct {
+// Row is an entity's values on their way into the store.
+type Row struct {
 	Parts  []string // of the entity's id
 	Values []string // by the fields; "" deletes one
 }
@@ -204,7 +206,7 @@ type FeatureRow struct {
 const putBatch = 500
 
 // Put writes rows of one view in weir's layout, whose events happened at a time.
-func (f *Features) Put(ctx context.Context, t FeatureTable, rows []FeatureRow, at time.Time) error {
+func (f *Store) Put(ctx context.Context, t Table, rows []Row, at time.Time) error {
 	for len(rows) > 0 {
 		n := min(len(rows), putBatch)
 		pipeline := f.client.TxPipeline() // values and their time together
@@ -235,15 +237,15 @@ func (f *Features) Put(ctx context.Context, t FeatureTable, rows []FeatureRow, a
 	return nil
 }
 
-// FeatureTable says what Put writes.
-type FeatureTable struct {
+// Table says what Put writes.
+type Table struct {
 	Project, Entity, View string
 	Fields                []string
 	TTL                   time.Duration // of an entity, from this write on; 0: for ever
 }
 
 // Get is all that the store has of one entity in weir's layout, as it is written there.
-func (f *Features) Get(ctx context.Context, project, entity string, parts []string) (map[string]string, error) {
+func (f *Store) Get(ctx context.Context, project, entity string, parts []string) (map[string]string, error) {
 	all, err := f.client.HGetAll(ctx, plainKey(project, entity, parts)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read features: %w", err)

@@ -1,7 +1,8 @@
-package store
+// Package ratelimit counts what tenants use in Redis, for all servers that share it: package quota's buckets and reservations, decided by one
+// script.
+package ratelimit
 
 import (
-	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"weir/scheduler/quota"
 )
@@ -17,8 +19,8 @@ import (
 //go:embed quota.lua
 var quotaScript string
 
-// LocalMeter is what a Meter falls back on: the meter of this process alone.
-type LocalMeter interface {
+// Local is what a Meter falls back on: the meter of this process alone.
+type Local interface {
 	Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error)
 	TopUp(g *quota.Grant, generated, cover int64) error
 	Settle(g *quota.Grant, use quota.Use)
@@ -26,16 +28,16 @@ type LocalMeter interface {
 	Standings(who quota.Holder) ([]quota.Standing, error)
 }
 
-// MeterOptions are those of OpenMeter. Zero values take what stands beside each.
-type MeterOptions struct {
-	MeterTerms
+// Options are those of Open. Zero values take what stands beside each.
+type Options struct {
+	Terms
 
 	Prefix string        // "weir:quota:"; begins the names of all keys
 	Retry  time.Duration // 1 s: how soon Redis is asked again after it could not be reached
 
 	// Local decides while Redis cannot be reached and the terms are not Closed: each weir
 	// by itself. Without it they are.
-	Local LocalMeter
+	Local Local
 	// Spent tells what a tenant has spent before Redis knew of it: of the day and the month
 	// of a time. Nil: Redis begins with nothing spent.
 	Spent func(tenant string, now time.Time) ([]quota.Spending, error)
@@ -44,15 +46,15 @@ type MeterOptions struct {
 	Changed func(err error)
 }
 
-// MeterTerms are the options that can be changed while a meter is open.
-type MeterTerms struct {
+// Terms are the options that can be changed while a meter is open.
+type Terms struct {
 	Lease   time.Duration // 30 s: after the death of a process its reservations end
 	Timeout time.Duration // 250 ms: for one decision
-	Closed  bool          // while Redis cannot be reached, requests are refused with ErrMeterUnreachable
+	Closed  bool          // while Redis cannot be reached, requests are refused with ErrUnreachable
 }
 
 // completed fills in what stands beside each.
-func (t MeterTerms) completed() *MeterTerms {
+func (t Terms) completed() *Terms {
 	if t.Lease <= 0 {
 		t.Lease = 30 * time.Second
 	}
@@ -62,21 +64,21 @@ func (t MeterTerms) completed() *MeterTerms {
 	return &t
 }
 
-// ErrMeterUnreachable refuses requests while Redis cannot be reached.
-var ErrMeterUnreachable = errors.New("the shared meter of quotas cannot be reached")
+// ErrUnreachable refuses requests while Redis cannot be reached.
+var ErrUnreachable = errors.New("the shared meter of quotas cannot be reached")
 
 // Meter is the meter of quotas that several weirs share, in Redis 7 or later. Every
 // decision is one script, atomic and by the server's time; settling happens in the
 // background, several requests at once.
 type Meter struct {
-	o       MeterOptions // but for its terms
-	terms   atomic.Pointer[MeterTerms]
+	o       Options // but for its terms
+	terms   atomic.Pointer[Terms]
 	changed chan struct{} // capacity 1: the terms are others
 	client  atomic.Pointer[redis.Client]
 	options *redis.Options // of the client, but for the times
 	script  *redis.Script
 	down    atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
-	stats   meterCounts
+	stats   counts
 
 	seeding sync.Mutex // held by who tells Redis what a tenant has spent
 
@@ -106,10 +108,10 @@ type ended struct {
 	until time.Time // beyond it the lease has given everything back
 }
 
-type meterCounts struct{ failures, local, lost atomic.Int64 }
+type counts struct{ failures, local, lost atomic.Int64 }
 
-// MeterStats counts since the meter was opened.
-type MeterStats struct {
+// Stats counts since the meter was opened.
+type Stats struct {
 	Up       bool
 	Failures int64 // calls that Redis did not answer
 	Local    int64 // reservations that this process decided by itself
@@ -122,10 +124,10 @@ const (
 	endedBatch = 128     // settled in one round trip
 )
 
-// OpenMeter connects to a Redis of a URL such as redis://:PASSWORD@HOST:6379/0. A
-// server that cannot be reached now is no error: the meter then begins as MeterOptions
+// Open connects to a Redis of a URL such as redis://:PASSWORD@HOST:6379/0. A
+// server that cannot be reached now is no error: the meter then begins as Options
 // say.
-func OpenMeter(url string, o MeterOptions) (*Meter, error) {
+func Open(url string, o Options) (*Meter, error) {
 	if o.Prefix == "" {
 		o.Prefix = "weir:quota:"
 	}
@@ -142,7 +144,7 @@ func OpenMeter(url string, o MeterOptions) (*Meter, error) {
 	options.MaxRetries = -1 // a decision that may have been made must not be made twice
 	options.ContextTimeoutEnabled = true
 	options.DialerRetries = 1
-	silenceRedis()
+	logging.Disable() // what the library would write to standard error, the caller hears
 	m := &Meter{
 		o: o, options: options, changed: make(chan struct{}, 1), script: redis.NewScript(quotaScript),
 		open: map[uint64]*running{}, ended: make(chan ended, endedRoom), stop: make(chan struct{}),
@@ -164,7 +166,7 @@ func (m *Meter) connect(timeout time.Duration) *redis.Client {
 
 // SetTerms changes the terms of an open meter. Grants that run get the new lease with their
 // next renewal, which is at once. It must not be called at the same time as Close or itself.
-func (m *Meter) SetTerms(t MeterTerms) {
+func (m *Meter) SetTerms(t Terms) {
 	next := t.completed()
 	before := m.terms.Swap(next)
 	if before.Timeout != next.Timeout {
@@ -184,20 +186,12 @@ func (m *Meter) SetTerms(t MeterTerms) {
 }
 
 // local is what decides while Redis cannot be reached; nil: nothing does.
-func (m *Meter) local() LocalMeter {
+func (m *Meter) local() Local {
 	if m.terms.Load().Closed {
 		return nil
 	}
 	return m.o.Local
 }
-
-// silenceRedis keeps the library from writing to standard error: what it would say
-// there, Changed hears.
-var silenceRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // Close settles what has ended, as far as Redis answers, and closes the connections.
 // No other call may follow.
@@ -208,10 +202,10 @@ func (m *Meter) Close() error {
 }
 
 // Stats may be called at any time.
-func (m *Meter) Stats() MeterStats {
+func (m *Meter) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return MeterStats{
+	return Stats{
 		Up: m.down.Load() == 0, Failures: m.stats.failures.Load(), Local: m.stats.local.Load(), Lost: m.stats.lost.Load(), Open: len(m.open),
 	}
 }
@@ -256,7 +250,7 @@ func (m *Meter) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 func (m *Meter) reserveLocally(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	local := m.local()
 	if local == nil {
-		return quota.Grant{}, ErrMeterUnreachable
+		return quota.Grant{}, ErrUnreachable
 	}
 	m.stats.local.Add(1)
 	g, err := local.Reserve(who, ask)
@@ -266,7 +260,7 @@ func (m *Meter) reserveLocally(who quota.Holder, ask quota.Ask) (quota.Grant, er
 
 // TopUp reserves up to cover output tokens for a request that has generated so many.
 // While Redis cannot be reached a running answer goes on, unless the terms are Closed:
-// then the error is ErrMeterUnreachable.
+// then the error is ErrUnreachable.
 func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 	if g.Degraded && m.o.Local != nil {
 		return m.o.Local.TopUp(g, generated, cover)
@@ -299,7 +293,7 @@ func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 // goesOn is what becomes of a running answer that Redis does not decide on.
 func (m *Meter) goesOn() error {
 	if m.local() == nil {
-		return ErrMeterUnreachable
+		return ErrUnreachable
 	}
 	return nil
 }
@@ -325,19 +319,19 @@ func (m *Meter) Settle(g *quota.Grant, use quota.Use) {
 // Remaining is what a holder has left.
 func (m *Meter) Remaining(who quota.Holder) (left quota.Remaining, err error) {
 	err = m.inspect(who, func(parts []quota.Part, states []quota.State) { left = quota.RemainingOf(parts, states) },
-		func(local LocalMeter) error { left, err = local.Remaining(who); return err })
+		func(local Local) error { left, err = local.Remaining(who); return err })
 	return left, err
 }
 
 // Standings are the limits of a holder.
 func (m *Meter) Standings(who quota.Holder) (list []quota.Standing, err error) {
 	err = m.inspect(who, func(parts []quota.Part, states []quota.State) { list = quota.StandingsOf(parts, states) },
-		func(local LocalMeter) error { list, err = local.Standings(who); return err })
+		func(local Local) error { list, err = local.Standings(who); return err })
 	return list, err
 }
 
 // inspect reads a holder's states from Redis, or lets the process's own meter answer where that counts.
-func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State), locally func(LocalMeter) error) error {
+func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State), locally func(Local) error) error {
 	parts := who.Parts()
 	if len(parts) == 0 {
 		return nil
@@ -354,7 +348,7 @@ func (m *Meter) inspect(who quota.Holder, read func([]quota.Part, []quota.State)
 	if local := m.local(); local != nil {
 		return locally(local)
 	}
-	return ErrMeterUnreachable
+	return ErrUnreachable
 }
 
 func (m *Meter) settleLater(g quota.Grant, use quota.Use, at int64) {

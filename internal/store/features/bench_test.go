@@ -1,4 +1,4 @@
-package store
+package features
 
 import (
 	"crypto/rand"
@@ -20,8 +20,8 @@ func BenchmarkFeatures(b *testing.B) {
 	f := testFeatures(b)
 	for _, features := range []int{50, 250} {
 		project := "weir-bench-" + rand.Text()
-		table := FeatureTable{project, "user", "v", nil, time.Hour}
-		rows := make([]FeatureRow, 100)
+		table := Table{project, "user", "v", nil, time.Hour}
+		rows := make([]Row, 100)
 		for r := range rows {
 			rows[r].Parts = []string{fmt.Sprint(r)}
 		}
@@ -45,7 +45,7 @@ func BenchmarkFeatures(b *testing.B) {
 	}
 }
 
-func benchmarkJoin(b *testing.B, f *Features, project, cache, features string, entities int) {
+func benchmarkJoin(b *testing.B, f *Store, project, cache, features string, entities int) {
 	m, err := feature.ParseManifest(fmt.Appendf(nil, "version: 1\nproject: %s\ntimeout: 1s\ncache: %s\n"+
 		"entities: [{name: user, keys: [{input: id, type: integer}]}]\nfeatures:\n%s", project, cache, features))
 	if err != nil {

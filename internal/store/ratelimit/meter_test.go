@@ -1,4 +1,4 @@
-package store
+package ratelimit
 
 import (
 	"crypto/rand"
@@ -20,18 +20,19 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"weir/internal/reference"
+	"weir/internal/store/storetest"
 	"weir/scheduler/quota"
 )
 
 // testMeter is a meter of keys that only this test uses; others of the same prefix
 // share them.
-func testMeter(t testing.TB, url, prefix string, o MeterOptions) *Meter {
+func testMeter(t testing.TB, url, prefix string, o Options) *Meter {
 	t.Helper()
 	o.Prefix = prefix
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second // the machine may be busy
 	}
-	m, err := OpenMeter(url, o)
+	m, err := Open(url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := mathrand.New(mathrand.NewPCG(seed, 26))
 		lease := 100 * time.Millisecond
-		w := &twins{t: t, rng: rng, counts: seen, shared: testMeter(t, url, testPrefix(), MeterOptions{MeterTerms: MeterTerms{Lease: lease}}),
+		w := &twins{t: t, rng: rng, counts: seen, shared: testMeter(t, url, testPrefix(), Options{Terms: Terms{Lease: lease}}),
 			pure: quota.NewMeter(quota.Config{Lease: lease})}
 		limits := func() *quota.Limits {
 			pick := func(most int64) int64 { return rng.Int64N(2) * (1 + rng.Int64N(most)) }
@@ -199,7 +200,7 @@ func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
 
 // The script knows the calendar of UTC: all days from 1970 to 2100.
 func TestMonthsInRedis(t *testing.T) {
-	m := testMeter(t, reference.Redis.Get(t), testPrefix(), MeterOptions{})
+	m := testMeter(t, reference.Redis.Get(t), testPrefix(), Options{})
 	begin, end := strings.Index(quotaScript, "local function floordiv"), strings.Index(quotaScript, "-- A state:")
 	months, err := m.client.Load().Eval(t.Context(), quotaScript[begin:end]+`
 		local list = {}
@@ -220,7 +221,7 @@ func TestMonthsInRedis(t *testing.T) {
 // is exceeded.
 func TestTwoWeirsShareOneBucket(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
-	weirs := []*Meter{testMeter(t, url, prefix, MeterOptions{}), testMeter(t, url, prefix, MeterOptions{})}
+	weirs := []*Meter{testMeter(t, url, prefix, Options{}), testMeter(t, url, prefix, Options{})}
 	const limit, streams = 6000, 20
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{TokensPerMinute: limit, MaxStreams: streams, Enforcement: quota.Strict}}
 	var used, running, refused, full atomic.Int64
@@ -272,7 +273,7 @@ func TestTwoWeirsShareOneBucket(t *testing.T) {
 // goes on, however long it runs.
 func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
-	o := MeterOptions{MeterTerms: MeterTerms{Lease: time.Hour}}
+	o := Options{Terms: Terms{Lease: time.Hour}}
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 2, DailyTokens: 100}}
 	living, dead := testMeter(t, url, prefix, o), testMeter(t, url, prefix, o)
 	for _, m := range []*Meter{living, dead} {
@@ -298,7 +299,7 @@ func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 // Of an answer whose process dies counts what its last renewal tells that it may have had; what it really had, once that
 // is told after all.
 func TestWhatADeadWeirHasUsed(t *testing.T) {
-	m := testMeter(t, reference.Redis.Get(t), testPrefix(), MeterOptions{MeterTerms: MeterTerms{Lease: time.Hour}})
+	m := testMeter(t, reference.Redis.Get(t), testPrefix(), Options{Terms: Terms{Lease: time.Hour}})
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{DailyTokens: 10_000, DailyCost: 10_000, Enforcement: quota.Strict}}
 	price := quota.Price{Output: 1_000_000}
 	var grants []quota.Grant
@@ -329,7 +330,7 @@ func TestWhatADeadWeirHasUsed(t *testing.T) {
 	const may = 100 + 7 + 64 // twice the 3.3 tokens until the next renewal
 	spent(10+may+2*1010, may+2*1000)
 	m.settleLater(*silent, quota.Use{Ran: true, Input: 10, Output: 30}, time.Now().UnixMilli())
-	waitUntil(t, func() bool { st, err := m.Standings(who); return err == nil && st[0].Used == 10+may+1010+40 })
+	storetest.WaitUntil(t, func() bool { st, err := m.Standings(who); return err == nil && st[0].Used == 10+may+1010+40 })
 	spent(10+may+1010+40, may+1000+30)
 	if err := m.TopUp(&grants[2], 5, 200); err != nil || grants[2].Covered() != 200 {
 		t.Errorf("%v, %d tokens", err, grants[2].Covered())
@@ -368,7 +369,7 @@ func leaseOfGrant(t *testing.T, m *Meter, g *quota.Grant) time.Duration {
 
 // A meter renews the leases of what runs by itself.
 func TestGrantsAreRenewed(t *testing.T) {
-	m := testMeter(t, reference.Redis.Get(t), testPrefix(), MeterOptions{MeterTerms: MeterTerms{Lease: time.Hour}})
+	m := testMeter(t, reference.Redis.Get(t), testPrefix(), Options{Terms: Terms{Lease: time.Hour}})
 	g, err := m.Reserve(quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 2}}, quota.Ask{})
 	if err != nil {
 		t.Fatal(err)
@@ -420,7 +421,7 @@ func (s *redisServer) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	waitUntil(s.t, func() bool {
+	storetest.WaitUntil(s.t, func() bool {
 		c, err := net.Dial("unix", s.socket())
 		if err == nil {
 			c.Close()
@@ -483,29 +484,29 @@ func TestTermsOfAnOpenMeter(t *testing.T) {
 	}
 	defer dead.Close()
 	local := &localMeter{meter: quota.NewMeter(quota.Config{})}
-	m := testMeter(t, "redis://"+dead.Addr().String(), testPrefix(), MeterOptions{
-		MeterTerms: MeterTerms{Timeout: time.Hour}, Retry: time.Nanosecond, Local: local, // it is always tried again
+	m := testMeter(t, "redis://"+dead.Addr().String(), testPrefix(), Options{
+		Terms: Terms{Timeout: time.Hour}, Retry: time.Nanosecond, Local: local, // it is always tried again
 	})
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 9}}
 	// Whoever still waits by the terms of before waits for an hour.
-	reserve := func(terms MeterTerms) quota.Grant {
+	reserve := func(terms Terms) quota.Grant {
 		t.Helper()
 		m.SetTerms(terms)
 		g, err := m.Reserve(who, quota.Ask{Input: 1})
-		if terms.Closed != errors.Is(err, ErrMeterUnreachable) || terms.Closed == (err == nil) || terms.Closed == g.Degraded {
+		if terms.Closed != errors.Is(err, ErrUnreachable) || terms.Closed == (err == nil) || terms.Closed == g.Degraded {
 			t.Errorf("%+v: %v, degraded %v", terms, err, g.Degraded)
 		}
 		return g
 	}
-	g := reserve(MeterTerms{Timeout: 50 * time.Millisecond})
-	reserve(MeterTerms{Timeout: 20 * time.Millisecond, Closed: true})
-	if _, err := m.Remaining(who); !errors.Is(err, ErrMeterUnreachable) {
+	g := reserve(Terms{Timeout: 50 * time.Millisecond})
+	reserve(Terms{Timeout: 20 * time.Millisecond, Closed: true})
+	if _, err := m.Remaining(who); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("what is left: %v", err)
 	}
 	if m.Settle(&g, quota.Use{Ran: true, Input: 1}); local.meter.Stats().Grants != 0 {
 		t.Error("a grant of this process is still open")
 	}
-	g = reserve(MeterTerms{Timeout: 20 * time.Millisecond})
+	g = reserve(Terms{Timeout: 20 * time.Millisecond})
 	m.Settle(&g, quota.Use{})
 }
 
@@ -513,8 +514,8 @@ func TestTermsOfAnOpenMeter(t *testing.T) {
 // left behind is given back after the new one.
 func TestLeaseOfAnOpenMeter(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
-	long, short := MeterTerms{Lease: time.Hour, Timeout: 5 * time.Second}, MeterTerms{Lease: 5 * time.Minute, Timeout: 5 * time.Second}
-	m, dying := testMeter(t, url, prefix, MeterOptions{MeterTerms: long}), testMeter(t, url, prefix, MeterOptions{MeterTerms: long})
+	long, short := Terms{Lease: time.Hour, Timeout: 5 * time.Second}, Terms{Lease: 5 * time.Minute, Timeout: 5 * time.Second}
+	m, dying := testMeter(t, url, prefix, Options{Terms: long}), testMeter(t, url, prefix, Options{Terms: long})
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 2}}
 	for _, w := range []*Meter{m, dying} {
 		g, err := w.Reserve(who, quota.Ask{Input: 1})
@@ -522,7 +523,7 @@ func TestLeaseOfAnOpenMeter(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.SetTerms(short)
-		waitUntil(t, func() bool { return leaseOfGrant(t, w, &g) <= short.Lease })
+		storetest.WaitUntil(t, func() bool { return leaseOfGrant(t, w, &g) <= short.Lease })
 	}
 	passMeterLeases(t, dying)
 	if _, err := m.Reserve(who, quota.Ask{Input: 1}); err != nil {
@@ -540,9 +541,9 @@ func TestRedisIsKilledAndComesBack(t *testing.T) {
 		t.Run(fmt.Sprintf("open=%v", open), func(t *testing.T) {
 			server := startRedis(t)
 			var heard atomic.Int64
-			o := MeterOptions{
-				MeterTerms: MeterTerms{Lease: time.Second, Timeout: 20 * time.Second}, // a server that is gone refuses at once
-				Retry:      100 * time.Millisecond, Changed: func(error) { heard.Add(1) },
+			o := Options{
+				Terms: Terms{Lease: time.Second, Timeout: 20 * time.Second}, // a server that is gone refuses at once
+				Retry: 100 * time.Millisecond, Changed: func(error) { heard.Add(1) },
 			}
 			local := &localMeter{meter: quota.NewMeter(quota.Config{})}
 			o.Local, o.Closed = local, !open
@@ -555,7 +556,7 @@ func TestRedisIsKilledAndComesBack(t *testing.T) {
 			server.kill()
 			for i := range 50 {
 				g, err := m.Reserve(who, quota.Ask{Input: 1})
-				if open && (err != nil || !g.Degraded) || !open && !errors.Is(err, ErrMeterUnreachable) {
+				if open && (err != nil || !g.Degraded) || !open && !errors.Is(err, ErrUnreachable) {
 					t.Fatalf("without Redis, call %d: %v, degraded %v", i, err, g.Degraded)
 				}
 				if err := m.TopUp(&g, 5, 9); err != nil {
@@ -569,7 +570,7 @@ func TestRedisIsKilledAndComesBack(t *testing.T) {
 				t.Errorf("%+v; %d changes heard", m.Stats(), heard.Load())
 			}
 			server.start()
-			waitUntil(t, func() bool {
+			storetest.WaitUntil(t, func() bool {
 				g, err := m.Reserve(who, quota.Ask{Input: 1})
 				m.Settle(&g, quota.Use{Ran: true, Input: 1})
 				return err == nil && !g.Degraded
@@ -582,7 +583,7 @@ func TestRedisIsKilledAndComesBack(t *testing.T) {
 }
 
 func BenchmarkMeterInRedis(b *testing.B) {
-	m := testMeter(b, reference.Redis.Get(b), testPrefix(), MeterOptions{})
+	m := testMeter(b, reference.Redis.Get(b), testPrefix(), Options{})
 	who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{TokensPerMinute: quota.MaxPerMinute},
 		ModelLimits: &quota.Limits{RequestsPerMinute: quota.MaxPerMinute}}
 	b.ReportAllocs()

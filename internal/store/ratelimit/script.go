@@ -1,4 +1,4 @@
-package store
+package ratelimit
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package store
+package ratelimit
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // Weirs that count together tell the same of a tenant's limits; without Redis the process's own meter answers.
 func TestStandingsOverRedis(t *testing.T) {
 	url, prefix := reference.Redis.Get(t), testPrefix()
-	one, other := testMeter(t, url, prefix, MeterOptions{}), testMeter(t, url, prefix, MeterOptions{})
+	one, other := testMeter(t, url, prefix, Options{}), testMeter(t, url, prefix, Options{})
 	who := quota.Holder{Tenant: "acme", Model: "m", Limits: &quota.Limits{DailyTokens: 1000, MonthlyCost: 5000}, ModelLimits: &quota.Limits{MaxStreams: 2}}
 	g, err := one.Reserve(who, quota.Ask{Input: 100, Output: 50, Price: quota.Price{Input: 1e6, Output: 1e6}})
 	if err != nil {
@@ -33,7 +33,7 @@ func TestStandingsOverRedis(t *testing.T) {
 		}
 	}
 	one.Settle(&g, quota.Use{})
-	away := testMeter(t, "redis://127.0.0.1:1/0", prefix, MeterOptions{Local: &localMeter{meter: quota.NewMeter(quota.Config{})}})
+	away := testMeter(t, "redis://127.0.0.1:1/0", prefix, Options{Local: &localMeter{meter: quota.NewMeter(quota.Config{})}})
 	if list, err := away.Standings(who); err != nil || len(list) != 3 || list[0].Left != 1000 {
 		t.Errorf("without Redis: %+v, %v", list, err)
 	}
