@@ -13,7 +13,6 @@ import (
 	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/telemetry/audit"
 )
 
@@ -32,7 +31,7 @@ func newAudit() *cobra.Command {
 }
 
 // onStore gives a verb the flags of a store that there must be.
-func onStore(cmd *cobra.Command, do func(ctx context.Context, c configs.Config, s *store.Store, args []string) error) {
+func onStore(cmd *cobra.Command, do func(ctx context.Context, c configs.Config, s *state.Store, args []string) error) {
 	opts := addOptions(cmd, storeSections)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, warnings, err := opts.config()
@@ -47,7 +46,7 @@ func onStore(cmd *cobra.Command, do func(ctx context.Context, c configs.Config, 
 		if !exists {
 			return errors.New("there is no store yet: weir keys create makes one, and --store names another")
 		}
-		s, err := state.Open(cmd.Context(), c.Store, store.Options{})
+		s, err := state.Open(cmd.Context(), c.Store, state.Options{})
 		if err != nil {
 			return err
 		}
@@ -64,10 +63,10 @@ func newAuditList() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().Int64Var(&after, "after", 0, "list the entries after this number only")
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, _ []string) error {
 		table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "ENTRY\tTIME\tWHO\tACTION\tOBJECT\tDETAILS")
-		for e, err := range s.Entries(ctx, after) {
+		for e, err := range s.Audit.Entries(ctx, after) {
 			if err != nil {
 				return errors.Join(table.Flush(), err)
 			}
@@ -93,7 +92,7 @@ func newAuditVerify() *cobra.Command {
 		Example: "  weir audit verify\n  weir audit verify 1200:4f0c…",
 	}
 	cmd.Flags().BoolVar(&without, "without-head", false, "check the chain alone: there is no head to compare its end with")
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, args []string) error {
 		noted := make([]audit.Head, len(args))
 		for i, text := range args {
 			var err error
@@ -101,14 +100,14 @@ func newAuditVerify() *cobra.Command {
 				return &console.UsageError{Err: err}
 			}
 		}
-		head, err := s.VerifyAudit(ctx, noted...)
+		head, err := s.Audit.Verify(ctx, noted...)
 		if errors.Is(err, audit.ErrBroken) {
 			return state.AuditBroken(fmt.Errorf("%w; it is whole up to entry %d", err, head.Sequence))
 		}
 		if err != nil {
 			return err
 		}
-		last, err := s.NotedHead()
+		last, err := s.Audit.NotedHead()
 		if err != nil {
 			return err
 		}
@@ -117,9 +116,9 @@ func newAuditVerify() *cobra.Command {
 			if len(noted) == 0 && !without {
 				return fmt.Errorf("the chain of %d entries is whole up to %s, but "+missing+
 					"; name the file with --audit-head, give a head that was noted elsewhere (weir serve logs it), or take it with --without-head",
-					head.Sequence, head, s.HeadFile())
+					head.Sequence, head, s.Audit.HeadFile())
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), missing+"\n", s.HeadFile())
+			fmt.Fprintf(cmd.ErrOrStderr(), missing+"\n", s.Audit.HeadFile())
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "The audit log is whole: %d entries. Its head, to be noted elsewhere:\n%s\n", head.Sequence, head)
 		return nil
@@ -133,8 +132,8 @@ func newAuditHead() *cobra.Command {
 		Short: "Print the name of the last entry, to be noted elsewhere",
 		Args:  cobra.NoArgs,
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
-		head, err := s.Head(ctx)
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, _ []string) error {
+		head, err := s.Audit.Head(ctx)
 		if err != nil {
 			return err
 		}
@@ -156,11 +155,11 @@ func newAuditAccept() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why the log is as it is, for those who read it later")
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, _ []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return &console.UsageError{Err: errors.New("--reason is empty; say why the log is as it is")}
 		}
-		found, err := s.AcceptAudit(ctx, state.CommandLine(), reason)
+		found, err := s.Audit.Accept(ctx, state.CommandLine(), reason)
 		switch {
 		case err != nil:
 			return err

@@ -16,7 +16,6 @@ import (
 	"weir/internal/console"
 	"weir/internal/server/keychain"
 	"weir/internal/server/state"
-	"weir/internal/store"
 )
 
 func newKeys() *cobra.Command {
@@ -36,7 +35,7 @@ func newKeys() *cobra.Command {
 // keyStore is what the verbs work on.
 type keyStore struct {
 	config configs.Config
-	store  *store.Store
+	store  *state.Store
 }
 
 // onKeys gives a verb the store's flags. create says that a store may be made.
@@ -51,7 +50,7 @@ func onKeys(cmd *cobra.Command, create bool, do func(ctx context.Context, k *key
 		if exists, err := state.Exists(c.Store); err != nil || !exists && !create {
 			return errors.Join(err, errors.New("there are no keys yet: weir keys create makes the first, and the store"))
 		}
-		s, err := state.Open(cmd.Context(), c.Store, store.Options{})
+		s, err := state.Open(cmd.Context(), c.Store, state.Options{})
 		if err != nil {
 			return err
 		}
@@ -140,7 +139,7 @@ func newKeysList() *cobra.Command {
 		Args:  atMost(1),
 	}
 	onKeys(cmd, false, func(ctx context.Context, k *keyStore, args []string) error {
-		keys, err := k.store.List(ctx, strings.Join(args, ""))
+		keys, err := k.store.Keys.List(ctx, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}

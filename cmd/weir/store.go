@@ -10,7 +10,6 @@ import (
 	"weir/api/batch"
 	"weir/configs"
 	"weir/internal/server/state"
-	"weir/internal/store"
 )
 
 func newStore() *cobra.Command {
@@ -32,7 +31,7 @@ func newStoreEncrypt() *cobra.Command {
 		Short: "Encrypt texts that an earlier weir has left in clear, as weir serve does at its start",
 		Args:  cobra.NoArgs,
 	}
-	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, _ []string) error {
+	onStore(cmd, func(ctx context.Context, c configs.Config, s *state.Store, _ []string) error {
 		rows, err := s.EncryptClear(ctx)
 		if err != nil {
 			return err
@@ -43,7 +42,7 @@ func newStoreEncrypt() *cobra.Command {
 		}
 		files := 0
 		if _, err := os.Stat(dir); err == nil {
-			if files, err = batch.EncryptFiles(ctx, dir, s, s); err != nil {
+			if files, err = batch.EncryptFiles(ctx, dir, s.Batches, s.Cipher); err != nil {
 				return err
 			}
 		}
@@ -61,7 +60,7 @@ func newStoreVerify() *cobra.Command {
 			"row, which carries its own checksum. It reads the whole store. weir serve does it at its start with --store-verify.",
 		Args: cobra.NoArgs,
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, _ []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, _ []string) error {
 		if err := state.Verify(ctx, s); err != nil {
 			return err
 		}
@@ -81,7 +80,7 @@ func newStoreRotate() *cobra.Command {
 			"first behind it; then take the old one away.",
 		Example: "  weir store rotate-keys\n  weir store rotate-keys acme",
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, args []string) error {
 		var err error
 		if len(args) == 0 {
 			if args, err = s.KeyTenants(ctx); err != nil {
@@ -89,7 +88,7 @@ func newStoreRotate() *cobra.Command {
 			}
 		}
 		for _, name := range args {
-			if _, err := state.AddEntry(ctx, s, state.CommandLine(), state.ActionRotateKeys, name, nil); err != nil {
+			if _, err := state.AddEntry(ctx, s.Audit, state.CommandLine(), state.ActionRotateKeys, name, nil); err != nil {
 				return err
 			}
 			rows, err := s.RotateKey(ctx, name)

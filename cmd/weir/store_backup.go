@@ -35,17 +35,17 @@ func newStoreBackup() *cobra.Command {
 		Example: "  weir store backup /backup/weir-$(date +%F).zst",
 		Args:    exactly(1),
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, args []string) error {
 		path := args[0]
-		if _, err := s.VerifyAudit(ctx); err != nil {
+		if _, err := s.Audit.Verify(ctx); err != nil {
 			return fmt.Errorf("nothing is backed up: %w; see weir audit verify", err)
 		}
-		if _, err := state.AddEntry(ctx, s, state.CommandLine(), state.ActionStoreBackup, path, nil); err != nil {
+		if _, err := state.AddEntry(ctx, s.Audit, state.CommandLine(), state.ActionStoreBackup, path, nil); err != nil {
 			return err
 		}
 		var backed store.Backed
 		err := writeCompressed(path, func(w io.Writer) (err error) {
-			backed, err = s.Backup(ctx, w)
+			backed, err = s.Backup(ctx, w, s.Audit)
 			return err
 		})
 		if err != nil {
@@ -103,10 +103,6 @@ func newStoreRestore() *cobra.Command {
 
 func restoreStore(cmd *cobra.Command, c configs.Store, path, keys string, force bool) error {
 	ctx := cmd.Context()
-	address, options, err := state.At(c, store.Options{})
-	if err != nil {
-		return err
-	}
 	r := store.Restoring{Store: compressed(path), Force: force}
 	if keys == "" {
 		if _, err := os.Stat(path + keysSuffix); err == nil {
@@ -116,16 +112,16 @@ func restoreStore(cmd *cobra.Command, c configs.Store, path, keys string, force 
 	if keys != "" {
 		r.Keys = compressed(keys)
 	}
-	backed, err := store.Restore(ctx, address, options, r)
+	backed, err := state.Restore(ctx, c, r)
 	if err != nil {
 		return err
 	}
-	s, err := state.Open(ctx, c, store.Options{})
+	s, err := state.Open(ctx, c, state.Options{})
 	if err != nil {
 		return fmt.Errorf("the backup was restored, and cannot be opened: %w", err)
 	}
 	if err = state.Verify(ctx, s); err == nil {
-		_, err = state.AddEntry(ctx, s, state.CommandLine(), state.ActionStoreRestore, path, state.Details{"head": backed.Audit.String()})
+		_, err = state.AddEntry(ctx, s.Audit, state.CommandLine(), state.ActionStoreRestore, path, state.Details{"head": backed.Audit})
 	}
 	if err = errors.Join(err, state.Close(s)); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/state"
-	"weir/internal/store"
 )
 
 func newTenants() *cobra.Command {
@@ -40,32 +39,32 @@ func newTenantsForget() *cobra.Command {
 		Args:    exactly(1),
 	}
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	onStore(cmd, func(ctx context.Context, c configs.Config, s *store.Store, args []string) error {
+	onStore(cmd, func(ctx context.Context, c configs.Config, s *state.Store, args []string) error {
 		if !*yes {
 			what := fmt.Sprintf("Everything that %s asked and was answered is deleted for good, on all servers of this store.", console.Printable(args[0]))
 			if err := confirm(cmd, what, args[0]); err != nil {
 				return err
 			}
 		}
-		if _, err := state.AddEntry(ctx, s, state.CommandLine(), state.ActionTenantForget, args[0], nil); err != nil {
+		if _, err := state.AddEntry(ctx, s.Audit, state.CommandLine(), state.ActionTenantForget, args[0], nil); err != nil {
 			return err
 		}
 		if err := s.ForgetKeys(ctx, args[0]); err != nil { // first: from here on nothing can be read
 			return err
 		}
-		prompts, err := s.ForgetTranscripts(ctx, args[0])
+		prompts, err := s.Transcripts.ForgetTranscripts(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		answers, err := s.ForgetAnswers(ctx, args[0])
+		answers, err := s.Claims.ForgetAnswers(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		responses, err := s.ForgetResponses(ctx, args[0])
+		responses, err := s.Responses.ForgetResponses(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		files, err := s.ForgetBatches(ctx, args[0])
+		files, err := s.Batches.ForgetBatches(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -93,13 +92,13 @@ func newTenantsPrompts() *cobra.Command {
 		Short: "Print the prompts and answers that are kept of a tenant, as lines of JSON",
 		Args:  exactly(1),
 	}
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
-		if _, err := state.AddEntry(ctx, s, state.CommandLine(), state.ActionTenantRead, args[0], nil); err != nil {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, args []string) error {
+		if _, err := state.AddEntry(ctx, s.Audit, state.CommandLine(), state.ActionTenantRead, args[0], nil); err != nil {
 			return err
 		}
 		out := json.NewEncoder(cmd.OutOrStdout())
 		out.SetEscapeHTML(false)
-		for r, err := range s.Transcripts(ctx, args[0]) {
+		for r, err := range s.Transcripts.Transcripts(ctx, args[0]) {
 			if err != nil {
 				return err
 			}

@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"text/tabwriter"
 	"time"
+	"weir/internal/server/state"
 
 	"github.com/spf13/cobra"
 
 	"weir/api/usage"
 	"weir/configs"
-	"weir/internal/store"
 )
 
 func newUsage() *cobra.Command {
@@ -35,7 +35,7 @@ func newUsage() *cobra.Command {
 		values[f.name] = cmd.Flags().String(f.name, "", f.help)
 	}
 	cmd.Flags().BoolVar(&csv, "csv", false, "as CSV")
-	onStore(cmd, func(ctx context.Context, _ configs.Config, s *store.Store, args []string) error {
+	onStore(cmd, func(ctx context.Context, _ configs.Config, s *state.Store, args []string) error {
 		v := url.Values{}
 		for name, value := range values {
 			if *value != "" {
@@ -49,7 +49,7 @@ func newUsage() *cobra.Command {
 		if len(args) == 1 {
 			q.Tenant, q.Alone = args[0], true
 		}
-		report, err := s.Report(ctx, q)
+		report, err := s.Usage.Report(ctx, q)
 		if err != nil {
 			return err
 		}

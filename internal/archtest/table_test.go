@@ -29,11 +29,13 @@ var table = []folder{
 	{path: "internal/server/local", own: []string{"bench", "configs", "engine", "internal", "router", "tokenizer"}},
 	{path: "internal/server/servertest", own: []string{"api", "configs"}, third: []string{otlpProto, protobuf}},
 	{path: "internal/server/state", own: []string{"api/batch", "api/tenant", "configs", "internal/envelope", "internal/store", "telemetry/audit"}},
-	{path: "internal/store", own: []string{
-		"api/batch", "api/conversation", "api/replay", "api/tenant", "api/usage", "internal/envelope", "router/deployment", "router/rollout",
-		"telemetry/audit",
-		"telemetry/transcript",
-	}, third: []string{sqlite, pgx}},
+	// What the database's tables hold, by subject, with the types of those that use it.
+	{path: "internal/store/answers", own: []string{"api/conversation", "api/replay", "internal/envelope", "internal/store", "telemetry/transcript"}},
+	{path: "internal/store/auditlog", own: []string{"internal/store", "telemetry/audit"}},
+	{path: "internal/store/batches", own: []string{"api/batch", "internal/envelope", "internal/store"}},
+	{path: "internal/store/deployments", own: []string{"internal/store", "router/deployment", "router/rollout", "telemetry/audit"}},
+	{path: "internal/store/ledger", own: []string{"api/usage", "internal/store"}, third: []string{sqlite, pgx}}, // which errors are about values
+	{path: "internal/store/tenants", own: []string{"api/tenant", "internal/store"}},
 	{path: "internal/store/features", own: []string{"router/feature"}, third: []string{redis, protobuf}},
 	{path: "internal/store/ratelimit", own: []string{"scheduler/quota"}, third: []string{redis}},
 	{path: "internal/store/storetest", own: []string{"internal/reference", "internal/store"}},
@@ -120,6 +122,7 @@ var table = []folder{
 	{path: "internal/socket"},
 	{path: "internal/zmtp"},
 	{path: "internal/pii"},
+	{path: "internal/store", own: []string{"internal/envelope"}, third: []string{sqlite, pgx}},
 	{path: "internal/envelope", third: []string{age, xcrypto}},
 	{path: "internal/table", own: []string{"internal/tensor"}, third: []string{compress, parquet}},
 	{path: "internal/arena", third: []string{xsys}},

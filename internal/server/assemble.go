@@ -77,7 +77,7 @@ func (s *Server) identify(about *Config) (edge openai.Config, err error) {
 	edge = c.API
 	edge.Version, edge.Callers, edge.Usage = s.build.Version, s.callers.authenticator, s.quotas.ledger
 	if s.store != nil {
-		edge.Idempotency.Claims, edge.Responses.Store = s.store, s.store
+		edge.Idempotency.Claims, edge.Responses.Store = s.store.Claims, s.store.Responses
 	}
 	responses := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
 	edge.Responses.Failed = func(err error) {

@@ -9,12 +9,11 @@ import (
 	"go.uber.org/zap"
 
 	"weir/internal/server/state"
-	"weir/internal/store"
 )
 
 // auditor writes what the server, its operators and its rules change into the audit log. A server without a store keeps none.
 type auditor struct {
-	store *store.Store // nil: none
+	store *state.Store // nil: none
 	log   *zap.Logger
 	begun bool   // the log has the process's start
 	place string // this server, in entries about itself: the address of its API
@@ -25,7 +24,7 @@ func (a *auditor) add(ctx context.Context, by, action, object string, more state
 	if a.store == nil {
 		return nil
 	}
-	_, err := state.AddEntry(ctx, a.store, by, action, object, more)
+	_, err := state.AddEntry(ctx, a.store.Audit, by, action, object, more)
 	return err
 }
 
@@ -82,7 +81,7 @@ func (a *auditor) logHead() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	head, err := a.store.Head(ctx)
+	head, err := a.store.Audit.Head(ctx)
 	if err != nil {
 		a.log.Error("the head of the audit log cannot be read", zap.Error(err))
 		return

@@ -57,7 +57,7 @@ func openBatches(s *Server, c batch.Config) (*batch.Server, error) {
 		c.Unavailable = "files and batches need a store, which this server has not; start it with --store sqlite:PATH"
 		return batch.New(c)
 	}
-	c.Store, c.Cipher = s.store, s.store
+	c.Store, c.Cipher = s.store.Batches, s.store.Cipher
 	var err error
 	if c.Dir, err = state.FilesDir(s.config); err == nil {
 		var made *batch.Server

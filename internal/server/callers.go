@@ -10,7 +10,6 @@ import (
 	"weir/api/tenant"
 	"weir/configs"
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/router/transfer"
 	"weir/telemetry"
 )
@@ -28,10 +27,10 @@ type callers struct {
 	end   context.CancelFunc // of all, which waits for it
 	leave context.CancelFunc // ends the fetching of the issuers' keys
 
-	store *store.Store // nil: none
+	store *state.Store // nil: none
 	log   *zap.Logger
 
-	late *store.Store // of keys, made after the start; nil: none. Owned by the authenticator's Run, until end has returned
+	late *state.Store // of keys, made after the start; nil: none. Owned by the authenticator's Run, until end has returned
 
 	mu         sync.Mutex
 	configured *tenant.Directory // without the tenants that were made by the API
@@ -46,7 +45,7 @@ type callers struct {
 
 // newCallers reads tenants and issuers of the configuration, and looks into the store, which is nil where there is none. What it
 // began is to be stopped, even after an error.
-func newCallers(config configs.Config, kept *store.Store, log *zap.Logger) (*callers, error) {
+func newCallers(config configs.Config, kept *state.Store, log *zap.Logger) (*callers, error) {
 	c := &callers{store: kept, log: log, leave: func() {}}
 	c.begin, c.end = background()
 	return c, c.open(config)
@@ -68,7 +67,7 @@ func (c *callers) open(config configs.Config) error {
 		if what.Pepper, err = state.Pepper(config.Store); err != nil {
 			return err
 		}
-		what.Keys = c.store
+		what.Keys = c.store.Keys
 	} else {
 		what.LateKeys = func(ctx context.Context) (tenant.Keys, tenant.Pepper, error) { return c.lateKeys(ctx, config) }
 	}
@@ -103,11 +102,11 @@ func (c *callers) lateKeys(ctx context.Context, config configs.Config) (tenant.K
 	if err != nil {
 		return nil, tenant.Pepper{}, err
 	}
-	if c.late, err = state.Open(ctx, config.Store, store.Options{}); err != nil {
+	if c.late, err = state.Open(ctx, config.Store, state.Options{}); err != nil {
 		return nil, tenant.Pepper{}, err
 	}
 	c.log.Warn("there is a store by now: its keys are good, and are asked for once it has one; usage, responses and the audit log are kept in it after a restart")
-	return c.late, pepper, nil
+	return c.late.Keys, pepper, nil
 }
 
 // tenants is the live part of who calls: tenants, keys of --api-key and issuers.

@@ -62,7 +62,7 @@ func newDeployments(s *Server) *deployments {
 	}
 	d.ctx, d.over = context.WithCancel(context.Background())
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
-	d.follower = deployment.New(s.store, d, deployment.Options{
+	d.follower = deployment.New(s.store.Deployments, d, deployment.Options{
 		Instance: s.ports.instance(), Self: d.self, Changed: d.changed,
 		Failed: func(err error) {
 			trouble.Do(func(held int) {
@@ -350,7 +350,7 @@ func (d *deployments) isNews(id string, sequence int64) bool {
 // goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
 func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
 	key := d.s.rollouts.key(p.ID)
-	record, err := d.s.store.Rollout(ctx, key)
+	record, err := d.s.store.Rollouts.Rollout(ctx, key)
 	if err != nil {
 		return rollout.Status{}, err
 	}

@@ -16,7 +16,7 @@ import (
 	"weir/configs"
 	"weir/internal/console"
 	"weir/internal/server/local"
-	"weir/internal/store"
+	"weir/internal/server/state"
 	"weir/router/fleet"
 	"weir/telemetry"
 	"weir/tokenizer"
@@ -304,12 +304,12 @@ func (f *fleets) views() any {
 }
 
 // discovery finds the servers of the store that compute a model, but this one and those that are about to end; nil without a store.
-func discovery(s *store.Store) func(ctx context.Context, model string) ([]fleet.Found, error) {
+func discovery(s *state.Store) func(ctx context.Context, model string) ([]fleet.Found, error) {
 	if s == nil {
 		return nil
 	}
 	return func(ctx context.Context, model string) ([]fleet.Found, error) {
-		servers, err := s.Servers(ctx)
+		servers, err := s.Deployments.Servers(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 // openJournal keeps in the store, where there is one, which arm gave an answer.
 func (r *rollouts) openJournal() {
 	if r.s.store != nil {
-		r.journal = rollout.NewJournal(r.s.store, r.control, r.key)
+		r.journal = rollout.NewJournal(r.s.store.Rollouts, r.control, r.key)
 	}
 }
 

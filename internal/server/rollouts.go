@@ -432,7 +432,7 @@ func (r *rollouts) restore() {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, state.Timeout)
 	defer cancel()
-	records, err := r.s.store.Rollouts(ctx)
+	records, err := r.s.store.Rollouts.Rollouts(ctx)
 	if err != nil {
 		r.s.log.Error("rollouts cannot be read from the store; none goes on", zap.Error(err))
 		return

@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/router/rollout"
 )
 
 // elsewhere are the rollouts that other servers on the store had under way when this one started.
 type elsewhere struct {
-	store    *store.Store
+	store    *state.Store
 	instance func() string
 	failed   func(error)
 	ids      []string // of the goroutine that awaits them
@@ -20,7 +19,7 @@ type elsewhere struct {
 
 // take makes a rollout this server's, where no other one that lives has it.
 func (e *elsewhere) take(ctx context.Context, id string) bool {
-	taken, err := e.store.TakeRollout(ctx, id, e.instance())
+	taken, err := e.store.Rollouts.TakeRollout(ctx, id, e.instance())
 	if err != nil {
 		e.failed(err)
 	}
@@ -35,7 +34,7 @@ func (e *elsewhere) look(ctx context.Context, now time.Time, goOn func(*rollout.
 	e.ids = slices.DeleteFunc(e.ids, func(id string) (done bool) {
 		ctx, cancel := context.WithTimeout(ctx, state.Timeout)
 		defer cancel()
-		record, err := e.store.Rollout(ctx, id)
+		record, err := e.store.Rollouts.Rollout(ctx, id)
 		if err != nil {
 			e.failed(err)
 			return false

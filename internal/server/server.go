@@ -19,7 +19,7 @@ import (
 	"weir/internal/memory"
 	"weir/internal/server/hooks"
 	"weir/internal/server/local"
-	"weir/internal/store"
+	"weir/internal/server/state"
 	"weir/scheduler/admission"
 	"weir/telemetry"
 )
@@ -50,7 +50,7 @@ type Server struct {
 	predict *predict.Server // protocols of classical models
 	edge    *openai.Server
 
-	store    *store.Store // nil: none
+	store    *state.Store // nil: none
 	audit    *auditor
 	callers  *callers
 	quotas   quotas

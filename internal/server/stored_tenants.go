@@ -37,7 +37,7 @@ func (c *callers) follow(ctx context.Context) {
 func (c *callers) refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
-	revision, err := c.store.TenantRevision(ctx)
+	revision, err := c.store.Tenants.TenantRevision(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/telemetry"
 	"weir/telemetry/audit"
 )
@@ -20,8 +19,8 @@ func (s *Server) openStore(lease time.Duration) error {
 		return err
 	}
 	trouble := &telemetry.LogLimiter{Every: telemetry.TroubleEvery}
-	s.store, err = state.Open(context.Background(), s.config.Store, store.Options{
-		Lease: lease, AnswerBytes: s.config.API.Idempotency.TenantBytes, HistoryBytes: s.config.API.Responses.TenantBytes,
+	s.store, err = state.Open(context.Background(), s.config.Store, state.Options{
+		Lease: lease, AnswerBytes: s.config.API.Idempotency.TenantBytes, ResponseBytes: s.config.API.Responses.TenantBytes,
 		Failed: func(err error) {
 			trouble.Do(func(held int) { s.log.Error("the store failed", zap.Error(err), zap.Int("times_before", held)) })
 		},
@@ -30,7 +29,7 @@ func (s *Server) openStore(lease time.Duration) error {
 		return err
 	}
 	s.closing.push("store", func(context.Context) error { return state.Close(s.store) })
-	s.quotas.ledger, s.quotas.keys = s.store, s.store.List
+	s.quotas.ledger, s.quotas.keys = s.store.Usage, s.store.Keys.List
 	if address, err := state.URL(s.config.Store); err == nil && s.config.Store.DataKeys == "" && !strings.HasPrefix(address, state.SqliteScheme) {
 		s.log.Warn("the data keys of tenants lie in the store's own database: a copy of it from before a tenant is forgotten stays readable; " +
 			"--data-keys names another database")
@@ -63,11 +62,11 @@ func (s *Server) encryptClear(ctx context.Context) {
 func (s *Server) checkAudit() error {
 	ctx, cancel := context.WithTimeout(context.Background(), state.AuditTimeout)
 	defer cancel()
-	noted, err := s.store.CheckAudit(ctx)
+	noted, err := s.store.Audit.Check(ctx)
 	if err != nil {
 		return state.AuditBroken(err)
 	}
-	head, err := s.store.Head(ctx)
+	head, err := s.store.Audit.Head(ctx)
 	if err == nil && noted == (audit.Head{}) && head.Sequence > 0 {
 		s.log.Warn("no head of the audit log was noted here before: that its end was cut off would not show this time; --audit-head names a file that stays",
 			zap.String("head", head.String()))

@@ -47,7 +47,7 @@ func (c *tenantControl) List(ctx context.Context) ([]admin.TenantView, error) {
 	for _, t := range configured.List() {
 		list = append(list, admin.TenantView{Name: t.Name, Origin: admin.FromFile, Spec: configs.TenantSpec(t)})
 	}
-	records, err := c.s.store.Tenants(ctx)
+	records, err := c.s.store.Tenants.Tenants(ctx)
 	for i := range records {
 		list = append(list, recordView(&records[i], stored[records[i].Name]))
 	}
@@ -111,14 +111,14 @@ func (c *tenantControl) Create(ctx context.Context, by string, spec []byte) (vie
 	if err := c.isConfigured(t.Name); err != nil {
 		return view, err
 	}
-	if records, err := c.s.store.Tenants(ctx); err != nil || slices.ContainsFunc(records, func(r tenant.Record) bool { return r.Name == t.Name }) {
+	if records, err := c.s.store.Tenants.Tenants(ctx); err != nil || slices.ContainsFunc(records, func(r tenant.Record) bool { return r.Name == t.Name }) {
 		return view, errors.Join(err, conflict("tenant_exists", "there is a tenant %q; PATCH /admin/tenants/%s changes it", t.Name, t.Name))
 	}
 	if err := c.fits(&t); err != nil {
 		return view, err
 	}
 	return c.write(ctx, by, state.ActionTenantCreate, &t, func(text []byte) (tenant.Record, error) {
-		return c.s.store.CreateTenant(ctx, t.Name, text, time.Now())
+		return c.s.store.Tenants.CreateTenant(ctx, t.Name, text, time.Now())
 	})
 }
 
@@ -127,7 +127,7 @@ func (c *tenantControl) Change(ctx context.Context, by, name string, patch []byt
 	if err := c.isConfigured(name); err != nil {
 		return view, err
 	}
-	records, err := c.s.store.Tenants(ctx)
+	records, err := c.s.store.Tenants.Tenants(ctx)
 	if err != nil {
 		return view, err
 	}
@@ -154,7 +154,7 @@ func (c *tenantControl) Change(ctx context.Context, by, name string, patch []byt
 		return view, err
 	}
 	view, err = c.write(ctx, by, state.ActionTenantChange, &t, func(text []byte) (tenant.Record, error) {
-		return c.s.store.ChangeTenant(ctx, name, records[i].Revision, text, time.Now())
+		return c.s.store.Tenants.ChangeTenant(ctx, name, records[i].Revision, text, time.Now())
 	})
 	if err == nil {
 		c.seen(ctx)
@@ -241,7 +241,7 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 			c.s.audit.failed(ctx, by, state.ActionTenantDelete, name, nil, err)
 		}
 	}()
-	keys, err := c.s.store.List(ctx, name)
+	keys, err := c.s.store.Keys.List(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -254,7 +254,7 @@ func (c *tenantControl) Delete(ctx context.Context, by, name string) (revokedKey
 		}
 		revokedKeys++
 	}
-	if err := c.s.store.DeleteTenant(ctx, name, time.Now()); err != nil && !errors.Is(err, tenant.ErrNoTenant) {
+	if err := c.s.store.Tenants.DeleteTenant(ctx, name, time.Now()); err != nil && !errors.Is(err, tenant.ErrNoTenant) {
 		return revokedKeys, err
 	}
 	return revokedKeys, c.s.callers.refresh(ctx)

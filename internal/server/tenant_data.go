@@ -11,14 +11,13 @@ import (
 	"weir/api/openai"
 	"weir/api/tenant"
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/telemetry/transcript"
 )
 
 // tenantData is what the process and its store keep of tenants' prompts and answers.
 type tenantData struct {
 	callers     *tenant.Authenticator
-	store       *store.Store         // nil: none
+	store       *state.Store         // nil: none
 	transcripts *transcript.Recorder // nil: no store
 	batches     *batch.Server
 	edge        *openai.Server
@@ -54,7 +53,7 @@ func (d *tenantData) knows(ctx context.Context, name string) (bool, error) {
 	if d.callers.Directory().Lists(name) || d.store == nil {
 		return d.callers.Directory().Lists(name), nil
 	}
-	keys, err := d.store.List(ctx, name)
+	keys, err := d.store.Keys.List(ctx, name)
 	return len(keys) > 0, err
 }
 
@@ -66,10 +65,10 @@ func (d *tenantData) forgetAll(ctx context.Context, name string) (f admin.Forgot
 		if f.Prompts, err = d.transcripts.Forget(ctx, name); err != nil {
 			return f, err
 		}
-		if f.Answers, err = d.store.ForgetAnswers(ctx, name); err != nil {
+		if f.Answers, err = d.store.Claims.ForgetAnswers(ctx, name); err != nil {
 			return f, err
 		}
-		responses, err := d.store.ForgetResponses(ctx, name)
+		responses, err := d.store.Responses.ForgetResponses(ctx, name)
 		if err != nil {
 			return f, err
 		}

@@ -12,11 +12,10 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 	"slices"
 	"time"
 	"unicode/utf8"
-
-	"weir/telemetry/audit"
 )
 
 // A backup is lines of JSON: a backupHead; for each table a backupTable, then its rows as arrays; a backupEnd with the
@@ -57,33 +56,47 @@ type backupEnd struct {
 // Backed says what a backup holds.
 type Backed struct {
 	Rows  int64
-	Audit audit.Head // of its last entry; zero: it has none
+	Audit string // the head of its audit log; "": it has no entry
+}
+
+// Chain is what knows how the rows of the audit log follow from one another.
+type Chain interface {
+	// ReadHead names the last row that a transaction sees; "": there is none.
+	ReadHead(ctx context.Context, tx *sql.Tx) (string, error)
+	// CheckRows reads the log's rows from a backup. end is the head that the backup names, once all of them are read.
+	CheckRows(rows iter.Seq[Row], end func() string) error
+}
+
+// Row is a row of a table in a backup.
+type Row struct {
+	columns []string
+	cells   []any
+}
+
+// Cell is what a row has in a column; nil where there is no such column.
+func (r Row) Cell(column string) any {
+	if i := slices.Index(r.columns, column); i >= 0 {
+		return r.cells[i]
+	}
+	return nil
 }
 
 // Backup writes all of the store but the data keys, as it is at one moment, while servers go on writing.
-func (s *Store) Backup(ctx context.Context, to io.Writer) (Backed, error) {
-	return s.backup(ctx, to, backupStore)
+func (s *DB) Backup(ctx context.Context, to io.Writer, log Chain) (Backed, error) {
+	return s.backup(ctx, to, backupStore, log)
 }
 
 // BackupKeys writes the data keys, which are encrypted with the master key. Made after Backup it has all
 // that the rows there need, but those of tenants that were forgotten in between.
-func (s *Store) BackupKeys(ctx context.Context, to io.Writer) error {
+func (s *DB) BackupKeys(ctx context.Context, to io.Writer) error {
 	if s.keys == nil {
 		return fmt.Errorf("%w are not opened: no master key is set", ErrKeys)
 	}
-	_, err := s.keys.backup(ctx, to, backupKeys)
+	_, err := s.keys.backup(ctx, to, backupKeys, nil)
 	return err
 }
 
-// snapshot begins a transaction that sees the database as it is at one moment.
-func (d *database) snapshot(ctx context.Context) (*sql.Tx, error) {
-	if d.dialect == sqliteDialect { // a transaction's first read is its moment
-		return d.read.BeginTx(ctx, nil)
-	}
-	return d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-}
-
-func (d *database) backup(ctx context.Context, to io.Writer, kind string) (Backed, error) {
+func (d *database) backup(ctx context.Context, to io.Writer, kind string, log Chain) (Backed, error) {
 	tx, err := d.snapshot(ctx)
 	if err != nil {
 		return Backed{}, err
@@ -92,7 +105,7 @@ func (d *database) backup(ctx context.Context, to io.Writer, kind string) (Backe
 	w := &backupWriter{to: bufio.NewWriterSize(to, 1<<16), sum: sha256.New()}
 	head := backupHead{Format: backupFormat, Kind: kind, Made: time.Now().UTC(), From: d.dialect.folder}
 	tables := keyTables
-	var last audit.Head
+	last := ""
 	if kind == backupStore {
 		if err := tx.QueryRowContext(ctx, `SELECT max(version) FROM weir_schema`).Scan(&head.Schema); err != nil {
 			return Backed{}, err
@@ -100,7 +113,7 @@ func (d *database) backup(ctx context.Context, to io.Writer, kind string) (Backe
 		if tables, err = d.backupTables(ctx, tx); err != nil {
 			return Backed{}, err
 		}
-		if last, err = auditHead(ctx, tx); err != nil {
+		if last, err = log.ReadHead(ctx, tx); err != nil {
 			return Backed{}, err
 		}
 	}
@@ -110,11 +123,7 @@ func (d *database) backup(ctx context.Context, to io.Writer, kind string) (Backe
 			return Backed{}, fmt.Errorf("back up the table %s: %w", table, err)
 		}
 	}
-	end := backupEnd{Rows: w.rows, SHA256: hex.EncodeToString(w.sum.Sum(nil))}
-	if last != (audit.Head{}) {
-		end.Audit = last.String()
-	}
-	w.line(end)
+	w.line(backupEnd{Rows: w.rows, Audit: last, SHA256: hex.EncodeToString(w.sum.Sum(nil))})
 	return Backed{w.rows, last}, w.flush()
 }
 
@@ -140,6 +149,27 @@ func (d *database) tablesOf(ctx context.Context, tx *sql.Tx) ([]string, error) {
 func (d *database) backupTables(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	all, err := d.tablesOf(ctx, tx)
 	return slices.DeleteFunc(all, func(name string) bool { return name == "weir_schema" || isKeyTable(name) }), err
+}
+
+// clear makes sure that a database has none of weir's tables that are mine. force: it drops those that are there.
+func (d *database) clear(ctx context.Context, tx *sql.Tx, force bool, mine func(table string) bool) error {
+	tables, err := d.tablesOf(ctx, tx)
+	tables = slices.DeleteFunc(tables, func(table string) bool { return !mine(table) })
+	if err != nil || len(tables) == 0 {
+		return err
+	}
+	if !force {
+		return fmt.Errorf("%w, with %d tables of weir; restore into another place, or say --force, which drops them with all that they hold", ErrNotEmpty, len(tables))
+	}
+	for _, table := range tables {
+		if _, err := tx.ExecContext(ctx, `DROP TABLE `+table); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(tables, chainTable) {
+		return nil
+	}
+	return d.dropGuardFunctions(ctx, tx)
 }
 
 // backupWriter writes lines, and keeps the first error.
@@ -175,7 +205,7 @@ func (w *backupWriter) flush() error {
 
 func (w *backupWriter) table(ctx context.Context, tx *sql.Tx, table string) error {
 	order := ""
-	if table == "weir_audit" {
+	if table == chainTable {
 		order = " ORDER BY sequence"
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT * FROM `+table+order)

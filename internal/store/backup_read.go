@@ -11,8 +11,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-
-	"weir/telemetry/audit"
 )
 
 // ErrBackup says that a backup is damaged, cut off or none.
@@ -83,11 +81,7 @@ func (r *backupReader) end(end *backupEnd, sum string) (backed Backed, err error
 	if sum != end.SHA256 || r.rows != end.Rows {
 		return backed, fmt.Errorf("%w: its checksum is %s and should be %.64q, for %d rows and %d", ErrBackup, sum, end.SHA256, r.rows, end.Rows)
 	}
-	backed.Rows = r.rows
-	if end.Audit != "" {
-		backed.Audit, err = audit.ParseHead(end.Audit)
-	}
-	return backed, err
+	return Backed{r.rows, end.Audit}, nil
 }
 
 // take reads a line that begins a table or is a row.

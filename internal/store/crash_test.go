@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/api/usage"
+	"weir/internal/store/storetest"
 	"weir/telemetry/audit"
 )
 
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 // once it is acknowledged.
 func writeUntilKilled(url string) error {
 	ctx := context.Background()
-	s, err := Open(ctx, url, Options{Lease: 500 * time.Millisecond, FlushEvery: time.Hour})
+	s, err := open(ctx, url, opts{Lease: 500 * time.Millisecond, FlushEvery: time.Hour})
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func writeUntilKilled(url string) error {
 // A process is killed in the middle of its writes, several times. What it was told is
 // written is there, whole, and what it had begun can be executed again after its lease.
 func TestKilledProcessLosesNothing(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url string) {
+	storetest.Each(t, func(t *testing.T, url string) {
 		wrote, begun := make(map[string]bool), make(map[string]bool)
 		for round := range 4 {
 			for _, line := range killPair(t, url, 40+30*round) {
@@ -101,7 +102,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 				}
 			}
 		}
-		s := openStore(t, url, Options{Lease: 500 * time.Millisecond})
+		s := openStore(t, url, opts{Lease: 500 * time.Millisecond})
 		checkWrites(t, s, wrote)
 		passLeases(t, s)
 		checkClaims(t, s, begun)
@@ -164,7 +165,7 @@ func checkWrites(t *testing.T, s *Store, wrote map[string]bool) {
 		}
 		found[e.Object] = true
 	}
-	if _, err := s.VerifyAudit(t.Context()); err != nil {
+	if _, err := s.Log.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
 	keys, err := s.List(t.Context(), "")
@@ -220,7 +221,7 @@ func checkClaims(t *testing.T, s *Store, begun map[string]bool) {
 // Processes that start at once on a new file: each gets it, though the step that sets
 // up a file does not wait for others by itself.
 func TestProcessesStartAtOnce(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url string) {
+	storetest.Each(t, func(t *testing.T, url string) {
 		var wait sync.WaitGroup
 		for range 6 {
 			wait.Go(func() { killAfter(t, url, 3) })

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // database is an open SQLite file or PostgreSQL database.
 type database struct {
-	write, read *sql.DB // the same pool with PostgreSQL
+	Write, Read *sql.DB // the same pool with PostgreSQL
 	dialect     *dialect
+	ahead       time.Duration // Options.ClockAhead
 }
 
 // dialect is what differs between the databases beyond the driver.
@@ -61,7 +63,7 @@ func (d *database) connect(ctx context.Context, t target) error {
 
 func (d *database) closePools() error {
 	var errs []error
-	for _, db := range []*sql.DB{d.read, d.write} { // the last connection to close empties SQLite's log
+	for _, db := range []*sql.DB{d.Read, d.Write} { // the last connection to close empties SQLite's log
 		if db != nil {
 			errs = append(errs, db.Close()) // twice, with PostgreSQL, is once
 		}
@@ -69,9 +71,12 @@ func (d *database) closePools() error {
 	return errors.Join(errs...)
 }
 
-// transact runs f in a transaction that writes.
-func (d *database) transact(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := d.write.BeginTx(ctx, nil)
+// IsPostgres reports whether the database is on a server, not in a file.
+func (d *database) IsPostgres() bool { return d.dialect == postgresDialect }
+
+// Transact runs f in a transaction that writes.
+func (d *database) Transact(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := d.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -89,8 +94,8 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// lockTable keeps other writers off a table until the transaction ends.
-func (d *database) lockTable(ctx context.Context, tx *sql.Tx, table string) error {
+// LockTable keeps other writers off a table until the transaction ends.
+func (d *database) LockTable(ctx context.Context, tx *sql.Tx, table string) error {
 	if d.dialect.tableLock == "" {
 		return nil
 	}
@@ -98,16 +103,44 @@ func (d *database) lockTable(ctx context.Context, tx *sql.Tx, table string) erro
 	return err
 }
 
-// query puts the database's clock where the text says NOW.
-func (d *dialect) query(text string) string { return strings.ReplaceAll(text, "NOW", d.now) }
+// SQL puts the database's clock where the text says NOW.
+func (d *database) SQL(text string) string {
+	now := d.dialect.now
+	if d.ahead != 0 {
+		now = fmt.Sprintf("(%s + (%d))", now, d.ahead.Microseconds())
+	}
+	return strings.ReplaceAll(text, "NOW", now)
+}
 
-// wipe empties SQLite's log, in which rows that were deleted would stay for a while. In
+// Wipe empties SQLite's log, in which rows that were deleted would stay for a while. In
 // the file itself they are overwritten (secure_delete). A reader that is at work puts
 // the emptying off to a later checkpoint. PostgreSQL has autovacuum.
-func (d *database) wipe(ctx context.Context) error {
+func (d *database) Wipe(ctx context.Context) error {
 	if d.dialect != sqliteDialect {
 		return nil
 	}
-	_, err := d.write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	_, err := d.Write.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return err
+}
+
+// snapshot begins a transaction that sees the database as it is at one moment.
+func (d *database) snapshot(ctx context.Context) (*sql.Tx, error) {
+	if d.dialect == sqliteDialect { // a transaction's first read is its moment
+		return d.Read.BeginTx(ctx, nil)
+	}
+	return d.Read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+}
+
+// checkPages asks SQLite. PostgreSQL has checksums of its own.
+func (d *database) checkPages(ctx context.Context, what string) (findings []string, err error) {
+	if d.dialect != sqliteDialect {
+		return nil, nil
+	}
+	lines, err := d.strings(ctx, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxFindings))
+	for _, line := range lines {
+		if line != "ok" {
+			findings = append(findings, what+": "+line)
+		}
+	}
+	return findings, err
 }

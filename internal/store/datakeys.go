@@ -34,10 +34,9 @@ type dataKeys struct {
 var ErrKeys = errors.New("the keys that encrypt the store's texts")
 
 // openKeys opens the data keys, and finds out whether they are those of the store and can be decrypted.
-func (s *Store) openKeys(ctx context.Context) (*dataKeys, error) {
-	o := s.options.Keys
+func (s *sealing) openKeys(ctx context.Context, o Keys) (*dataKeys, error) {
 	var bound string
-	err := s.read.QueryRowContext(ctx, `SELECT id FROM weir_key_store`).Scan(&bound)
+	err := s.Read.QueryRowContext(ctx, `SELECT id FROM weir_key_store`).Scan(&bound)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
@@ -47,7 +46,7 @@ func (s *Store) openKeys(ctx context.Context) (*dataKeys, error) {
 		}
 		return nil, nil
 	}
-	k := &dataKeys{database: s.database, masters: o.Masters, open: map[string]*envelope.DataKey{}}
+	k := &dataKeys{database: *s.database, masters: o.Masters, open: map[string]*envelope.DataKey{}}
 	if o.URL != "" {
 		if err := k.connectTo(ctx, o.URL, bound != ""); err != nil {
 			return nil, err
@@ -94,7 +93,7 @@ func (k *dataKeys) close() error {
 
 // prepare makes the tables where there are none, and returns the id of this store of keys.
 func (k *dataKeys) prepare(ctx context.Context) (id string, err error) {
-	err = k.transact(ctx, func(tx *sql.Tx) error {
+	err = k.Transact(ctx, func(tx *sql.Tx) error {
 		if k.dialect.migrationLock != "" {
 			if _, err := tx.ExecContext(ctx, k.dialect.migrationLock); err != nil {
 				return err
@@ -130,10 +129,10 @@ func makeKeyTables(ctx context.Context, tx *sql.Tx, d *dialect) error {
 }
 
 // bind notes in the store which keys encrypt it, or compares.
-func (s *Store) bind(ctx context.Context, bound, id string) error {
+func (s *sealing) bind(ctx context.Context, bound, id string) error {
 	if bound == "" {
-		err := s.transact(ctx, func(tx *sql.Tx) error {
-			if err := s.lockTable(ctx, tx, "weir_key_store"); err != nil {
+		err := s.Transact(ctx, func(tx *sql.Tx) error {
+			if err := s.LockTable(ctx, tx, "weir_key_store"); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, `INSERT INTO weir_key_store (id) SELECT CAST($1 AS TEXT) WHERE NOT EXISTS (SELECT 1 FROM weir_key_store)`, id); err != nil {
@@ -173,7 +172,7 @@ func (k *dataKeys) rewrap(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrKeys, err)
 		}
-		if _, err := k.write.ExecContext(ctx, `UPDATE weir_data_keys SET master = $3, wrapped = $4 WHERE tenant = $1 AND id = $2 AND master = $5`,
+		if _, err := k.Write.ExecContext(ctx, `UPDATE weir_data_keys SET master = $3, wrapped = $4 WHERE tenant = $1 AND id = $2 AND master = $5`,
 			w.Tenant, w.ID, again.Master, again.Bytes, w.Master); err != nil {
 			return err
 		}
@@ -181,11 +180,11 @@ func (k *dataKeys) rewrap(ctx context.Context) error {
 	if !old {
 		return nil
 	}
-	return k.wipe(ctx)
+	return k.Wipe(ctx)
 }
 
 func (k *dataKeys) list(ctx context.Context, query string, args ...any) (all []envelope.Wrapped, err error) {
-	rows, err := k.read.QueryContext(ctx, query, args...)
+	rows, err := k.Read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +205,7 @@ const newestKey = `SELECT id FROM weir_data_keys WHERE tenant = $1 ORDER BY crea
 // destroyed the one before.
 func (k *dataKeys) current(ctx context.Context, tenant string) (*envelope.DataKey, error) {
 	var id string
-	err := k.read.QueryRowContext(ctx, newestKey, tenant).Scan(&id)
+	err := k.Read.QueryRowContext(ctx, newestKey, tenant).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return k.add(ctx, tenant, true)
 	}
@@ -255,8 +254,8 @@ func (k *dataKeys) add(ctx context.Context, tenant string, first bool) (*envelop
 		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}
 	var id string
-	err = k.transact(ctx, func(tx *sql.Tx) error {
-		if err := k.lockTable(ctx, tx, "weir_data_keys"); err != nil {
+	err = k.Transact(ctx, func(tx *sql.Tx) error {
+		if err := k.LockTable(ctx, tx, "weir_data_keys"); err != nil {
 			return err
 		}
 		err := tx.QueryRowContext(ctx, newestKey, tenant).Scan(&id)
@@ -264,7 +263,7 @@ func (k *dataKeys) add(ctx context.Context, tenant string, first bool) (*envelop
 			return err
 		}
 		id = w.ID
-		_, err = tx.ExecContext(ctx, k.dialect.query(`INSERT INTO weir_data_keys (tenant, id, created, master, wrapped) VALUES ($1, $2,
+		_, err = tx.ExecContext(ctx, k.SQL(`INSERT INTO weir_data_keys (tenant, id, created, master, wrapped) VALUES ($1, $2,
 			(SELECT CASE WHEN coalesce(max(created), 0) >= NOW THEN max(created) + 1 ELSE NOW END FROM weir_data_keys WHERE tenant = $1), $3, $4)`),
 			tenant, w.ID, w.Master, w.Bytes)
 		return err
@@ -281,10 +280,10 @@ func (k *dataKeys) add(ctx context.Context, tenant string, first bool) (*envelop
 
 // destroy deletes a tenant's keys: what they encrypted is unreadable from then on.
 func (k *dataKeys) destroy(ctx context.Context, tenant string) error {
-	if _, err := k.write.ExecContext(ctx, `DELETE FROM weir_data_keys WHERE tenant = $1`, tenant); err != nil {
+	if _, err := k.Write.ExecContext(ctx, `DELETE FROM weir_data_keys WHERE tenant = $1`, tenant); err != nil {
 		return fmt.Errorf("%w: %w", ErrKeys, err)
 	}
-	return errors.Join(k.wipe(ctx), k.prune(ctx))
+	return errors.Join(k.Wipe(ctx), k.prune(ctx))
 }
 
 // prune forgets keys that are no longer there.

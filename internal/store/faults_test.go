@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"weir/api/replay"
 	"weir/api/usage"
+	"weir/internal/store/storetest"
 	"weir/telemetry/audit"
 )
 
@@ -92,9 +93,9 @@ func (p *proxy) cut() {
 // The server goes away and comes back: calls fail at once and say so, usage waits and
 // counts once, and no idempotency key is stuck.
 func TestServerGoneAndBack(t *testing.T) {
-	address, link := through(t, postgresSchema(t))
+	address, link := through(t, storetest.Postgres(t))
 	var failures atomic.Int32
-	s := openStore(t, address, Options{
+	s := openStore(t, address, opts{
 		Lease: 300 * time.Millisecond, FlushEvery: 20 * time.Millisecond, Failed: func(error) { failures.Add(1) },
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -119,16 +120,16 @@ func TestServerGoneAndBack(t *testing.T) {
 	if took := time.Since(started); took > 5*time.Second {
 		t.Errorf("the failures took %v", took)
 	}
-	waitUntil(t, func() bool { return failures.Load() > 0 })
+	storetest.WaitUntil(t, func() bool { return failures.Load() > 0 })
 
 	if err := link.join(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, func() bool { return s.UsageStats().Waiting == 0 })
-	if report := wholeReport(t, s); report.Total.Requests != 101 || s.UsageStats().Dropped != 0 {
-		t.Errorf("%+v, %+v", report.Total, s.UsageStats())
+	storetest.WaitUntil(t, func() bool { return s.Stats().Waiting == 0 })
+	if report := wholeReport(t, s); report.Total.Requests != 101 || s.Stats().Dropped != 0 {
+		t.Errorf("%+v, %+v", report.Total, s.Stats())
 	}
-	waitUntil(t, func() bool {
+	storetest.WaitUntil(t, func() bool {
 		got, err := s.Begin(ctx, request("k", 1))
 		return err == nil && got.State == replay.Begun
 	})
@@ -138,20 +139,11 @@ func TestServerGoneAndBack(t *testing.T) {
 	}
 }
 
-func waitUntil(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it never came to that")
-		}
-	}
-}
-
 // The disk is full, and has room again.
 func TestFullDisk(t *testing.T) {
-	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), Options{FlushEvery: time.Hour})
+	s := openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "weir.db"), opts{FlushEvery: time.Hour})
 	ctx := t.Context()
-	full := func(pages string) { mustExec(t, s, "PRAGMA max_page_count = "+pages) }
+	full := func(pages string) { storetest.Exec(t, s.DB, "PRAGMA max_page_count = "+pages) }
 	change := audit.Change{Actor: "a", Action: "b", Details: strings.Repeat("x", audit.MaxDetailsBytes)}
 	s.Record(usage.Record{Ended: ledgerDay})
 
@@ -168,7 +160,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.Begin(ctx, request("k", 1)); err != nil && !strings.Contains(err.Error(), "full") {
 		t.Errorf("Begin: %v", err)
 	}
-	if head, err := s.VerifyAudit(ctx); err != nil || head.Sequence != written {
+	if head, err := s.Log.Verify(ctx); err != nil || head.Sequence != written {
 		t.Errorf("the log has %v, %v; %d entries were acknowledged", head, err, written)
 	}
 
@@ -176,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 	if e, err := s.Append(ctx, change); err != nil || e.Sequence != written+1 {
 		t.Errorf("entry %d, %v", e.Sequence, err)
 	}
-	if _, err := s.VerifyAudit(ctx); errors.Is(err, audit.ErrBroken) || err != nil {
+	if _, err := s.Log.Verify(ctx); errors.Is(err, audit.ErrBroken) || err != nil {
 		t.Error(err)
 	}
 	if report := wholeReport(t, s); report.Total.Requests != 1 {

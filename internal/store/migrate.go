@@ -74,10 +74,10 @@ const schemaTable = `CREATE TABLE IF NOT EXISTS weir_schema (
 
 // migrate applies the steps that the store lacks, each in a transaction of its own.
 // Of several processes that start at once one applies a step, the others wait.
-func (s *Store) migrate(ctx context.Context, steps []migration) error {
+func (d *database) migrate(ctx context.Context, steps []migration) error {
 	for done := false; !done; {
-		err := s.transact(ctx, func(tx *sql.Tx) (err error) {
-			done, err = s.migrateStep(ctx, tx, steps)
+		err := d.Transact(ctx, func(tx *sql.Tx) (err error) {
+			done, err = d.migrateStep(ctx, tx, steps)
 			return err
 		})
 		if err != nil {
@@ -88,9 +88,9 @@ func (s *Store) migrate(ctx context.Context, steps []migration) error {
 }
 
 // migrateStep applies the next step, if the store lacks one.
-func (s *Store) migrateStep(ctx context.Context, tx *sql.Tx, steps []migration) (done bool, err error) {
-	if s.dialect.migrationLock != "" {
-		if _, err := tx.ExecContext(ctx, s.dialect.migrationLock); err != nil {
+func (d *database) migrateStep(ctx context.Context, tx *sql.Tx, steps []migration) (done bool, err error) {
+	if d.dialect.migrationLock != "" {
+		if _, err := tx.ExecContext(ctx, d.dialect.migrationLock); err != nil {
 			return false, err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Store) migrateStep(ctx context.Context, tx *sql.Tx, steps []migration) 
 	if _, err := tx.ExecContext(ctx, step.text); err != nil {
 		return false, fmt.Errorf("migration %s: %w", step.name, err)
 	}
-	_, err = tx.ExecContext(ctx, s.dialect.query(`INSERT INTO weir_schema (version, name, digest, applied) VALUES ($1, $2, $3, NOW)`),
+	_, err = tx.ExecContext(ctx, d.SQL(`INSERT INTO weir_schema (version, name, digest, applied) VALUES ($1, $2, $3, NOW)`),
 		step.version, step.name, step.digest())
 	return false, err
 }

@@ -1,8 +1,7 @@
-package store
+package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 
 	"weir/api/replay"
 	"weir/api/usage"
+	"weir/internal/store"
+	"weir/internal/store/storetest"
 	"weir/telemetry/audit"
 )
 
@@ -65,9 +66,9 @@ func firstEntry() audit.Entry {
 	})
 }
 
-func sample(d *dialect, statement string) string {
+func sample(d *store.Dialect, statement string) string {
 	literal := func(b []byte) string {
-		if d == postgresDialect {
+		if d == store.PostgresDialect {
 			return fmt.Sprintf(`'\x%x'`, b)
 		}
 		return fmt.Sprintf(`x'%x'`, b)
@@ -78,52 +79,21 @@ func sample(d *dialect, statement string) string {
 }
 
 // unmigrated opens a store without bringing its tables up to date.
-func unmigrated(t *testing.T, url string) *Store {
+func unmigrated(t *testing.T, url string) *store.DB {
 	t.Helper()
-	target, err := parseTarget(url)
+	s, err := store.Connected(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Store{options: Options{}.filled()}
-	if err := s.connect(t.Context(), target); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.closePools() })
+	t.Cleanup(func() { s.ClosePools() })
 	return s
 }
 
-func mustExec(t *testing.T, s *Store, statement string) {
-	t.Helper()
-	if _, err := s.write.Exec(statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-}
-
-func texts(t *testing.T, s *Store, query string) (found []string) {
-	t.Helper()
-	rows, err := s.write.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text sql.NullString
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, text.String)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
 // schema reads the statements that make the tables of a store, out of its catalog.
-func schema(t *testing.T, s *Store) string {
+func schema(t *testing.T, s *store.DB) string {
 	t.Helper()
 	query := `SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'trigger', type = 'index', name`
-	if s.dialect == postgresDialect {
+	if s.IsPostgres() {
 		query = `SELECT text FROM (
 			SELECT 1 AS step, p.proname::text AS name, pg_get_functiondef(p.oid) AS text
 			FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
@@ -145,9 +115,9 @@ func schema(t *testing.T, s *Store) string {
 		) AS statements ORDER BY step, name COLLATE "C"`
 	}
 	var b strings.Builder
-	for _, statement := range texts(t, s, query) {
-		if s.dialect == postgresDialect { // the schema's name is the test's own
-			statement = strings.ReplaceAll(statement, texts(t, s, `SELECT current_schema()`)[0]+".", "")
+	for _, statement := range storetest.Texts(t, s, query) {
+		if s.IsPostgres() { // the schema's name is the test's own
+			statement = strings.ReplaceAll(statement, storetest.Texts(t, s, `SELECT current_schema()`)[0]+".", "")
 		}
 		b.WriteString(statement + ";\n\n")
 	}
@@ -155,38 +125,38 @@ func schema(t *testing.T, s *Store) string {
 }
 
 // dump is a store at a version, as statements: tables, then rows.
-func dump(t *testing.T, s *Store, version int) string {
+func dump(t *testing.T, s *store.DB, version int) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(schema(t, s))
-	for _, row := range texts(t, s, `SELECT '(' || version || ', ''' || name || ''', ''' || digest || ''', 0)' FROM weir_schema ORDER BY version`) {
+	for _, row := range storetest.Texts(t, s, `SELECT '(' || version || ', ''' || name || ''', ''' || digest || ''', 0)' FROM weir_schema ORDER BY version`) {
 		b.WriteString("INSERT INTO weir_schema VALUES " + row + ";\n")
 	}
 	for _, row := range samples {
 		if row.version <= version && (row.until == 0 || version <= row.until) {
-			b.WriteString(sample(s.dialect, row.statement) + ";\n")
+			b.WriteString(sample(s.Dialect(), row.statement) + ";\n")
 		}
 	}
 	return b.String()
 }
 
-func dumpPath(d *dialect, version int) string {
-	return filepath.Join("testdata", d.folder, fmt.Sprintf("version%04d.sql", version))
+func dumpPath(d *store.Dialect, version int) string {
+	return filepath.Join("testdata", d.Folder(), fmt.Sprintf("version%04d.sql", version))
 }
 
 // Each version's migrations give the tables of its dump; a dump is never rewritten.
 func TestMigrationsMakeTheDumpedTables(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url string) {
+	storetest.Each(t, func(t *testing.T, url string) {
 		s := unmigrated(t, url)
-		steps, err := migrations(s.dialect.folder)
+		steps, err := store.Migrations(s.Dialect().Folder())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n := range steps {
-			if err := s.migrate(t.Context(), steps[:n+1]); err != nil {
+			if err := s.Migrate(t.Context(), steps[:n+1]); err != nil {
 				t.Fatal(err)
 			}
-			got, path := dump(t, s, n+1), dumpPath(s.dialect, n+1)
+			got, path := dump(t, s, n+1), dumpPath(s.Dialect(), n+1)
 			want, err := os.ReadFile(path)
 			if errors.Is(err, os.ErrNotExist) && *rewrite {
 				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
@@ -203,32 +173,32 @@ func TestMigrationsMakeTheDumpedTables(t *testing.T) {
 
 // A store that an earlier weir has left opens, has the newest tables and its old rows.
 func TestMigrateFromEveryVersion(t *testing.T) {
-	for _, d := range []*dialect{sqliteDialect, postgresDialect} {
-		steps, err := migrations(d.folder)
+	for _, d := range []*store.Dialect{store.SqliteDialect, store.PostgresDialect} {
+		steps, err := store.Migrations(d.Folder())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for version := 1; version <= len(steps); version++ {
-			t.Run(fmt.Sprintf("%s from %d", d.folder, version), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s from %d", d.Folder(), version), func(t *testing.T) {
 				text, err := os.ReadFile(dumpPath(d, version))
 				if err != nil {
 					t.Fatal(err)
 				}
 				url := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
-				if d == postgresDialect {
-					url = postgresSchema(t)
+				if d == store.PostgresDialect {
+					url = storetest.Postgres(t)
 				}
 				old := unmigrated(t, url)
-				mustExec(t, old, string(text))
-				if err := old.closePools(); err != nil {
+				storetest.Exec(t, old, string(text))
+				if err := old.ClosePools(); err != nil {
 					t.Fatal(err)
 				}
-				s := openStore(t, url, Options{})
+				s := openStore(t, url, opts{})
 				want, err := os.ReadFile(dumpPath(d, len(steps)))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := dump(t, s, len(steps)); got != string(want) {
+				if got := dump(t, s.DB, len(steps)); got != string(want) {
 					t.Errorf("after the migration:\n%s", got)
 				}
 				checkSamples(t, s, version)
@@ -252,10 +222,10 @@ func checkSamples(t *testing.T, s *Store, version int) {
 		t.Errorf("usage: %+v", report)
 	}
 	var keys int
-	if err := s.read.QueryRow(`SELECT count(*) FROM weir_replay WHERE answer IS NOT NULL`).Scan(&keys); err != nil || (keys == 1) != (version >= 3) {
+	if err := s.Read.QueryRow(`SELECT count(*) FROM weir_replay WHERE answer IS NOT NULL`).Scan(&keys); err != nil || (keys == 1) != (version >= 3) {
 		t.Errorf("%d idempotency keys, %v", keys, err)
 	}
-	head, err := s.VerifyAudit(ctx)
+	head, err := s.Log.Verify(ctx)
 	if want := firstEntry(); err != nil || version >= 4 && head != want.Head() {
 		t.Errorf("audit log: %v, %v", head, err)
 	}
@@ -276,40 +246,40 @@ func checkSamples(t *testing.T, s *Store, version int) {
 }
 
 func TestOtherStoresAreRefused(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url string) {
-		s, err := Open(t.Context(), url, Options{})
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, err := open(t.Context(), url, opts{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustExec(t, s, `INSERT INTO weir_schema VALUES (1000, '1000_future.sql', 'digest', 0)`)
-		if _, err := Open(t.Context(), url, Options{}); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "1000_future") {
+		storetest.Exec(t, s.DB, `INSERT INTO weir_schema VALUES (1000, '1000_future.sql', 'digest', 0)`)
+		if _, err := open(t.Context(), url, opts{}); !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "1000_future") {
 			t.Errorf("a newer store: %v", err)
 		}
-		mustExec(t, s, `DELETE FROM weir_schema WHERE version = 1000`)
-		mustExec(t, s, `UPDATE weir_schema SET digest = 'edited' WHERE version = 1`)
-		if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "0001_keys.sql") {
+		storetest.Exec(t, s.DB, `DELETE FROM weir_schema WHERE version = 1000`)
+		storetest.Exec(t, s.DB, `UPDATE weir_schema SET digest = 'edited' WHERE version = 1`)
+		if _, err := open(t.Context(), url, opts{}); err == nil || !strings.Contains(err.Error(), "0001_keys.sql") {
 			t.Errorf("an edited migration: %v", err)
 		}
-		closeStore(t, s)
+		storetest.Close(t, s.DB)
 	})
 }
 
 // A step that fails leaves nothing behind, and the next start tries it again.
 func TestFailedMigrationLeavesNothing(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url string) {
+	storetest.Each(t, func(t *testing.T, url string) {
 		s := unmigrated(t, url)
-		steps, err := migrations(s.dialect.folder)
+		steps, err := store.Migrations(s.Dialect().Folder())
 		if err != nil {
 			t.Fatal(err)
 		}
-		broken := append(slices.Clone(steps[:1]), migration{2, "0002_broken.sql", "CREATE TABLE weir_half (a TEXT); CREATE TABLE weir_half (a TEXT);"})
-		if err := s.migrate(context.Background(), broken); err == nil || !strings.Contains(err.Error(), "0002_broken.sql") {
+		broken := append(slices.Clone(steps[:1]), store.NewMigration(2, "0002_broken.sql", "CREATE TABLE weir_half (a TEXT); CREATE TABLE weir_half (a TEXT);"))
+		if err := s.Migrate(context.Background(), broken); err == nil || !strings.Contains(err.Error(), "0002_broken.sql") {
 			t.Fatalf("a broken step: %v", err)
 		}
 		if strings.Contains(schema(t, s), "weir_half") {
 			t.Error("half of a step stayed")
 		}
-		if err := s.migrate(t.Context(), steps); err != nil {
+		if err := s.Migrate(t.Context(), steps); err != nil {
 			t.Error(err)
 		}
 	})

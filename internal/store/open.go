@@ -31,16 +31,16 @@ func (d *database) openSQLite(ctx context.Context, t target) error {
 		return err
 	}
 	d.dialect = sqliteDialect
-	if d.write, err = sql.Open("sqlite", t.dsn(true)); err != nil {
+	if d.Write, err = sql.Open("sqlite", t.dsn(true)); err != nil {
 		return err
 	}
-	d.write.SetMaxOpenConns(1)
-	if d.read, err = sql.Open("sqlite", t.dsn(false)); err != nil {
+	d.Write.SetMaxOpenConns(1)
+	if d.Read, err = sql.Open("sqlite", t.dsn(false)); err != nil {
 		return err
 	}
-	d.read.SetMaxOpenConns(readers)
-	d.read.SetMaxIdleConns(readers)
-	return awaitFile(ctx, d.write)
+	d.Read.SetMaxOpenConns(readers)
+	d.Read.SetMaxIdleConns(readers)
+	return awaitFile(ctx, d.Write)
 }
 
 // makePrivate makes an empty file of mode 0600 where there is none; SQLite gives the files
@@ -84,9 +84,9 @@ func awaitFile(ctx context.Context, db *sql.DB) error {
 
 func (d *database) openPostgres(config *pgx.ConnConfig) {
 	d.dialect = postgresDialect
-	d.write = stdlib.OpenDB(*config)
-	d.write.SetMaxOpenConns(postgresConnections)
-	d.write.SetMaxIdleConns(postgresConnections)
-	d.write.SetConnMaxIdleTime(5 * time.Minute)
-	d.read = d.write
+	d.Write = stdlib.OpenDB(*config)
+	d.Write.SetMaxOpenConns(postgresConnections)
+	d.Write.SetMaxIdleConns(postgresConnections)
+	d.Write.SetConnMaxIdleTime(5 * time.Minute)
+	d.Read = d.Write
 }

@@ -16,18 +16,18 @@ import (
 type sealedTable struct {
 	name   string
 	id     string // column
-	fields []field
+	fields []Field
 	binary bool   // the fields' columns hold bytes; else text, in which bytes are base64
 	done   string // condition of rows that their processes change no more
 }
 
 var sealedTables = []sealedTable{
-	{"weir_replay", "key", []field{fieldReplayAnswer}, true, "answer IS NOT NULL"},
-	{"weir_responses", "id", []field{fieldResponseInput, fieldResponseObject}, true, "status NOT IN ('queued', 'in_progress')"},
-	{"weir_transcripts", "id", []field{fieldPrompts, fieldAnswers}, false, "1 = 1"},
-	{"weir_batches", "id", []field{fieldBatchRecord}, false, "ended > 0"},
+	{"weir_replay", "key", []Field{FieldReplayAnswer}, true, "answer IS NOT NULL"},
+	{"weir_responses", "id", []Field{FieldResponseInput, FieldResponseObject}, true, "status NOT IN ('queued', 'in_progress')"},
+	{"weir_transcripts", "id", []Field{FieldPrompts, FieldAnswers}, false, "1 = 1"},
+	{"weir_batches", "id", []Field{FieldBatchRecord}, false, "ended > 0"},
 	// A row's key is that of the file's bytes too, which stay as they are.
-	{"weir_files", "id", []field{fieldFileName}, false, "data_key = ''"},
+	{"weir_files", "id", []Field{FieldFileName}, false, "data_key = ''"},
 }
 
 // ErrInClear says that no master key is set, and so nothing can be encrypted.
@@ -35,7 +35,7 @@ var ErrInClear = errors.New("no master key is set, so the store keeps texts in c
 
 // EncryptClear encrypts the rows that are in clear: those that an earlier weir has left. It may run beside everything
 // else, and again after it was broken off. It returns how many rows it encrypted.
-func (s *Store) EncryptClear(ctx context.Context) (rows int64, err error) {
+func (s *sealing) EncryptClear(ctx context.Context) (rows int64, err error) {
 	if s.keys == nil {
 		return 0, ErrInClear
 	}
@@ -46,7 +46,7 @@ func (s *Store) EncryptClear(ctx context.Context) (rows int64, err error) {
 			return rows, err
 		}
 		for _, tenant := range tenants {
-			key, err := s.keyOf(ctx, tenant)
+			key, err := s.KeyOf(ctx, tenant)
 			if err != nil {
 				return rows, err
 			}
@@ -60,16 +60,16 @@ func (s *Store) EncryptClear(ctx context.Context) (rows int64, err error) {
 	if rows == 0 {
 		return 0, nil
 	}
-	return rows, s.wipe(ctx)
+	return rows, s.Wipe(ctx)
 }
 
 // RotateKey gives a tenant a new data key and encrypts its rows with it. Files keep the key that they were written
 // with. A key that nothing needs any more is deleted a day later.
-func (s *Store) RotateKey(ctx context.Context, tenant string) (rows int64, err error) {
+func (s *sealing) RotateKey(ctx context.Context, tenant string) (rows int64, err error) {
 	if s.keys == nil {
 		return 0, ErrInClear
 	}
-	if err := checkText("tenant", tenant); err != nil {
+	if err := CheckText("tenant", tenant); err != nil {
 		return 0, err
 	}
 	key, err := s.keys.add(ctx, tenant, false)
@@ -78,11 +78,11 @@ func (s *Store) RotateKey(ctx context.Context, tenant string) (rows int64, err e
 		n, err = s.reseal(ctx, &sealedTables[i], tenant, key)
 		rows += n
 	}
-	return rows, errors.Join(err, s.wipe(ctx))
+	return rows, errors.Join(err, s.Wipe(ctx))
 }
 
 // KeyTenants are the tenants that have data keys.
-func (s *Store) KeyTenants(ctx context.Context) ([]string, error) {
+func (s *sealing) KeyTenants(ctx context.Context) ([]string, error) {
 	if s.keys == nil {
 		return nil, ErrInClear
 	}
@@ -91,8 +91,8 @@ func (s *Store) KeyTenants(ctx context.Context) ([]string, error) {
 
 // ForgetKeys destroys a tenant's data keys: what is encrypted with them is unreadable from then on, in copies of the
 // store too. What the tenant brings later gets a new key.
-func (s *Store) ForgetKeys(ctx context.Context, tenant string) error {
-	if s.keys == nil || !storable(tenant) {
+func (s *sealing) ForgetKeys(ctx context.Context, tenant string) error {
+	if s.keys == nil || !Storable(tenant) {
 		return nil
 	}
 	return s.keys.destroy(ctx, tenant)
@@ -119,7 +119,7 @@ func (r *sealedRow) label() string {
 const resealRows = 20
 
 // reseal encrypts a tenant's rows that are in clear or have another key. Those that cannot be decrypted stay.
-func (s *Store) reseal(ctx context.Context, table *sealedTable, tenant string, key *envelope.DataKey) (count int64, err error) {
+func (s *sealing) reseal(ctx context.Context, table *sealedTable, tenant string, key *envelope.DataKey) (count int64, err error) {
 	after := table.first()
 	for {
 		rows, err := s.sealedRows(ctx, table, tenant, key.ID, after)
@@ -159,8 +159,8 @@ func (t *sealedTable) columns() (names []string) {
 }
 
 // sealedRows reads the next rows that have another key.
-func (s *Store) sealedRows(ctx context.Context, table *sealedTable, tenant, key string, after any) (page []sealedRow, err error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT `+table.id+`, data_key, `+strings.Join(table.columns(), ", ")+` FROM `+table.name+
+func (s *sealing) sealedRows(ctx context.Context, table *sealedTable, tenant, key string, after any) (page []sealedRow, err error) {
+	rows, err := s.Read.QueryContext(ctx, `SELECT `+table.id+`, data_key, `+strings.Join(table.columns(), ", ")+` FROM `+table.name+
 		` WHERE tenant = $1 AND data_key <> $2 AND `+table.done+` AND `+table.id+` > $3 ORDER BY `+table.id+` LIMIT $4`, tenant, key, after, resealRows)
 	if err != nil {
 		return nil, err
@@ -181,38 +181,38 @@ func (s *Store) sealedRows(ctx context.Context, table *sealedTable, tenant, key 
 }
 
 // resealRow puts fields under a new key in the place of those that are stored.
-func (s *Store) resealRow(ctx context.Context, table *sealedTable, tenant string, key *envelope.DataKey, r *sealedRow) error {
-	old, err := s.keyFor(ctx, tenant, r.key)
+func (s *sealing) resealRow(ctx context.Context, table *sealedTable, tenant string, key *envelope.DataKey, r *sealedRow) error {
+	old, err := s.KeyFor(ctx, tenant, r.key)
 	if err != nil {
 		return err
 	}
 	for i, f := range table.fields {
 		if table.binary {
-			plain, err := f.open(old, tenant, r.label(), r.fields[i])
+			plain, err := f.Open(old, tenant, r.label(), r.fields[i])
 			if err != nil {
 				return err
 			}
-			r.fields[i] = f.seal(key, tenant, r.label(), plain)
+			r.fields[i] = f.Seal(key, tenant, r.label(), plain)
 			continue
 		}
-		plain, err := f.openText(old, tenant, r.label(), string(r.fields[i]))
+		plain, err := f.OpenText(old, tenant, r.label(), string(r.fields[i]))
 		if err != nil {
 			return err
 		}
-		r.fields[i] = []byte(f.sealText(key, tenant, r.label(), plain))
+		r.fields[i] = []byte(f.SealText(key, tenant, r.label(), plain))
 	}
 	return nil
 }
 
 // writeResealed writes rows that nobody has changed meanwhile.
-func (s *Store) writeResealed(ctx context.Context, table *sealedTable, tenant, key string, rows []sealedRow) (count int64, err error) {
+func (s *sealing) writeResealed(ctx context.Context, table *sealedTable, tenant, key string, rows []sealedRow) (count int64, err error) {
 	columns := table.columns()
 	for i, column := range columns {
 		columns[i] = fmt.Sprintf(`%s = $%d`, column, 5+i)
 	}
 	statement := `UPDATE ` + table.name + ` SET data_key = $1, ` + strings.Join(columns, ", ") +
 		` WHERE tenant = $2 AND ` + table.id + ` = $3 AND data_key = $4 AND ` + table.done
-	err = s.transact(ctx, func(tx *sql.Tx) error {
+	err = s.Transact(ctx, func(tx *sql.Tx) error {
 		count = 0
 		for i := range rows {
 			r := &rows[i]
@@ -242,29 +242,12 @@ func (s *Store) writeResealed(ctx context.Context, table *sealedTable, tenant, k
 	return count, err
 }
 
-// strings reads a column of texts.
-func (d *database) strings(ctx context.Context, query string, args ...any) (list []string, err error) {
-	rows, err := d.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		list = append(list, text)
-	}
-	return list, rows.Err()
-}
-
 // keyRest is how long a key stays after its successor came: what was begun with it may still be written.
 const keyRest = 24 * time.Hour
 
 // retireKeys deletes keys that have a successor and that nothing needs.
-func (s *Store) retireKeys(ctx context.Context) error {
-	old, err := s.keys.list(ctx, s.dialect.query(`SELECT tenant, id, master, wrapped FROM weir_data_keys k WHERE EXISTS
+func (s *sealing) retireKeys(ctx context.Context) error {
+	old, err := s.keys.list(ctx, s.SQL(`SELECT tenant, id, master, wrapped FROM weir_data_keys k WHERE EXISTS
 		(SELECT 1 FROM weir_data_keys n WHERE n.tenant = k.tenant AND n.created > k.created AND n.created < NOW - $1)`), keyRest.Microseconds())
 	if err != nil {
 		return err
@@ -277,7 +260,7 @@ func (s *Store) retireKeys(ctx context.Context) error {
 		if needed {
 			continue
 		}
-		if _, err := s.keys.write.ExecContext(ctx, `DELETE FROM weir_data_keys WHERE tenant = $1 AND id = $2`, w.Tenant, w.ID); err != nil {
+		if _, err := s.keys.Write.ExecContext(ctx, `DELETE FROM weir_data_keys WHERE tenant = $1 AND id = $2`, w.Tenant, w.ID); err != nil {
 			return err
 		}
 	}
@@ -285,11 +268,11 @@ func (s *Store) retireKeys(ctx context.Context) error {
 }
 
 // needsKey reports whether a row has a key, or a batch is under way whose answers may have it.
-func (s *Store) needsKey(ctx context.Context, tenant, id string) (needed bool, err error) {
+func (s *sealing) needsKey(ctx context.Context, tenant, id string) (needed bool, err error) {
 	uses := []string{`EXISTS (SELECT 1 FROM weir_batches WHERE tenant = $1 AND ended = 0)`}
 	for i := range sealedTables {
 		uses = append(uses, `EXISTS (SELECT 1 FROM `+sealedTables[i].name+` WHERE tenant = $1 AND data_key = $2)`)
 	}
-	err = s.read.QueryRowContext(ctx, `SELECT `+strings.Join(uses, " OR "), tenant, id).Scan(&needed)
+	err = s.Read.QueryRowContext(ctx, `SELECT `+strings.Join(uses, " OR "), tenant, id).Scan(&needed)
 	return needed, err
 }

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"weir/telemetry/audit"
 )
 
 // Restoring is what Restore reads and may do. Backups are read twice: first to check them.
 type Restoring struct {
 	Store Opener
+	Log   Chain  // checks the audit log
 	Keys  Opener // of the data keys; nil: those that the server has are the right ones, or there are none
 	Force bool   // what is in the store is dropped
 }
@@ -29,25 +27,20 @@ func Restore(ctx context.Context, url string, options Options, r Restoring) (Bac
 	if err != nil {
 		return Backed{}, err
 	}
-	s := &Store{options: options.filled()}
+	s := newDB(options)
 	backed, err := s.restore(ctx, t, r)
 	if err = errors.Join(err, s.closePools()); err != nil {
 		return backed, fmt.Errorf("restore into %s: %w", t.shown, err)
 	}
-	if heads := options.Audit.Heads; heads != nil && backed.Audit != (audit.Head{}) {
-		if err := heads.Replace(backed.Audit); err != nil {
-			return backed, err
-		}
-	}
 	return backed, nil
 }
 
-func (s *Store) restore(ctx context.Context, t target, r Restoring) (Backed, error) {
+func (s *DB) restore(ctx context.Context, t target, r Restoring) (Backed, error) {
 	dialect := sqliteDialect
 	if t.postgres != nil {
 		dialect = postgresDialect
 	}
-	steps, backed, bound, err := s.checkBackup(r.Store, dialect)
+	steps, backed, bound, err := checkBackup(r.Store, r.Log, dialect)
 	if err != nil {
 		return backed, err
 	}
@@ -57,7 +50,7 @@ func (s *Store) restore(ctx context.Context, t target, r Restoring) (Backed, err
 	apart := s.options.Keys.URL != ""
 	mine := func(table string) bool { return !apart || !isKeyTable(table) }
 	if !r.Force { // before the data keys are touched
-		if err := s.transact(ctx, func(tx *sql.Tx) error { return s.clear(ctx, tx, false, mine) }); err != nil {
+		if err := s.Transact(ctx, func(tx *sql.Tx) error { return s.clear(ctx, tx, false, mine) }); err != nil {
 			return backed, err
 		}
 	}
@@ -66,7 +59,7 @@ func (s *Store) restore(ctx context.Context, t target, r Restoring) (Backed, err
 			return backed, err
 		}
 	}
-	return backed, s.transact(ctx, func(tx *sql.Tx) error {
+	return backed, s.Transact(ctx, func(tx *sql.Tx) error {
 		if err := s.clear(ctx, tx, r.Force, mine); err != nil {
 			return err
 		}
@@ -96,32 +89,30 @@ func errNeedsKeys(bound string) error {
 }
 
 // checkBackup reads a whole backup: its digest, the chain of its audit log. bound is the store of data keys that it needs.
-func (s *Store) checkBackup(open Opener, dialect *dialect) (steps []migration, backed Backed, bound string, err error) {
+func checkBackup(open Opener, log Chain, dialect *dialect) (steps []migration, backed Backed, bound string, err error) {
 	if steps, err = migrations(dialect.folder); err != nil {
 		return nil, backed, "", err
 	}
 	var schema int
-	entries := func(yield func(audit.Entry, error) bool) {
+	rows := func(yield func(Row) bool) {
 		schema, backed, err = readBackup(open, backupStore, func(table backupTable, row []any) error {
 			switch table.Table {
 			case "weir_key_store":
 				bound, _ = row[0].(string)
-			case "weir_audit":
-				if e, err := entryOf(table.Columns, row); err != nil || !yield(e, nil) {
-					return errors.Join(err, errStopped)
+			case chainTable:
+				if !yield(Row{table.Columns, row}) {
+					return errStopped
 				}
 			}
 			return nil
 		})
 	}
-	head, broken := s.options.Audit.Key.Verify(audit.Head{}, entries)
+	broken := log.CheckRows(rows, func() string { return backed.Audit })
 	switch {
 	case err != nil && !errors.Is(err, errStopped):
 		return nil, backed, "", err
 	case broken != nil:
 		return nil, backed, "", fmt.Errorf("the backup's audit log, by this server's pepper: %w; restore with the pepper that the store had", broken)
-	case head != backed.Audit:
-		return nil, backed, "", fmt.Errorf("%w: the backup's audit log ends with %v and not with %v", audit.ErrBroken, head, backed.Audit)
 	case schema < 1 || schema > len(steps):
 		return nil, backed, "", fmt.Errorf("%w: the backup is of version %d, this weir knows versions up to %d; restore it with the newer weir", ErrNewer, schema, len(steps))
 	}
@@ -131,75 +122,14 @@ func (s *Store) checkBackup(open Opener, dialect *dialect) (steps []migration, b
 // errStopped ends the reading of a backup whose reader has had enough.
 var errStopped = errors.New("stopped")
 
-// entryOf is an entry of the audit log by its columns.
-func entryOf(columns []string, row []any) (e audit.Entry, err error) {
-	cell := func(name string) any {
-		if i := slices.Index(columns, name); i >= 0 {
-			return row[i]
-		}
-		return nil
-	}
-	var ok [8]bool
-	var at int64
-	var previous, hash []byte
-	e.Sequence, ok[0] = cell("sequence").(int64)
-	at, ok[1] = cell("at").(int64)
-	e.Actor, ok[2] = cell("actor").(string)
-	e.Action, ok[3] = cell("action").(string)
-	e.Object, ok[4] = cell("object").(string)
-	e.Details, ok[5] = cell("details").(string)
-	previous, ok[6] = cell("previous").([]byte)
-	hash, ok[7] = cell("hash").([]byte)
-	if slices.Contains(ok[:], false) || len(previous) != len(e.Previous) || len(hash) != len(e.Hash) {
-		return e, fmt.Errorf("%w: an entry of the audit log lacks a field", ErrBackup)
-	}
-	e.Time = time.UnixMicro(at).UTC()
-	copy(e.Previous[:], previous)
-	copy(e.Hash[:], hash)
-	return e, nil
-}
-
-// clear makes sure that a database has none of weir's tables that are mine. force: it drops those that are there.
-func (d *database) clear(ctx context.Context, tx *sql.Tx, force bool, mine func(table string) bool) error {
-	tables, err := d.tablesOf(ctx, tx)
-	tables = slices.DeleteFunc(tables, func(table string) bool { return !mine(table) })
-	if err != nil || len(tables) == 0 {
-		return err
-	}
-	if !force {
-		return fmt.Errorf("%w, with %d tables of weir; restore into another place, or say --force, which drops them with all that they hold", ErrNotEmpty, len(tables))
-	}
-	for _, table := range tables {
-		if _, err := tx.ExecContext(ctx, `DROP TABLE `+table); err != nil {
-			return err
-		}
-	}
-	if !slices.Contains(tables, "weir_audit") {
-		return nil
-	}
-	guards, err := d.dialect.auditGuards()
-	if err != nil {
-		return err
-	}
-	for _, g := range guards {
-		if g.kind != "FUNCTION" { // triggers went with their table
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf(d.dialect.dropGuard[g.kind], g.name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // restoreKeys puts the data keys into their own database, unless those that the store needs are there: keys of
 // tenants that were forgotten since the backup do not come back then.
-func (s *Store) restoreKeys(ctx context.Context, r Restoring, bound string) error {
+func (s *DB) restoreKeys(ctx context.Context, r Restoring, bound string) error {
 	k := &dataKeys{}
 	if err := k.connectTo(ctx, s.options.Keys.URL, false); err != nil {
 		return err
 	}
-	err := k.transact(ctx, func(tx *sql.Tx) error {
+	err := k.Transact(ctx, func(tx *sql.Tx) error {
 		tables, err := k.tablesOf(ctx, tx)
 		if err != nil {
 			return err

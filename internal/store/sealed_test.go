@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	"weir/api/conversation"
 	"weir/api/replay"
 	"weir/internal/envelope"
+	"weir/internal/store"
+	"weir/internal/store/storetest"
 	"weir/telemetry/transcript"
 )
 
@@ -32,12 +34,12 @@ func secret(t testing.TB, text string) *envelope.Master {
 }
 
 // eachSealed runs a test against both databases, with the data keys in another one.
-func eachSealed(t *testing.T, test func(t *testing.T, url string, keys Keys)) {
+func eachSealed(t *testing.T, test func(t *testing.T, url string, keys store.Keys)) {
 	t.Helper()
-	eachDatabase(t, func(t *testing.T, url string) {
-		keys := Keys{Masters: envelope.Masters{secret(t, "m")}}
+	storetest.Each(t, func(t *testing.T, url string) {
+		keys := store.Keys{Masters: envelope.Masters{secret(t, "m")}}
 		if strings.HasPrefix(url, "postgres") {
-			keys.URL = postgresSchema(t)
+			keys.URL = storetest.Postgres(t)
 		} else {
 			keys.URL = url + ".keys"
 		}
@@ -136,15 +138,13 @@ func everyByte(t *testing.T, s *Store, address string) string {
 		}
 		return all.String()
 	}
-	for i := range sealedTables {
-		for _, row := range texts(t, s, `SELECT r::text FROM `+sealedTables[i].name+` r`) {
+	for _, column := range store.SealedColumns() {
+		for _, row := range storetest.Texts(t, s.DB, `SELECT r::text FROM `+column.Table+` r`) {
 			all.WriteString(row)
 		}
-		for _, column := range sealedTables[i].columns() { // bytes are hexadecimal above
-			if sealedTables[i].binary {
-				for _, row := range texts(t, s, `SELECT encode(`+column+`, 'escape') FROM `+sealedTables[i].name) {
-					all.WriteString(row)
-				}
+		if column.Binary { // bytes are hexadecimal above
+			for _, row := range storetest.Texts(t, s.DB, `SELECT encode(`+column.Column+`, 'escape') FROM `+column.Table) {
+				all.WriteString(row)
 			}
 		}
 	}
@@ -153,18 +153,18 @@ func everyByte(t *testing.T, s *Store, address string) string {
 
 // What lies on the disk shows nothing of what clients asked and were answered; two processes read it.
 func TestNothingIsKeptInClear(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		s := openStore(t, url, Options{Keys: keys})
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		s := openStore(t, url, opts{Keys: keys})
 		keepEverything(t, s, "acme")
 		if strings.Contains(everyByte(t, s, url), marker) {
 			t.Error("a text is in the store in clear")
 		}
-		other := openStore(t, url, Options{Keys: keys})
+		other := openStore(t, url, opts{Keys: keys})
 		if n := readEverything(t, other, "acme"); n != 5 {
 			t.Errorf("%d of 5 texts can be read", n)
 		}
 		keepMarked(t, other, "acme", "resp_2", "completed")
-		if ids, err := s.keys.strings(t.Context(), `SELECT id FROM weir_data_keys`); err != nil || len(ids) != 1 {
+		if ids, err := s.DataKeys().IDs(t.Context()); err != nil || len(ids) != 1 {
 			t.Errorf("two processes have keys of their own: %v, %v", ids, err)
 		}
 	})
@@ -172,19 +172,19 @@ func TestNothingIsKeptInClear(t *testing.T) {
 
 // Many processes that bring a tenant's first text at once agree on one key.
 func TestFirstKeyOfATenantIsOne(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
 		var wait sync.WaitGroup
 		for range 6 {
-			s := openStore(t, url, Options{Keys: keys})
+			s := openStore(t, url, opts{Keys: keys})
 			wait.Go(func() {
-				if _, err := s.keyOf(t.Context(), "acme"); err != nil {
+				if _, err := s.KeyOf(t.Context(), "acme"); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wait.Wait()
-		s := openStore(t, url, Options{Keys: keys})
-		if ids, err := s.keys.strings(t.Context(), `SELECT id FROM weir_data_keys`); err != nil || len(ids) != 1 {
+		s := openStore(t, url, opts{Keys: keys})
+		if ids, err := s.DataKeys().IDs(t.Context()); err != nil || len(ids) != 1 {
 			t.Errorf("%v, %v", ids, err)
 		}
 	})
@@ -193,12 +193,12 @@ func TestFirstKeyOfATenantIsOne(t *testing.T) {
 // After a tenant was forgotten nothing of it can be read: not what is left where the process died in between, and not
 // a copy of the store from before, together with the keys of now.
 func TestForgottenIsUnreadable(t *testing.T) {
-	eachSealed(t, func(t *testing.T, address string, keys Keys) {
-		s := openStore(t, address, Options{Keys: keys})
+	eachSealed(t, func(t *testing.T, address string, keys store.Keys) {
+		s := openStore(t, address, opts{Keys: keys})
 		keepEverything(t, s, "acme")
 		keepEverything(t, s, "zeta")
 		copied := copyStore(t, s, address)
-		other := openStore(t, address, Options{Keys: keys}) // has read, and so remembers the key
+		other := openStore(t, address, opts{Keys: keys}) // has read, and so remembers the key
 		if n := readEverything(t, other, "acme"); n != 5 {
 			t.Fatalf("%d of 5 texts can be read before", n)
 		}
@@ -214,7 +214,7 @@ func TestForgottenIsUnreadable(t *testing.T) {
 		if _, found, err := s.LeaseBatch(t.Context(), "here", nil); err != nil || !found { // zeta's, not acme's forgotten one
 			t.Errorf("%v, %v", found, err)
 		}
-		before := openStore(t, copied, Options{Keys: keys})
+		before := openStore(t, copied, opts{Keys: keys})
 		if n := readEverything(t, before, "acme"); n != 0 {
 			t.Errorf("%d texts can be read in a copy from before", n)
 		}
@@ -225,7 +225,7 @@ func TestForgottenIsUnreadable(t *testing.T) {
 		if _, err := s.FindResponse(t.Context(), "acme", "resp_9"); err != nil {
 			t.Errorf("what came later is not readable: %v", err)
 		}
-		if err := other.sweep(t.Context()); err != nil {
+		if err := other.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := readEverything(t, other, "acme"); n != 0 {
@@ -239,18 +239,18 @@ func copyStore(t *testing.T, s *Store, address string) (copied string) {
 	t.Helper()
 	if _, found := strings.CutPrefix(address, "sqlite:"); found {
 		path := filepath.Join(t.TempDir(), "copy.db")
-		mustExec(t, s, `VACUUM INTO '`+path+`'`)
+		storetest.Exec(t, s.DB, `VACUUM INTO '`+path+`'`)
 		return "sqlite:" + path
 	}
-	copied = postgresSchema(t)
+	copied = storetest.Postgres(t)
 	u, err := url.Parse(copied)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := openStore(t, copied, Options{})
-	from := texts(t, s, `SELECT current_schema()`)[0]
+	to := openStore(t, copied, opts{})
+	from := storetest.Texts(t, s.DB, `SELECT current_schema()`)[0]
 	for _, table := range []string{"weir_replay", "weir_responses", "weir_transcripts", "weir_files", "weir_batches", "weir_key_store"} {
-		mustExec(t, to, `INSERT INTO `+u.Query().Get("search_path")+`.`+table+` SELECT * FROM `+from+`.`+table)
+		storetest.Exec(t, to.DB, `INSERT INTO `+u.Query().Get("search_path")+`.`+table+` SELECT * FROM `+from+`.`+table)
 	}
 	return copied
 }
@@ -258,36 +258,36 @@ func copyStore(t *testing.T, s *Store, address string) (copied string) {
 // The files of a store show no destroyed key either.
 func TestDestroyedKeysAreOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.db")
-	keys := Keys{Masters: envelope.Masters{secret(t, "m")}, URL: "sqlite:" + path + ".keys"}
-	s := openStore(t, "sqlite:"+path, Options{Keys: keys})
+	keys := store.Keys{Masters: envelope.Masters{secret(t, "m")}, URL: "sqlite:" + path + ".keys"}
+	s := openStore(t, "sqlite:"+path, opts{Keys: keys})
 	keepMarked(t, s, "acme", "resp_1", "completed")
-	all, err := s.keys.list(t.Context(), `SELECT tenant, id, master, wrapped FROM weir_data_keys`)
+	all, err := s.DataKeys().Wrapped(t.Context())
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	if !strings.Contains(everyByte(t, s, "sqlite:"+path), string(all[0].Bytes)) {
+	if !strings.Contains(everyByte(t, s, "sqlite:"+path), string(all[0])) {
 		t.Fatal("the key is not where the test looks for it")
 	}
 	if err := s.ForgetKeys(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(everyByte(t, s, "sqlite:"+path), string(all[0].Bytes)) {
+	if strings.Contains(everyByte(t, s, "sqlite:"+path), string(all[0])) {
 		t.Error("the destroyed key is still in a file")
 	}
 }
 
 // Rows cannot be moved from one tenant to another, nor from one record to another.
 func TestRowsAreBoundToTheirTenant(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		s := openStore(t, url, Options{Keys: keys})
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		s := openStore(t, url, opts{Keys: keys})
 		keepMarked(t, s, "acme", "resp_1", "completed")
 		keepMarked(t, s, "acme", "resp_2", "completed")
 		keepMarked(t, s, "zeta", "resp_3", "completed")
-		mustExec(t, s, `UPDATE weir_responses SET tenant = 'zeta' WHERE id = 'resp_1'`)
+		storetest.Exec(t, s.DB, `UPDATE weir_responses SET tenant = 'zeta' WHERE id = 'resp_1'`)
 		if r, err := s.FindResponse(t.Context(), "zeta", "resp_1"); err == nil {
 			t.Errorf("another tenant reads it: %s", r.Object)
 		}
-		mustExec(t, s, `UPDATE weir_responses SET object = (SELECT input FROM weir_responses WHERE id = 'resp_2') WHERE id = 'resp_2'`)
+		storetest.Exec(t, s.DB, `UPDATE weir_responses SET object = (SELECT input FROM weir_responses WHERE id = 'resp_2') WHERE id = 'resp_2'`)
 		if _, err := s.FindResponse(t.Context(), "acme", "resp_2"); !errors.Is(err, envelope.ErrSealed) {
 			t.Errorf("an input reads as an object: %v", err)
 		}
@@ -296,25 +296,25 @@ func TestRowsAreBoundToTheirTenant(t *testing.T) {
 
 // Rows that an earlier weir has left in clear stay readable, and are encrypted.
 func TestClearRowsAreEncrypted(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		old := openStore(t, url, Options{})
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		old := openStore(t, url, opts{})
 		keepEverything(t, old, "acme")
-		for i := range 2 * resealRows {
+		for i := range 2 * store.ResealRows {
 			keepMarked(t, old, "acme", "more_"+strings.Repeat("x", i), "completed")
 		}
 		keepMarked(t, old, "acme", "unfinished", conversation.InProgress)
-		mustExec(t, old, `UPDATE weir_batches SET ended = 1`)
-		closeStore(t, old)
-		s := openStore(t, url, Options{Keys: keys})
+		storetest.Exec(t, old.DB, `UPDATE weir_batches SET ended = 1`)
+		storetest.Close(t, old.DB)
+		s := openStore(t, url, opts{Keys: keys})
 		if n := readEverything(t, s, "acme"); n != 5 {
 			t.Errorf("%d of 5 texts in clear can be read", n)
 		}
 		rows, err := s.EncryptClear(t.Context())
-		if err != nil || rows != 5+2*resealRows {
+		if err != nil || rows != 5+2*store.ResealRows {
 			t.Errorf("%d rows, %v", rows, err)
 		}
 		keepMarked(t, s, "acme", "unfinished", "completed") // its end is encrypted
-		if err := s.wipe(t.Context()); err != nil {         // what SQLite's log has goes into the file
+		if err := s.Wipe(t.Context()); err != nil {         // what SQLite's log has goes into the file
 			t.Fatal(err)
 		}
 		if strings.Contains(everyByte(t, s, url), marker) {
@@ -331,10 +331,10 @@ func TestClearRowsAreEncrypted(t *testing.T) {
 
 // A tenant's key is rotated while it is used; the old one stays as long as something needs it.
 func TestDataKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		s := openStore(t, url, Options{Keys: keys})
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		s := openStore(t, url, opts{Keys: keys})
 		keepEverything(t, s, "acme")
-		mustExec(t, s, `UPDATE weir_batches SET ended = 1`)
+		storetest.Exec(t, s.DB, `UPDATE weir_batches SET ended = 1`)
 		over := make(chan struct{})
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -354,7 +354,7 @@ func TestDataKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
 				}
 			}
 		})
-		other := openStore(t, url, Options{Keys: keys})
+		other := openStore(t, url, opts{Keys: keys})
 		for range 3 {
 			if _, err := other.RotateKey(t.Context(), "acme"); err != nil {
 				t.Error(err)
@@ -368,14 +368,14 @@ func TestDataKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
 		if rows, err := other.RotateKey(t.Context(), "acme"); err != nil || rows == 0 {
 			t.Errorf("%d rows, %v", rows, err)
 		}
-		if _, err := s.keys.write.Exec(`UPDATE weir_data_keys SET created = created - $1`, 2*keyRest.Microseconds()); err != nil {
+		if _, err := s.DataKeys().Write.Exec(`UPDATE weir_data_keys SET created = created - $1`, 2*store.KeyRest.Microseconds()); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.sweep(t.Context()); err != nil {
+		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// The newest, and that of the file.
-		if ids, err := s.keys.strings(t.Context(), `SELECT id FROM weir_data_keys`); err != nil || len(ids) != 2 {
+		if ids, err := s.DataKeys().IDs(t.Context()); err != nil || len(ids) != 2 {
 			t.Errorf("%d keys are left, %v", len(ids), err)
 		}
 		if n := readEverything(t, s, "acme"); n != 5 {
@@ -386,15 +386,15 @@ func TestDataKeysAreRotatedWhileTheyAreUsed(t *testing.T) {
 
 // The master key is rotated: with the new one before the old one first, then alone, while another process serves.
 func TestMasterKeyIsRotatedWhileItIsUsed(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
 		first, second := keys.Masters[0], secret(t, "n")
-		with := func(masters ...*envelope.Master) Keys { return Keys{masters, keys.URL} }
-		s := openStore(t, url, Options{Keys: with(first, second)}) // goes on serving
+		with := func(masters ...*envelope.Master) store.Keys { return store.Keys{masters, keys.URL} }
+		s := openStore(t, url, opts{Keys: with(first, second)}) // goes on serving
 		keepEverything(t, s, "acme")
-		openStore(t, url, Options{Keys: with(second, first)})
+		openStore(t, url, opts{Keys: with(second, first)})
 		keepMarked(t, s, "zeta", "resp_1", "completed") // still with the first
-		openStore(t, url, Options{Keys: with(second, first)})
-		last := openStore(t, url, Options{Keys: with(second)})
+		openStore(t, url, opts{Keys: with(second, first)})
+		last := openStore(t, url, opts{Keys: with(second)})
 		if n := readEverything(t, last, "acme"); n != 5 {
 			t.Errorf("%d of 5 texts can be read", n)
 		}
@@ -409,32 +409,32 @@ func TestMasterKeyIsRotatedWhileItIsUsed(t *testing.T) {
 
 // Without its keys a store does not open, says what is missing, and loses nothing.
 func TestStoresWithoutTheirKeysDoNotOpen(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		s := openStore(t, url, Options{Keys: keys})
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		s := openStore(t, url, opts{Keys: keys})
 		keepEverything(t, s, "acme")
-		closeStore(t, s)
+		storetest.Close(t, s.DB)
 		empty := keys
 		if strings.HasPrefix(url, "postgres") {
-			empty.URL = postgresSchema(t)
+			empty.URL = storetest.Postgres(t)
 		} else {
 			empty.URL = "sqlite:" + filepath.Join(t.TempDir(), "other.keys")
-			openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), Options{Keys: empty})
+			openStore(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), opts{Keys: empty})
 		}
 		wrong := keys
 		wrong.Masters = envelope.Masters{secret(t, "w")}
 		for name, c := range map[string]struct {
-			keys Keys
+			keys store.Keys
 			want string
 		}{
 			"another master key": {wrong, "is encrypted with the master key secret-"},
-			"no master key":      {Keys{}, "no master key is set"},
+			"no master key":      {store.Keys{}, "no master key is set"},
 			"other keys":         {empty, "are those of another store, or were lost"},
 		} {
-			opened, err := Open(t.Context(), url, Options{Keys: c.keys})
+			opened, err := open(t.Context(), url, opts{Keys: c.keys})
 			if err == nil {
-				closeStore(t, opened)
+				storetest.Close(t, opened.DB)
 			}
-			if !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, store.ErrKeys) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -442,14 +442,14 @@ func TestStoresWithoutTheirKeysDoNotOpen(t *testing.T) {
 			if err := os.Rename(path, path+".away"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(t.Context(), url, Options{Keys: keys}); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), path) {
+			if _, err := open(t.Context(), url, opts{Keys: keys}); !errors.Is(err, store.ErrKeys) || !strings.Contains(err.Error(), path) {
 				t.Errorf("no file of keys: %v", err)
 			}
 			if err := os.Rename(path+".away", path); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := readEverything(t, openStore(t, url, Options{Keys: keys}), "acme"); n != 5 {
+		if n := readEverything(t, openStore(t, url, opts{Keys: keys}), "acme"); n != 5 {
 			t.Errorf("%d of 5 texts can be read afterwards", n)
 		}
 	})
@@ -457,17 +457,17 @@ func TestStoresWithoutTheirKeysDoNotOpen(t *testing.T) {
 
 // A process that dies between any two statements of an encryption or a rotation leaves rows that can be read.
 func TestBrokenOffEncryptionsLeaveReadableRows(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		old := openStore(t, url, Options{})
-		for i := range 3 * resealRows {
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		old := openStore(t, url, opts{})
+		for i := range 3 * store.ResealRows {
 			keepMarked(t, old, "acme", "resp_"+strings.Repeat("x", i), "completed")
 		}
-		closeStore(t, old)
-		s := openStore(t, url, Options{Keys: keys})
+		storetest.Close(t, old.DB)
+		s := openStore(t, url, opts{Keys: keys})
 		for statements := 1; ; statements++ {
 			ctx := &dying{Context: t.Context(), left: statements}
 			_, err := s.EncryptClear(ctx)
-			for i := range 3 * resealRows {
+			for i := range 3 * store.ResealRows {
 				if _, err := s.FindResponse(t.Context(), "acme", "resp_"+strings.Repeat("x", i)); err != nil {
 					t.Fatalf("after %d statements: %v", statements, err)
 				}
@@ -476,7 +476,7 @@ func TestBrokenOffEncryptionsLeaveReadableRows(t *testing.T) {
 				break
 			}
 		}
-		if clear := texts(t, s, `SELECT id FROM weir_responses WHERE data_key = ''`); len(clear) != 0 {
+		if clear := storetest.Texts(t, s.DB, `SELECT id FROM weir_responses WHERE data_key = ''`); len(clear) != 0 {
 			t.Errorf("%d rows are in clear", len(clear))
 		}
 	})
@@ -502,11 +502,11 @@ func BenchmarkKeepResponse(b *testing.B) {
 	for _, sealed := range []bool{false, true} {
 		b.Run(map[bool]string{false: "clear", true: "sealed"}[sealed], func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "weir.db")
-			o := Options{}
+			o := opts{}
 			if sealed {
-				o.Keys = Keys{Masters: envelope.Masters{secret(b, "m")}, URL: "sqlite:" + path + ".keys"}
+				o.Keys = store.Keys{Masters: envelope.Masters{secret(b, "m")}, URL: "sqlite:" + path + ".keys"}
 			}
-			s, err := Open(b.Context(), "sqlite:"+path, o)
+			s, err := open(b.Context(), "sqlite:"+path, o)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"weir/api/replay"
 	"weir/api/usage"
+	"weir/internal/store/storetest"
 	"weir/router/deployment"
 	"weir/telemetry/audit"
 )
@@ -20,16 +21,16 @@ import (
 func BenchmarkWrites(b *testing.B) {
 	urls := map[string]string{"sqlite": "sqlite:" + filepath.Join(b.TempDir(), "weir.db")}
 	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
-		urls["postgres"] = postgresSchema(b)
+		urls["postgres"] = storetest.Postgres(b)
 	}
 	for name, url := range urls {
-		s, err := Open(b.Context(), url, Options{})
+		s, err := open(b.Context(), url, opts{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(name+"/idempotent request", func(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
-				got, err := s.Begin(b.Context(), request(fmt.Sprint(s.owner, n), 1))
+				got, err := s.Begin(b.Context(), request(fmt.Sprint(s.Owner(), n), 1))
 				if err != nil || got.State != replay.Begun {
 					b.Fatal(got.State, err)
 				}
@@ -52,7 +53,7 @@ func BenchmarkWrites(b *testing.B) {
 }
 
 func BenchmarkRecord(b *testing.B) {
-	s, err := Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"), Options{})
+	s, err := open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"), opts{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,10 +68,10 @@ func BenchmarkRecord(b *testing.B) {
 func BenchmarkDeployments(b *testing.B) {
 	urls := map[string]string{"sqlite": "sqlite:" + filepath.Join(b.TempDir(), "weir.db")}
 	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
-		urls["postgres"] = postgresSchema(b)
+		urls["postgres"] = storetest.Postgres(b)
 	}
 	for name, url := range urls {
-		s, err := Open(b.Context(), url, Options{})
+		s, err := open(b.Context(), url, opts{})
 		if err != nil {
 			b.Fatal(err)
 		}

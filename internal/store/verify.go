@@ -7,32 +7,25 @@ import (
 	"strings"
 
 	"weir/internal/envelope"
-	"weir/telemetry/audit"
 )
 
 // maxFindings is how many findings of one kind Verify lists.
 const maxFindings = 20
 
-// Verify looks for damage: SQLite's own check of a file's pages and indexes, the data keys, the audit log, and each row
+// Verify looks for damage: SQLite's own check of a file's pages and indexes, what more finds, the data keys, and each row
 // that is encrypted, which carries its own checksum. It reads all of the store. The error is that it could not be read.
-func (s *Store) Verify(ctx context.Context) (findings []string, err error) {
+func (s *DB) Verify(ctx context.Context, more func(context.Context) ([]string, error)) (findings []string, err error) {
 	found, err := s.checkPages(ctx, "the store")
 	if err == nil && s.keys != nil && s.keys.own {
-		var more []string
-		more, err = s.keys.checkPages(ctx, "the data keys")
-		found = append(found, more...)
+		var others []string
+		others, err = s.keys.checkPages(ctx, "the data keys")
+		found = append(found, others...)
 	}
 	if err != nil || len(found) > 0 {
 		return found, err // rows of damaged pages are not worth reading
 	}
-	switch _, err := s.VerifyAudit(ctx); {
-	case errors.Is(err, audit.ErrBroken):
-		findings = append(findings, err.Error())
-	case err != nil:
+	if findings, err = more(ctx); err != nil || s.keys == nil {
 		return findings, err
-	}
-	if s.keys == nil {
-		return findings, nil
 	}
 	all, err := s.keys.list(ctx, `SELECT tenant, id, master, wrapped FROM weir_data_keys`)
 	if err != nil {
@@ -53,22 +46,8 @@ func (s *Store) Verify(ctx context.Context) (findings []string, err error) {
 	return findings, nil
 }
 
-// checkPages asks SQLite. PostgreSQL has checksums of its own.
-func (d *database) checkPages(ctx context.Context, what string) (findings []string, err error) {
-	if d.dialect != sqliteDialect {
-		return nil, nil
-	}
-	lines, err := d.strings(ctx, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxFindings))
-	for _, line := range lines {
-		if line != "ok" {
-			findings = append(findings, what+": "+line)
-		}
-	}
-	return findings, err
-}
-
 // checkSealed opens all encrypted rows of a table.
-func (s *Store) checkSealed(ctx context.Context, table *sealedTable) (findings []string, err error) {
+func (s *sealing) checkSealed(ctx context.Context, table *sealedTable) (findings []string, err error) {
 	tenants, err := s.strings(ctx, `SELECT DISTINCT tenant FROM `+table.name+` WHERE data_key <> ''`)
 	if err != nil {
 		return nil, err
@@ -99,10 +78,10 @@ func (s *Store) checkSealed(ctx context.Context, table *sealedTable) (findings [
 }
 
 // checkRow opens a row. One whose key was destroyed, or that is not finished, is none to open.
-func (s *Store) checkRow(ctx context.Context, table *sealedTable, tenant string, r *sealedRow) error {
-	key, err := s.keyFor(ctx, tenant, r.key)
+func (s *sealing) checkRow(ctx context.Context, table *sealedTable, tenant string, r *sealedRow) error {
+	key, err := s.KeyFor(ctx, tenant, r.key)
 	if errors.Is(err, envelope.ErrNoKey) {
-		if len(r.key) != keyIDBytes || strings.Trim(r.key, "0123456789abcdef") != "" {
+		if len(r.key) != KeyIDBytes || strings.Trim(r.key, "0123456789abcdef") != "" {
 			return envelope.ErrSealed // no id of a key
 		}
 		return nil
@@ -114,9 +93,9 @@ func (s *Store) checkRow(ctx context.Context, table *sealedTable, tenant string,
 		switch {
 		case r.fields[i] == nil: // an answer that is in flight
 		case table.binary:
-			_, err = f.open(key, tenant, r.label(), r.fields[i])
+			_, err = f.Open(key, tenant, r.label(), r.fields[i])
 		default:
-			_, err = f.openText(key, tenant, r.label(), string(r.fields[i]))
+			_, err = f.OpenText(key, tenant, r.label(), string(r.fields[i]))
 		}
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 
 	"weir/api/conversation"
 	"weir/internal/envelope"
+	"weir/internal/store"
+	"weir/internal/store/auditlog"
+	"weir/internal/store/storetest"
 	"weir/telemetry/audit"
 )
 
@@ -19,9 +22,9 @@ import (
 func TestFlippedBitsAreFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.db")
 	url := "sqlite:" + path
-	o := Options{
-		Keys:  Keys{Masters: envelope.Masters{secret(t, "m")}, URL: url + ".keys"},
-		Audit: Audit{Key: audit.NewKey([]byte("apart"))},
+	o := opts{
+		Keys:  store.Keys{Masters: envelope.Masters{secret(t, "m")}, URL: url + ".keys"},
+		Audit: auditlog.Options{Key: audit.NewKey([]byte("apart"))},
 	}
 	s := openStore(t, url, o)
 	keepEverything(t, s, "acme")
@@ -36,7 +39,7 @@ func TestFlippedBitsAreFound(t *testing.T) {
 	if findings, err := s.Verify(t.Context()); err != nil || len(findings) > 0 {
 		t.Fatalf("before: %q, %v", findings, err)
 	}
-	if err := s.wipe(t.Context()); err != nil { // all is in the file
+	if err := s.Wipe(t.Context()); err != nil { // all is in the file
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -58,14 +61,14 @@ func TestFlippedBitsAreFound(t *testing.T) {
 }
 
 // foundDamage reports whether a file is refused or has findings.
-func foundDamage(t *testing.T, file []byte, o Options) bool {
+func foundDamage(t *testing.T, file []byte, o opts) bool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "damaged.db")
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.Failed = func(error) {} // as damage is met
-	s, err := Open(t.Context(), "sqlite:"+path, o)
+	s, err := open(t.Context(), "sqlite:"+path, o)
 	if err != nil {
 		return true
 	}
@@ -76,13 +79,13 @@ func foundDamage(t *testing.T, file []byte, o Options) bool {
 
 // A row of PostgreSQL that was altered is found by the checksum that it carries.
 func TestAlteredRowsAreFound(t *testing.T) {
-	eachSealed(t, func(t *testing.T, url string, keys Keys) {
-		s := openStore(t, url, Options{Keys: keys})
+	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
+		s := openStore(t, url, opts{Keys: keys})
 		keepEverything(t, s, "acme")
 		if findings, err := s.Verify(t.Context()); err != nil || len(findings) > 0 {
 			t.Fatalf("before: %q, %v", findings, err)
 		}
-		mustExec(t, s, `UPDATE weir_responses SET object = input`)
+		storetest.Exec(t, s.DB, `UPDATE weir_responses SET object = input`)
 		findings, err := s.Verify(t.Context())
 		if err != nil || len(findings) != 1 || !strings.Contains(findings[0], `weir_responses: the row "resp_1" of tenant acme was altered`) {
 			t.Errorf("%q, %v", findings, err)

@@ -7,7 +7,6 @@ import (
 
 	"weir/configs"
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/router/registry"
 	"weir/telemetry/audit"
 )
@@ -34,13 +33,13 @@ func auditChange(c configs.Store, change registry.Change) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	s, err := state.Open(ctx, c, store.Options{})
+	s, err := state.Open(ctx, c, state.Options{})
 	if err != nil {
 		return err
 	}
 	details, err := json.Marshal(change)
 	if err == nil {
-		_, err = s.Append(ctx, audit.Change{
+		_, err = s.Audit.Append(ctx, audit.Change{
 			Time: change.Time, Actor: change.Actor, Action: change.Action, Object: change.Object, Details: string(details),
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"weir/api/edge"
 	"weir/api/moderation"
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/telemetry"
 	"weir/telemetry/audit"
 )
@@ -21,7 +20,7 @@ import (
 // moderated counts what policies find, and has it noted in the audit log, without any text:
 // by a goroutine of its own, so that no request waits for the store.
 type moderated struct {
-	store   *store.Store // nil: none
+	store   *state.Store // nil: none
 	log     *zap.Logger
 	count   func(telemetry.Moderated)
 	queue   chan audit.Change // nil: there is no store
@@ -34,7 +33,7 @@ type moderated struct {
 // moderatedQueue entries may wait for the store.
 const moderatedQueue = 1024
 
-func newModerated(kept *store.Store, metrics *telemetry.Metrics, logger *zap.Logger) (*moderated, error) {
+func newModerated(kept *state.Store, metrics *telemetry.Metrics, logger *zap.Logger) (*moderated, error) {
 	m := &moderated{store: kept, log: logger}
 	var log func() telemetry.ModerationLog
 	if kept != nil {
@@ -107,7 +106,7 @@ func (m *moderated) write() {
 func (m *moderated) append(change audit.Change, trouble *telemetry.LogLimiter) {
 	ctx, cancel := context.WithTimeout(context.Background(), state.Timeout)
 	defer cancel()
-	if _, err := m.store.Append(ctx, change); err != nil {
+	if _, err := m.store.Audit.Append(ctx, change); err != nil {
 		m.dropped.Add(1)
 		trouble.Do(func(held int) {
 			m.log.Error("what policies found is not in the audit log", zap.Error(err), zap.Int("times_before", held))

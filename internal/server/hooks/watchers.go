@@ -10,7 +10,6 @@ import (
 	"weir/api/usage"
 	"weir/configs"
 	"weir/internal/server/state"
-	"weir/internal/store"
 	"weir/scheduler/admission"
 	"weir/telemetry"
 	"weir/telemetry/transcript"
@@ -91,7 +90,7 @@ type Options struct {
 	Place    string // this server, in traces: the address of its API
 	Metrics  *telemetry.Metrics
 	Log      *zap.Logger
-	Store    *store.Store // nil: none
+	Store    *state.Store // nil: none
 	Ledger   usage.Ledger // nil: usage is not kept
 	Service  *admission.Service
 
@@ -122,7 +121,7 @@ func New(o Options) (w *Watchers, err error) {
 	if o.Store != nil {
 		w.Tenants.signIns = newSignIns(o.Denied)
 		pushed("sign-ins that were denied", w.Tenants.signIns.flush)
-		if err := o.Metrics.AddUsage(func() uint64 { return o.Store.UsageStats().Dropped }); err != nil {
+		if err := o.Metrics.AddUsage(func() uint64 { return o.Store.Usage.Stats().Dropped }); err != nil {
 			return w, err
 		}
 	}

@@ -2,15 +2,15 @@ package keychain
 
 import (
 	"context"
+	"weir/internal/server/state"
 
 	"weir/api/tenant"
 	"weir/configs"
-	"weir/internal/store"
 )
 
 // Tenants are the tenants that were made by the API. One whose record this weir cannot read is among the faults.
-func Tenants(ctx context.Context, s *store.Store) (list []tenant.Tenant, faults map[string]error, err error) {
-	records, err := s.Tenants(ctx)
+func Tenants(ctx context.Context, s *state.Store) (list []tenant.Tenant, faults map[string]error, err error) {
+	records, err := s.Tenants.Tenants(ctx)
 	faults = make(map[string]error)
 	for i := range records {
 		t, err := configs.ParseTenant("the record", records[i].Spec)

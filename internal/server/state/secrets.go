@@ -16,6 +16,7 @@ import (
 	"weir/configs"
 	"weir/internal/envelope"
 	"weir/internal/store"
+	"weir/internal/store/auditlog"
 	"weir/telemetry/audit"
 )
 
@@ -47,12 +48,12 @@ func Pepper(c configs.Store) (tenant.Pepper, error) {
 
 // auditOf is how the audit log of the store is keyed, and where its head is noted: the setting's file, one beside
 // the SQLite file, or one in the state directory, where there is one.
-func auditOf(c configs.Store, pepper tenant.Pepper) (store.Audit, error) {
+func auditOf(c configs.Store, pepper tenant.Pepper) (auditlog.Options, error) {
 	secret, err := pepper.Derive("audit log")
 	if err != nil {
-		return store.Audit{}, err
+		return auditlog.Options{}, err
 	}
-	a := store.Audit{Key: audit.NewKey(secret)}
+	a := auditlog.Options{Key: audit.NewKey(secret)}
 	if c.AuditHead != "" {
 		a.Heads = audit.NewHeads(c.AuditHead)
 		return a, nil

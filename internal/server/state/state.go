@@ -12,6 +12,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/store"
+	"weir/internal/store/auditlog"
 	"weir/telemetry/audit"
 )
 
@@ -90,40 +91,60 @@ func Exists(c configs.Store) (bool, error) {
 }
 
 // Open opens the store, with its folder where that is weir's own.
-func Open(ctx context.Context, c configs.Store, options store.Options) (*store.Store, error) {
-	address, options, err := At(c, options)
+func Open(ctx context.Context, c configs.Store, options Options) (*Store, error) {
+	p, err := placeOf(c, options)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	return store.Open(ctx, address, options)
+	return p.open(ctx, options)
 }
 
-// At is where the store is and what opens it.
-func At(c configs.Store, options store.Options) (string, store.Options, error) {
-	address, err := URL(c)
+// Restore puts a backup where the store is, and notes its audit log's head.
+func Restore(ctx context.Context, c configs.Store, r store.Restoring) (store.Backed, error) {
+	p, err := placeOf(c, Options{})
 	if err != nil {
-		return "", options, err
+		return store.Backed{}, err
+	}
+	r.Log = p.audit
+	backed, err := store.Restore(ctx, p.url, p.options, r)
+	if err != nil {
+		return backed, err
+	}
+	return backed, p.audit.Restored(backed.Audit)
+}
+
+// place is where the store is, and what opens it.
+type place struct {
+	url     string
+	options store.Options
+	audit   auditlog.Options
+}
+
+func placeOf(c configs.Store, options Options) (p place, err error) {
+	p.options = store.Options{Lease: options.Lease, Failed: options.Failed}
+	if p.url, err = URL(c); err != nil {
+		return p, err
 	}
 	if c.URL == "" {
-		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(address, SqliteScheme)), 0o700); err != nil {
-			return "", options, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
+		if err := os.MkdirAll(filepath.Dir(strings.TrimPrefix(p.url, SqliteScheme)), 0o700); err != nil {
+			return p, fmt.Errorf("make the state directory: %w; set --store sqlite:PATH", err)
 		}
 	}
 	pepper, err := Pepper(c)
 	if err != nil {
-		return "", options, err
+		return p, err
 	}
-	if options.Audit, err = auditOf(c, pepper); err != nil {
-		return "", options, err
+	if p.audit, err = auditOf(c, pepper); err != nil {
+		return p, err
 	}
-	options.Keys, err = dataKeysOf(c, pepper)
-	return address, options, err
+	p.options.Keys, err = dataKeysOf(c, pepper)
+	return p, err
 }
 
 // Close closes a store, within Timeout.
-func Close(s *store.Store) error {
+func Close(s *Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	return s.Close(ctx)
@@ -149,11 +170,11 @@ func hasKeys(ctx context.Context, c configs.Store) (bool, error) {
 	if err != nil || !exists {
 		return false, err
 	}
-	s, err := Open(ctx, c, store.Options{})
+	s, err := Open(ctx, c, Options{})
 	if err != nil {
 		return false, err
 	}
-	keys, err := s.List(ctx, "")
+	keys, err := s.Keys.List(ctx, "")
 	return len(keys) > 0, errors.Join(err, Close(s))
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-
-	"weir/internal/store"
 )
 
 // Verify names what is damaged in a store.
-func Verify(ctx context.Context, s *store.Store) error {
-	findings, err := s.Verify(ctx)
+func Verify(ctx context.Context, s *Store) error {
+	findings, err := s.DB.Verify(ctx, s.Audit.Findings)
 	if err != nil {
 		return fmt.Errorf("the store cannot be read, and may be damaged: %w", err)
 	}

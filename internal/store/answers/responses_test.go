@@ -1,0 +1,113 @@
+package answers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"weir/internal/store/storetest"
+
+	"weir/api/conversation"
+)
+
+func keepResponse(t *testing.T, s *Store, id, previous, status string) {
+	t.Helper()
+	r := &conversation.Response{Tenant: "acme", ID: id, Previous: previous, Status: status, Input: []byte(`[{"a":"` + id + `"}]`), Object: []byte(`{"id":"` + id + `"}`)}
+	if err := s.KeepResponse(t.Context(), r, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestResponses(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, other := openStore(t, url, opts{}), openStore(t, url, opts{})
+		keepResponse(t, s, "a", "", "completed")
+		keepResponse(t, other, "b", "a", "completed")
+		keepResponse(t, s, "c", "b", conversation.InProgress)
+		keepResponse(t, s, "c", "b", "completed")
+		late := &conversation.Response{Tenant: "acme", ID: "c", Status: "failed"}
+		if err := other.KeepResponse(t.Context(), late, time.Hour); !errors.Is(err, conversation.ErrFinished) {
+			t.Errorf("a finished response is replaced: %v", err)
+		}
+		chain, err := other.Conversation(t.Context(), "acme", "c")
+		if err != nil || len(chain) != 3 || chain[0].ID != "a" || chain[2].ID != "c" || string(chain[1].Input) != `[{"a":"b"}]` || chain[1].Previous != "a" {
+			t.Errorf("the chain is %+v, %v", chain, err)
+		}
+		found, err := s.FindResponse(t.Context(), "acme", "b")
+		if err != nil || string(found.Object) != `{"id":"b"}` || found.Status != "completed" || found.Lost {
+			t.Errorf("found %+v, %v", found, err)
+		}
+		for _, id := range []string{"x", "a\x00", "\xff"} {
+			if _, err := s.FindResponse(t.Context(), "acme", id); !errors.Is(err, conversation.ErrUnknown) {
+				t.Errorf("%q is found: %v", id, err)
+			}
+		}
+		_, err1 := s.FindResponse(t.Context(), "zeta", "a")
+		_, err2 := s.Conversation(t.Context(), "zeta", "a")
+		err3 := s.DeleteResponse(t.Context(), "zeta", "a")
+		if !errors.Is(err1, conversation.ErrUnknown) || !errors.Is(err2, conversation.ErrUnknown) || !errors.Is(err3, conversation.ErrUnknown) {
+			t.Errorf("another tenant reaches it: %v, %v, %v", err1, err2, err3)
+		}
+		if err := s.DeleteResponse(t.Context(), "acme", "a"); err != nil {
+			t.Error(err)
+		}
+		_, err = s.Conversation(t.Context(), "acme", "c")
+		if broken, ok := errors.AsType[*conversation.BrokenError](err); !ok || broken.Missing != "a" {
+			t.Errorf("a chain without its beginning: %v", err)
+		}
+		if n, err := s.ForgetResponses(t.Context(), "acme"); n != 2 || err != nil {
+			t.Errorf("%d were forgotten, %v", n, err)
+		}
+	})
+}
+
+func TestResponsesOfTheDeadAreLost(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, dead := openStore(t, url, opts{}), openStore(t, url, opts{})
+		keepResponse(t, dead, "r", "", conversation.Queued)
+		if r, err := s.FindResponse(t.Context(), "acme", "r"); err != nil || r.Lost {
+			t.Errorf("a response whose process lives: %+v, %v", r, err)
+		}
+		storetest.Exec(t, s.DB, `DELETE FROM weir_owners WHERE id = '`+dead.Owner()+`'`)
+		if r, err := s.FindResponse(t.Context(), "acme", "r"); err != nil || !r.Lost || r.Finished() {
+			t.Errorf("a response whose process is gone: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestResponsesMakeRoom(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s := openStore(t, url, opts{HistoryBytes: 16 << 10})
+		for i := range 20 {
+			previous := ""
+			if i == 4 { // goes on from the first one, which is used so
+				previous = "ra"
+			}
+			r := &conversation.Response{Tenant: "acme", ID: "r" + string(rune('a'+i)), Previous: previous, Status: "completed", Object: []byte(strings.Repeat("x", 2000))}
+			if err := s.KeepResponse(t.Context(), r, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			storetest.Exec(t, s.DB, `UPDATE weir_responses SET used = used - 1000000`) // each is older than the next, whatever the clock's steps are
+			if i == 8 {
+				_, used := s.FindResponse(t.Context(), "acme", "ra")
+				if _, unused := s.FindResponse(t.Context(), "acme", "rb"); used != nil || !errors.Is(unused, conversation.ErrUnknown) {
+					t.Errorf("of nine responses the first, which was used, is there: %v; the second: %v", used, unused)
+				}
+			}
+		}
+		var left int
+		if err := s.Read.QueryRow(`SELECT count(*) FROM weir_responses`).Scan(&left); err != nil || left > 9 {
+			t.Errorf("%d responses of 2 KB are left, %v", left, err)
+		}
+		if _, err := s.FindResponse(t.Context(), "acme", "rb"); !errors.Is(err, conversation.ErrUnknown) {
+			t.Errorf("an old one is there: %v", err)
+		}
+		storetest.Exec(t, s.DB, `UPDATE weir_responses SET expires = 0`)
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Read.QueryRow(`SELECT count(*) FROM weir_responses`).Scan(&left); err != nil || left != 0 {
+			t.Errorf("%d responses are left after their time, %v", left, err)
+		}
+	})
+}

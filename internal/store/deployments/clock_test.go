@@ -1,0 +1,16 @@
+package deployments
+
+import (
+	"testing"
+
+	"weir/internal/store/storetest"
+)
+
+// What servers on a store agree on by time holds where their clocks and the store's differ by 30 s: it goes by the store's clock alone.
+func TestClocksMayDiffer(t *testing.T) {
+	storetest.ClocksDiffer(t, map[string]func(t *testing.T){
+		"observations": TestObservationsEndWithTheLease,
+		"parts":        TestPartsAreTakenByLeases,
+		"outcomes":     TestOutcomesAreKept,
+	})
+}
