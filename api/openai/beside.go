@@ -11,15 +11,8 @@ import (
 
 // works measures such work until the function that it returns is called; what the call's turn waits and rests is left out.
 func (c *call) works() (ended func()) {
-	began, away := time.Now(), c.turn.away()
-	return func() { c.beside += time.Since(began) - (c.turn.away() - away) }
-}
-
-func (t *turn) away() time.Duration {
-	if t == nil {
-		return 0
-	}
-	return t.own.Away()
+	began, away := time.Now(), c.turn.Away()
+	return func() { c.beside += time.Since(began) - (c.turn.Away() - away) }
 }
 
 // tellWork reports the work.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"weir/api/openai/answer"
 	"weir/api/openai/toolset"
 	"weir/internal/inference"
 	"weir/tokenizer/family"
@@ -39,8 +40,8 @@ type reader struct {
 
 	reasoned int // tokens of thoughts
 
-	doubtful []tokenRecord // logprobs of tokens of which it is not known yet whether they are content
-	source   []byte        // the text of those tokens
+	doubtful []answer.TokenRecord // logprobs of tokens of which it is not known yet whether they are content
+	source   []byte               // the text of those tokens
 }
 
 // piece is a run of one kind that was not taken yet.
@@ -176,8 +177,8 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 // readContent takes in text of the answer, which stop strings may end.
 func (c *choice) readContent(text []byte) (complete bool) {
 	before := c.received
-	c.received.bytes += len(text)
-	c.received.runes += utf8.RuneCount(text)
+	c.received.Bytes += len(text)
+	c.received.Runes += utf8.RuneCount(text)
 	c.believe(text, before)
 	c.piece = append(c.piece[:0], text...)
 	return c.match()
@@ -276,15 +277,15 @@ func (c *choice) hasNews() bool {
 }
 
 // takePiece moves the next piece of a stream into d.
-func (c *choice) takePiece(d *delta) {
+func (c *choice) takePiece(d *answer.Delta) {
 	r := c.reader
 	p := r.pieces[0]
 	r.pieces = r.pieces[:copy(r.pieces, r.pieces[1:])]
 	switch p.kind {
 	case pieceContent:
-		d.content, c.text = moveFirst(d.content, c.text, p.size)
+		d.Content, c.text = moveFirst(d.Content, c.text, p.size)
 	case pieceThought:
-		d.reasoning, r.thought = moveFirst(d.reasoning, r.thought, p.size)
+		d.Reasoning, r.thought = moveFirst(d.Reasoning, r.thought, p.size)
 	case pieceCalls:
 		r.takeCalls(d, p.size)
 	}
@@ -300,19 +301,19 @@ func moveFirst(dst, src []byte, n int) (moved, rest []byte) {
 }
 
 // takeCalls moves the first n parts of calls into d.
-func (r *reader) takeCalls(d *delta, n int) {
+func (r *reader) takeCalls(d *answer.Delta, n int) {
 	for _, h := range r.calls[:n] {
-		d.calls = append(d.calls, callPart{index: h.index, id: h.id, name: h.name, custom: h.custom, arguments: r.arguments[h.from:h.to:h.to]})
+		d.Calls = append(d.Calls, answer.CallPart{Index: h.index, ID: h.id, Name: h.name, Custom: h.custom, Arguments: r.arguments[h.from:h.to:h.to]})
 	}
 	if r.calls = r.calls[:copy(r.calls, r.calls[n:])]; len(r.calls) == 0 {
-		d.callText, r.arguments = r.arguments, d.callText[:0]
+		d.CallText, r.arguments = r.arguments, d.CallText[:0]
 	}
 }
 
 // takeAll moves everything that was read into d.
-func (r *reader) takeAll(d *delta) {
+func (r *reader) takeAll(d *answer.Delta) {
 	r.pieces = r.pieces[:0]
-	d.reasoning, r.thought = r.thought, d.reasoning
+	d.Reasoning, r.thought = r.thought, d.Reasoning
 	r.takeCalls(d, len(r.calls))
 }
 
@@ -322,14 +323,14 @@ func (c *choice) doubt(e inference.Event) {
 		return
 	}
 	r := c.reader
-	start := position{bytes: len(r.source)}
+	start := answer.Position{Bytes: len(r.source)}
 	r.source = append(r.source, c.piece...)
-	r.doubtful = append(r.doubtful, tokenRecord{e.Token, e.Logprob, e.Top, start, len(r.source)})
+	r.doubtful = append(r.doubtful, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top, Start: start, End: len(r.source)})
 }
 
 // believe moves the records of tokens that turned out to be content to those of the
 // answer. at is where their text stands in it. Tokens before that text were markup.
-func (c *choice) believe(text []byte, at position) {
+func (c *choice) believe(text []byte, at answer.Position) {
 	r := c.reader
 	if len(r.doubtful) == 0 {
 		return
@@ -337,15 +338,15 @@ func (c *choice) believe(text []byte, at position) {
 	from := max(bytes.Index(r.source, text), 0)
 	to := min(from+len(text), len(r.source))
 	n := 0
-	for n < len(r.doubtful) && r.doubtful[n].start.bytes < to {
+	for n < len(r.doubtful) && r.doubtful[n].Start.Bytes < to {
 		d := r.doubtful[n]
 		n++
-		if d.end <= from {
+		if d.End <= from {
 			continue
 		}
-		begin := max(d.start.bytes, from)
-		d.start = position{at.bytes + begin - from, at.runes + utf8.RuneCount(r.source[from:begin])}
-		d.end = at.bytes + min(d.end, to) - from
+		begin := max(d.Start.Bytes, from)
+		d.Start = answer.Position{Bytes: at.Bytes + begin - from, Runes: at.Runes + utf8.RuneCount(r.source[from:begin])}
+		d.End = at.Bytes + min(d.End, to) - from
 		c.records = append(c.records, d)
 	}
 	r.forget(n)
@@ -360,7 +361,7 @@ func (c *choice) disbelieve(text []byte) {
 		to = i + len(text)
 	}
 	n := 0
-	for n < len(r.doubtful) && r.doubtful[n].start.bytes < to {
+	for n < len(r.doubtful) && r.doubtful[n].Start.Bytes < to {
 		n++
 	}
 	r.forget(n)
@@ -371,11 +372,11 @@ func (r *reader) forget(n int) {
 	if n == 0 {
 		return
 	}
-	cut := r.doubtful[n-1].end
+	cut := r.doubtful[n-1].End
 	r.source = r.source[:copy(r.source, r.source[cut:])]
 	r.doubtful = slices.Delete(r.doubtful, 0, n)
 	for i := range r.doubtful {
-		r.doubtful[i].start.bytes -= cut
-		r.doubtful[i].end -= cut
+		r.doubtful[i].Start.Bytes -= cut
+		r.doubtful[i].End -= cut
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"weir/api/openai/answer"
 	"weir/api/openai/stop"
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -29,17 +30,17 @@ type choice struct {
 	end    inference.Event
 	hasEnd bool
 
-	text     []byte              // certain, not taken yet
-	records  []tokenRecord       // logprobs not taken yet
-	ids      []inference.TokenID // ids not taken yet
-	kept     []byte              // all text that was taken, of a tenant with LogPrompts
-	piece    []byte              // scratch
-	received position            // end of the decoded text
-	given    int                 // bytes of it that are certain; records up to here may be taken
-	tokens   int                 // sampled, the end token included
+	text     []byte               // certain, not taken yet
+	records  []answer.TokenRecord // logprobs not taken yet
+	ids      []inference.TokenID  // ids not taken yet
+	kept     []byte               // all text that was taken, of a tenant with LogPrompts
+	piece    []byte               // scratch
+	received answer.Position      // end of the decoded text
+	given    int                  // bytes of it that are certain; records up to here may be taken
+	tokens   int                  // sampled, the end token included
 
 	finish  inference.FinishReason
-	stopped stopReason
+	stopped answer.StopReason
 	began   bool      // a delta was taken
 	ended   bool      // the delta with finish was taken
 	last    time.Time // of the token before
@@ -94,10 +95,10 @@ func (c *choice) show(e inference.Event) (complete bool) {
 	}
 	start := c.received
 	c.piece = c.decoder.Append(c.piece[:0], e.Token)
-	c.received.bytes += len(c.piece)
-	c.received.runes += utf8.RuneCount(c.piece)
+	c.received.Bytes += len(c.piece)
+	c.received.Runes += utf8.RuneCount(c.piece)
 	if c.job.params.Logprobs {
-		c.records = append(c.records, tokenRecord{e.Token, e.Logprob, e.Top, start, c.received.bytes})
+		c.records = append(c.records, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top, Start: start, End: c.received.Bytes})
 	}
 	if c.guard != nil {
 		return c.screen(false)
@@ -119,7 +120,7 @@ func (c *choice) match() (complete bool) {
 	if match == nil {
 		return false
 	}
-	c.finish, c.stopped = inference.FinishStop, stopReason{text: match.Text}
+	c.finish, c.stopped = inference.FinishStop, answer.StopReason{Text: match.Text}
 	c.cut()
 	return true
 }
@@ -134,7 +135,7 @@ func (c *choice) certain(before int) {
 
 // cut drops the records of tokens that begin behind the output's end.
 func (c *choice) cut() {
-	for n := len(c.records); n > 0 && c.records[n-1].start.bytes >= c.given; n-- {
+	for n := len(c.records); n > 0 && c.records[n-1].Start.Bytes >= c.given; n-- {
 		c.records = c.records[:n-1]
 	}
 }
@@ -143,7 +144,7 @@ func (c *choice) cut() {
 func (c *choice) spent(limit string) {
 	c.finished(inference.FinishLength)
 	if c.finish == inference.FinishLength { // what was held back may have held a stop string
-		c.stopped.limit = limit
+		c.stopped.Limit = limit
 	}
 }
 
@@ -154,7 +155,7 @@ func (c *choice) finished(reason inference.FinishReason) {
 		return // a stop string that the end token completed
 	}
 	if end := c.end.Token; ended && !c.isEOG(end) {
-		c.stopped = stopReason{token: end, isToken: true}
+		c.stopped = answer.StopReason{Token: end, IsToken: true}
 	}
 	if c.rest(ended && c.hasEnd, reason) {
 		return
@@ -165,9 +166,9 @@ func (c *choice) finished(reason inference.FinishReason) {
 	c.certain(before)
 	c.finish = reason
 	if ended && c.job.params.EndLogprob && !c.job.params.Stops.Include { // shown, it has its record
-		c.records = append(c.records, tokenRecord{c.end.Token, c.end.Logprob, c.end.Top, c.received, c.received.bytes})
+		c.records = append(c.records, answer.TokenRecord{ID: c.end.Token, Logprob: c.end.Logprob, Top: c.end.Top, Start: c.received, End: c.received.Bytes})
 	}
-	c.given = max(c.given, c.received.bytes) // records of undecodable rests too
+	c.given = max(c.given, c.received.Bytes) // records of undecodable rests too
 }
 
 // rest takes in what the decoder and the parser held back. hidden says that an end token
@@ -186,7 +187,7 @@ func (c *choice) rest(hidden bool, reason inference.FinishReason) (complete bool
 // ready returns how many records belong to the text that is certain.
 func (c *choice) ready() int {
 	n := 0
-	for n < len(c.records) && (c.records[n].end <= c.given || c.finish != inference.FinishNone) {
+	for n < len(c.records) && (c.records[n].End <= c.given || c.finish != inference.FinishNone) {
 		n++
 	}
 	return n
@@ -194,74 +195,74 @@ func (c *choice) ready() int {
 
 // next fills the next delta of a stream: first the certain text, then, in a delta
 // of its own, the end. It returns false when there is neither.
-func (c *choice) next(d *delta) bool {
+func (c *choice) next(d *answer.Delta) bool {
 	over := c.finish != inference.FinishNone
 	if c.ended || !c.hasNews() && !over {
 		return false
 	}
 	c.begin(d)
 	if c.reader == nil {
-		d.content, c.text = c.text, d.content
+		d.Content, c.text = c.text, d.Content
 	} else if c.hasNews() {
 		c.takePiece(d)
 	}
-	if c.take(d); over && d.isEmpty() {
+	if c.take(d); over && d.IsEmpty() {
 		c.close(d)
 	}
 	return true
 }
 
 // whole takes all of a choice that has ended.
-func (c *choice) whole(d *delta) {
+func (c *choice) whole(d *answer.Delta) {
 	c.begin(d)
 	if c.reader != nil {
 		c.reader.takeAll(d)
 	}
-	d.content, c.text = c.text, d.content
+	d.Content, c.text = c.text, d.Content
 	c.take(d)
 	c.close(d)
 }
 
 // close puts the choice's end into d.
-func (c *choice) close(d *delta) {
-	d.finish, d.stopped, d.called = c.finish, c.stopped, c.called()
+func (c *choice) close(d *answer.Delta) {
+	d.Finish, d.Stopped, d.Called = c.finish, c.stopped, c.called()
 	c.ended = true
 }
 
 // begin makes d ready for the next text. Choice and delta swap buffers, so that a
 // stream allocates nothing per token.
-func (c *choice) begin(d *delta) {
+func (c *choice) begin(d *answer.Delta) {
 	if c.job.echo && !c.began {
 		c.echo()
 	}
-	d.choice, d.prompt, d.first = c.index, c.prompt, !c.began
-	d.finish, d.stopped, d.called = inference.FinishNone, stopReason{}, false
-	d.content, d.reasoning, d.calls = d.content[:0], d.reasoning[:0], d.calls[:0]
+	d.Choice, d.Prompt, d.First = c.index, c.prompt, !c.began
+	d.Finish, d.Stopped, d.Called = inference.FinishNone, answer.StopReason{}, false
+	d.Content, d.Reasoning, d.Calls = d.Content[:0], d.Reasoning[:0], d.Calls[:0]
 }
 
 // take adds to d's text the certain tokens.
-func (c *choice) take(d *delta) {
+func (c *choice) take(d *answer.Delta) {
 	c.keep(d)
-	d.ids, c.ids = c.ids, d.ids[:0]
+	d.IDs, c.ids = c.ids, d.IDs[:0]
 	n := c.ready()
-	d.tokens = append(d.tokens[:0], c.records[:n]...)
+	d.Tokens = append(d.Tokens[:0], c.records[:n]...)
 	c.records = c.records[:copy(c.records, c.records[n:])]
 	p := c.job.params
-	if d.promptTokens = nil; d.first && p.PromptLogprobs >= 0 {
-		d.promptTokens = c.stream.prompt
+	if d.PromptTokens = nil; d.First && p.PromptLogprobs >= 0 {
+		d.PromptTokens = c.stream.prompt
 	}
 	if p.ContinuousUsage {
-		d.usage = c.used(usage{prompt: len(c.job.prompts[c.prompt].ids), cached: c.stream.Progress().CachedTokens})
+		d.Usage = c.used(answer.Usage{Prompt: len(c.job.prompts[c.prompt].ids), Cached: c.stream.Progress().CachedTokens})
 	}
 	c.began = true
 }
 
 // used adds to u what the choice has generated.
-func (c *choice) used(u usage) usage {
-	u.output += c.tokens
+func (c *choice) used(u answer.Usage) answer.Usage {
+	u.Output += c.tokens
 	if c.reader != nil {
-		u.reasoning += c.reader.reasoned
-		u.thinks = c.reader.thinks
+		u.Reasoning += c.reader.reasoned
+		u.Thinks = c.reader.thinks
 	}
 	return u
 }

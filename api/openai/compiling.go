@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/turnstile"
 	"weir/api/replay"
 	turns "weir/internal/turn"
 	"weir/internal/work"
@@ -81,7 +82,7 @@ func (p *compiling) take() *api.Error {
 	var err error
 	switch p.turn, err = p.from.turns.Take(p.done, p.tenant); {
 	case errors.Is(err, turns.ErrFull):
-		return turnsBusy("too many grammars wait to be compiled; retry later")
+		return turnstile.Busy("too many grammars wait to be compiled; retry later")
 	case err != nil:
 		return p.ended()
 	}
@@ -106,7 +107,7 @@ func (p *compiling) ended() *api.Error {
 	case <-p.from.aborted:
 		return edge.ShuttingDown()
 	default:
-		return turnsBusy("too many grammars are compiled at this time, and the request waited too long for its turn; retry later")
+		return turnstile.Busy("too many grammars are compiled at this time, and the request waited too long for its turn; retry later")
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 	"weir/internal/inference"
 )
 
-type answer struct {
+// heard is an answer as a client got it.
+type heard struct {
 	status int
 	header http.Header
 	body   string
@@ -31,14 +32,14 @@ func TestDrain(t *testing.T) {
 			r.say("Hello", 3*time.Second)
 		}}
 		r := newRig(t, DefaultConfig(), b)
-		results := make([]answer, 3)
+		results := make([]heard, 3)
 		var wg sync.WaitGroup
 		for i, body := range []string{
 			chatWith(`"stream":true`), chatWith(`"stream":true,"max_tokens":200`), chatWith(`"max_tokens":200`),
 		} {
 			wg.Go(func() {
 				res, text := r.do("POST", routeChat, "", body)
-				results[i] = answer{res.StatusCode, res.Header, text}
+				results[i] = heard{res.StatusCode, res.Header, text}
 			})
 		}
 		time.Sleep(time.Second)

@@ -1,6 +1,10 @@
 package openai
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"weir/api/openai/answer"
+)
 
 // A completion with echo begins with its prompt: the text, and with logprobs
 // the prompt's tokens. Both are put before the first of the choice's own, so
@@ -13,9 +17,9 @@ func (c *choice) echo() {
 	c.text = append([]byte(p.text), c.text...)
 	runes := utf8.RuneCountInString(p.text)
 	for k := range c.records {
-		c.records[k].start.runes += runes
+		c.records[k].Start.Runes += runes
 	}
-	c.received.runes += runes
+	c.received.Runes += runes
 	if c.job.params.Logprobs {
 		c.records = append(c.promptRecords(), c.records...)
 	}
@@ -24,21 +28,21 @@ func (c *choice) echo() {
 // promptRecords gives the prompt's tokens their places in the echoed text.
 // The text of the tokens may be longer at the front than the prompt: some
 // vocabularies begin a text with a space of their own.
-func (c *choice) promptRecords() []tokenRecord {
+func (c *choice) promptRecords() []answer.TokenRecord {
 	j := c.job
-	records := append([]tokenRecord(nil), c.stream.prompt...)
+	records := append([]answer.TokenRecord(nil), c.stream.prompt...)
 	d := j.model.Tokenizer.NewDecoder(j.params.Special)
 	var piece []byte
 	runes := 0
 	for k := range records {
-		records[k].start = position{runes: runes}
-		records[k].top = records[k].top[:min(len(records[k].top), max(0, j.params.Sampling.Logprobs))] // prompt_logprobs may have more
-		piece = d.Append(piece[:0], records[k].id)
+		records[k].Start = answer.Position{Runes: runes}
+		records[k].Top = records[k].Top[:min(len(records[k].Top), max(0, j.params.Sampling.Logprobs))] // prompt_logprobs may have more
+		piece = d.Append(piece[:0], records[k].ID)
 		runes += utf8.RuneCount(piece)
 	}
 	extra := max(0, runes+utf8.RuneCount(d.Flush(nil))-utf8.RuneCountInString(j.prompts[c.prompt].text))
 	for k := range records {
-		records[k].start.runes = max(0, records[k].start.runes-extra)
+		records[k].Start.Runes = max(0, records[k].Start.Runes-extra)
 	}
 	return records
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 )
 
 // chatEncoder writes chat.completion objects and their chunks.
@@ -20,45 +21,45 @@ func newChatEncoder(j *job) encoder {
 // thought and a call follow a chunk with the role alone. Each piece of a call has a
 // chunk of its own, and so has its beginning: SDKs join the strings of all chunks, so
 // a name that came twice would be doubled.
-func (e *chatEncoder) appendDelta(dst []byte, d *delta) []byte {
-	if d.first && (len(d.reasoning) > 0 || len(d.calls) > 0) {
-		dst = e.appendChunk(dst, &delta{choice: d.choice, first: true, usage: d.usage}, nil)
+func (e *chatEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
+	if d.First && (len(d.Reasoning) > 0 || len(d.Calls) > 0) {
+		dst = e.appendChunk(dst, &answer.Delta{Choice: d.Choice, First: true, Usage: d.Usage}, nil)
 	}
-	if len(d.calls) == 0 {
+	if len(d.Calls) == 0 {
 		return e.appendChunk(dst, d, nil)
 	}
 	part := *d
-	for i := range d.calls {
-		p := d.calls[i]
-		if p.begins() && len(p.arguments) > 0 {
-			dst = e.appendChunk(dst, &part, &callPart{index: p.index, id: p.id, name: p.name, custom: p.custom})
-			part.ids, p.name = nil, ""
+	for i := range d.Calls {
+		p := d.Calls[i]
+		if p.Begins() && len(p.Arguments) > 0 {
+			dst = e.appendChunk(dst, &part, &answer.CallPart{Index: p.Index, ID: p.ID, Name: p.Name, Custom: p.Custom})
+			part.IDs, p.Name = nil, ""
 		}
 		dst = e.appendChunk(dst, &part, &p)
-		part.ids = nil // they are told once
+		part.IDs = nil // they are told once
 	}
 	return dst
 }
 
 // appendChunk appends one chunk of a delta: with call that piece of a call, without
 // one what else the delta holds.
-func (e *chatEncoder) appendChunk(dst []byte, d *delta, call *callPart) []byte {
+func (e *chatEncoder) appendChunk(dst []byte, d *answer.Delta, call *answer.CallPart) []byte {
 	dst = append(dst, e.head...)
 	dst = append(dst, `{"index":`...)
-	dst = strconv.AppendInt(dst, int64(d.choice), 10)
+	dst = strconv.AppendInt(dst, int64(d.Choice), 10)
 	dst = append(dst, `,"delta":{`...)
 	switch {
 	case call != nil:
 		dst = e.appendCallPart(dst, call)
-	case len(d.reasoning) > 0:
-		dst = e.appendReasoning(dst, d.reasoning)
+	case len(d.Reasoning) > 0:
+		dst = e.appendReasoning(dst, d.Reasoning)
 	default:
-		if d.first {
+		if d.First {
 			dst = append(dst, `"role":"assistant",`...)
 		}
-		if d.first || len(d.content) > 0 {
+		if d.First || len(d.Content) > 0 {
 			dst = append(dst, `"content":`...)
-			dst = api.AppendString(dst, d.content)
+			dst = api.AppendString(dst, d.Content)
 		}
 	}
 	dst = append(dst, '}')
@@ -79,33 +80,33 @@ func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 
 // appendCallPart appends a delta's tool_calls, or its function_call to a request of the
 // older shape.
-func (e *chatEncoder) appendCallPart(dst []byte, p *callPart) []byte {
+func (e *chatEncoder) appendCallPart(dst []byte, p *answer.CallPart) []byte {
 	if e.job.tools().Legacy {
 		return appendCalled(append(dst, `"function_call":`...), p)
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
-	dst = strconv.AppendInt(dst, int64(p.index), 10)
-	if p.begins() {
-		dst = api.AppendString(append(dst, `,"id":`...), p.id)
-		dst = append(append(append(dst, `,"type":"`...), p.kind()...), '"')
+	dst = strconv.AppendInt(dst, int64(p.Index), 10)
+	if p.Begins() {
+		dst = api.AppendString(append(dst, `,"id":`...), p.ID)
+		dst = append(append(append(dst, `,"type":"`...), p.Kind()...), '"')
 	}
-	dst = append(append(append(dst, `,"`...), p.kind()...), `":`...)
+	dst = append(append(append(dst, `,"`...), p.Kind()...), `":`...)
 	return append(appendCalled(dst, p), "}]"...)
 }
 
 // appendCalled appends {"name","arguments"}, or {"name","input"} of a custom tool; of a piece
 // that goes on a call, the arguments or the input alone.
-func appendCalled(dst []byte, p *callPart) []byte {
+func appendCalled(dst []byte, p *answer.CallPart) []byte {
 	dst = append(dst, '{')
-	if p.begins() {
-		dst = api.AppendString(append(dst, `"name":`...), p.name)
+	if p.Begins() {
+		dst = api.AppendString(append(dst, `"name":`...), p.Name)
 		dst = append(dst, ',')
 	}
 	field := `"arguments":`
-	if p.custom {
+	if p.Custom {
 		field = `"input":`
 	}
-	return append(api.AppendString(append(dst, field...), p.arguments), '}')
+	return append(api.AppendString(append(dst, field...), p.Arguments), '}')
 }
 
 func (e *chatEncoder) appendPulse(dst []byte) []byte {
@@ -113,13 +114,13 @@ func (e *chatEncoder) appendPulse(dst []byte) []byte {
 }
 
 // closeChunk ends a chunk behind its choices, which d is unless it is nil.
-func (e *chatEncoder) closeChunk(dst []byte, d *delta) []byte {
+func (e *chatEncoder) closeChunk(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendTail(dst, d)
 	dst = e.appendPromptIDs(dst)
 	return append(dst, "}\n\n"...)
 }
 
-func (e *chatEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+func (e *chatEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	dst = e.appendHead(dst, "chat.completion")
 	for i := range choices {
 		dst = e.appendMessage(api.AppendComma(dst, i), &choices[i])
@@ -131,26 +132,26 @@ func (e *chatEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
 	return append(dst, '}')
 }
 
-func (e *chatEncoder) appendMessage(dst []byte, d *delta) []byte {
+func (e *chatEncoder) appendMessage(dst []byte, d *answer.Delta) []byte {
 	dst = append(dst, `{"index":`...)
-	dst = strconv.AppendInt(dst, int64(d.choice), 10)
+	dst = strconv.AppendInt(dst, int64(d.Choice), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
-	if len(d.content) == 0 && len(d.calls) > 0 {
+	if len(d.Content) == 0 && len(d.Calls) > 0 {
 		dst = append(dst, "null"...)
 	} else {
-		dst = api.AppendString(dst, d.content)
+		dst = api.AppendString(dst, d.Content)
 	}
-	if len(d.reasoning) > 0 {
-		dst = e.appendReasoning(append(dst, ','), d.reasoning)
+	if len(d.Reasoning) > 0 {
+		dst = e.appendReasoning(append(dst, ','), d.Reasoning)
 	}
-	dst = e.appendCalls(dst, d.calls)
+	dst = e.appendCalls(dst, d.Calls)
 	dst = append(dst, `,"refusal":null}`...)
 	dst = e.appendLogprobs(dst, d)
 	return e.appendReason(dst, d)
 }
 
 // appendCalls appends the tool_calls of a whole answer, where there are any.
-func (e *chatEncoder) appendCalls(dst []byte, calls []callPart) []byte {
+func (e *chatEncoder) appendCalls(dst []byte, calls []answer.CallPart) []byte {
 	switch {
 	case len(calls) == 0:
 		return dst
@@ -159,8 +160,8 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []callPart) []byte {
 	}
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range calls {
-		dst = api.AppendString(append(api.AppendComma(dst, i), `{"id":`...), calls[i].id)
-		kind := calls[i].kind()
+		dst = api.AppendString(append(api.AppendComma(dst, i), `{"id":`...), calls[i].ID)
+		kind := calls[i].Kind()
 		dst = append(append(append(dst, `,"type":"`...), kind...), `","`...)
 		dst = append(append(dst, kind...), `":`...)
 		dst = append(appendCalled(dst, &calls[i]), '}')
@@ -180,11 +181,11 @@ func (e *chatEncoder) appendPromptIDs(dst []byte) []byte {
 }
 
 // appendLogprobs appends {"content":[…],"refusal":null}.
-func (e *chatEncoder) appendLogprobs(dst []byte, d *delta) []byte {
+func (e *chatEncoder) appendLogprobs(dst []byte, d *answer.Delta) []byte {
 	dst = append(dst, `,"logprobs":`...)
 	if !e.logprobs(d) {
 		return append(dst, "null"...)
 	}
-	dst = e.names.appendRecords(append(dst, `{"content":[`...), d.tokens)
+	dst = e.names.appendRecords(append(dst, `{"content":[`...), d.Tokens)
 	return append(dst, `],"refusal":null}`...)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/answer"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/internal/inference"
@@ -42,12 +43,12 @@ func chunkChoices(t *testing.T, stream string) (list []string) {
 func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
 	e := newChatEncoder(encoderJob(t, true, params.ReasoningBoth))
 	var out []byte
-	for _, d := range []delta{
-		{first: true, reasoning: []byte("Hm")},
-		{content: []byte("Let me see.")},
-		{calls: []callPart{{id: "call_1", name: "f"}, {arguments: []byte(`{"a":`)}, {arguments: []byte(`1}`)}}},
-		{calls: []callPart{{index: 1, id: "call_2", name: "g", arguments: []byte("{}")}}},
-		{finish: inference.FinishStop, called: true},
+	for _, d := range []answer.Delta{
+		{First: true, Reasoning: []byte("Hm")},
+		{Content: []byte("Let me see.")},
+		{Calls: []answer.CallPart{{ID: "call_1", Name: "f"}, {Arguments: []byte(`{"a":`)}, {Arguments: []byte(`1}`)}}},
+		{Calls: []answer.CallPart{{Index: 1, ID: "call_2", Name: "g", Arguments: []byte("{}")}}},
+		{Finish: inference.FinishStop, Called: true},
 	} {
 		out = e.appendDelta(out, &d)
 	}
@@ -77,8 +78,8 @@ func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
 	j.params.ReturnTokenIDs = true
 	j.prompts = []prompt{{ids: []inference.TokenID{1}}}
 	e := newChatEncoder(j)
-	out := e.appendDelta(nil, &delta{ids: []inference.TokenID{7, 8},
-		calls: []callPart{{id: "call_1", name: "f", arguments: []byte("{}")}}})
+	out := e.appendDelta(nil, &answer.Delta{IDs: []inference.TokenID{7, 8},
+		Calls: []answer.CallPart{{ID: "call_1", Name: "f", Arguments: []byte("{}")}}})
 	if n := strings.Count(string(out), "[7,8]"); n != 1 || len(chunkChoices(t, string(out))) != 2 {
 		t.Errorf("the ids come %d times in %s", n, out)
 	}
@@ -87,17 +88,17 @@ func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
 func TestWholeChatMessages(t *testing.T) {
 	for _, c := range []struct {
 		names params.Reasoning
-		d     delta
+		d     answer.Delta
 		want  string
 	}{
-		{params.ReasoningBoth, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
+		{params.ReasoningBoth, answer.Delta{Reasoning: []byte("Hm"), Content: []byte("Hi"), Finish: inference.FinishStop},
 			`{"role":"assistant","content":"Hi","reasoning_content":"Hm","reasoning":"Hm","refusal":null}`},
-		{params.ReasoningContent, delta{reasoning: []byte("Hm"), finish: inference.FinishLength},
+		{params.ReasoningContent, answer.Delta{Reasoning: []byte("Hm"), Finish: inference.FinishLength},
 			`{"role":"assistant","content":"","reasoning_content":"Hm","refusal":null}`},
-		{params.ReasoningOnly, delta{reasoning: []byte("Hm"), content: []byte("Hi"), finish: inference.FinishStop},
+		{params.ReasoningOnly, answer.Delta{Reasoning: []byte("Hm"), Content: []byte("Hi"), Finish: inference.FinishStop},
 			`{"role":"assistant","content":"Hi","reasoning":"Hm","refusal":null}`},
-		{params.ReasoningBoth, delta{calls: []callPart{{id: "c1", name: "f", arguments: []byte(`{"a":"\n"}`)}, {index: 1, id: "c2", name: "f", arguments: []byte("{}")}},
-			finish: inference.FinishStop, called: true},
+		{params.ReasoningBoth, answer.Delta{Calls: []answer.CallPart{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"\n"}`)}, {Index: 1, ID: "c2", Name: "f", Arguments: []byte("{}")}},
+			Finish: inference.FinishStop, Called: true},
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":\"\\n\"}"}},` +
 				`{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}],"refusal":null}`},
 	} {
@@ -113,12 +114,12 @@ func TestWholeChatMessages(t *testing.T) {
 				} `json:"completion_tokens_details"`
 			}
 		}
-		body := e.appendWhole(nil, []delta{c.d}, usage{prompt: 1, output: 5, reasoning: 3, thinks: true})
+		body := e.appendWhole(nil, []answer.Delta{c.d}, answer.Usage{Prompt: 1, Output: 5, Reasoning: 3, Thinks: true})
 		if err := json.Unmarshal(body, &out); err != nil {
 			t.Fatalf("%v in %s", err, body)
 		}
-		reason := c.d.finish.String()
-		if c.d.called {
+		reason := c.d.Finish.String()
+		if c.d.Called {
 			reason = "tool_calls"
 		}
 		if got := string(out.Choices[0].Message); got != c.want || out.Choices[0].Reason != reason || out.Usage.Details.Reasoning != 3 {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 )
 
 // completionEncoder writes text_completion objects, which the legacy endpoint
@@ -16,7 +17,7 @@ func newCompletionEncoder(j *job) encoder {
 	return &completionEncoder{newEnvelope(j, completionObject)}
 }
 
-func (e *completionEncoder) appendDelta(dst []byte, d *delta) []byte {
+func (e *completionEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
 	return e.closeChunk(e.appendChoice(append(dst, e.head...), d), d)
 }
 
@@ -25,11 +26,11 @@ func (e *completionEncoder) appendPulse(dst []byte) []byte {
 }
 
 // closeChunk ends a chunk behind its choices, which d is unless it is nil.
-func (e *completionEncoder) closeChunk(dst []byte, d *delta) []byte {
+func (e *completionEncoder) closeChunk(dst []byte, d *answer.Delta) []byte {
 	return append(e.appendTail(dst, d), "}\n\n"...)
 }
 
-func (e *completionEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+func (e *completionEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	dst = e.appendHead(dst, completionObject)
 	for i := range choices {
 		dst = e.appendChoice(api.AppendComma(dst, i), &choices[i])
@@ -38,16 +39,16 @@ func (e *completionEncoder) appendWhole(dst []byte, choices []delta, u usage) []
 	return append(appendUsage(dst, u), '}')
 }
 
-func (e *completionEncoder) appendChoice(dst []byte, d *delta) []byte {
+func (e *completionEncoder) appendChoice(dst []byte, d *answer.Delta) []byte {
 	dst = append(dst, `{"text":`...)
-	dst = api.AppendString(dst, d.content)
+	dst = api.AppendString(dst, d.Content)
 	dst = append(dst, `,"index":`...)
-	dst = strconv.AppendInt(dst, int64(d.choice), 10)
+	dst = strconv.AppendInt(dst, int64(d.Choice), 10)
 	dst = e.appendLogprobs(dst, d)
 	dst = e.appendPromptLogprobs(dst, d)
-	if d.first && e.job.params.ReturnTokenIDs {
+	if d.First && e.job.params.ReturnTokenIDs {
 		dst = append(dst, `,"prompt_token_ids":`...)
-		dst = appendTokens(dst, e.job.prompts[d.prompt].ids)
+		dst = appendTokens(dst, e.job.prompts[d.Prompt].ids)
 	}
 	return e.appendReason(dst, d)
 }
@@ -55,34 +56,34 @@ func (e *completionEncoder) appendChoice(dst []byte, d *delta) []byte {
 // appendLogprobs appends {"tokens","token_logprobs","top_logprobs",
 // "text_offset"}. Offsets count Unicode code points from the beginning of the
 // choice's text.
-func (e *completionEncoder) appendLogprobs(dst []byte, d *delta) []byte {
+func (e *completionEncoder) appendLogprobs(dst []byte, d *answer.Delta) []byte {
 	dst = append(dst, `,"logprobs":`...)
 	if !e.logprobs(d) {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, `{"tokens":[`...)
-	for i := range d.tokens {
-		dst = e.names.appendName(api.AppendComma(dst, i), d.tokens[i].id)
+	for i := range d.Tokens {
+		dst = e.names.appendName(api.AppendComma(dst, i), d.Tokens[i].ID)
 	}
 	dst = append(dst, `],"token_logprobs":[`...)
-	for i := range d.tokens {
-		dst = appendLogprob(api.AppendComma(dst, i), d.tokens[i].logprob)
+	for i := range d.Tokens {
+		dst = appendLogprob(api.AppendComma(dst, i), d.Tokens[i].Logprob)
 	}
 	dst = append(dst, `],"top_logprobs":[`...)
-	for i := range d.tokens {
-		dst = e.appendTop(api.AppendComma(dst, i), &d.tokens[i])
+	for i := range d.Tokens {
+		dst = e.appendTop(api.AppendComma(dst, i), &d.Tokens[i])
 	}
 	dst = append(dst, `],"text_offset":[`...)
-	for i := range d.tokens {
-		dst = strconv.AppendInt(api.AppendComma(dst, i), int64(d.tokens[i].start.runes), 10)
+	for i := range d.Tokens {
+		dst = strconv.AppendInt(api.AppendComma(dst, i), int64(d.Tokens[i].Start.Runes), 10)
 	}
 	return append(dst, "]}"...)
 }
 
 // appendTop appends the object of one token, or null where the token has no
 // logprob: nothing comes before the first one.
-func (e *completionEncoder) appendTop(dst []byte, r *tokenRecord) []byte {
-	if r.logprob != r.logprob {
+func (e *completionEncoder) appendTop(dst []byte, r *answer.TokenRecord) []byte {
+	if r.Logprob != r.Logprob {
 		return append(dst, "null"...)
 	}
 	return e.names.appendTopOf(dst, r)

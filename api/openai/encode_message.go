@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -16,7 +17,7 @@ type messageEncoder struct {
 	begun  bool // the first event is written
 	open   itemKind
 	blocks int // that were begun
-	last   delta
+	last   answer.Delta
 }
 
 func newMessageEncoder(j *job) encoder { return &messageEncoder{job: j} }
@@ -33,7 +34,7 @@ func (e *messageEncoder) appendHead(dst []byte) []byte {
 	return append(api.AppendString(dst, e.job.model.ID), `,"content":[`...)
 }
 
-func (e *messageEncoder) appendBegin(dst []byte, u usage) []byte {
+func (e *messageEncoder) appendBegin(dst []byte, u answer.Usage) []byte {
 	if e.begun {
 		return dst
 	}
@@ -44,32 +45,32 @@ func (e *messageEncoder) appendBegin(dst []byte, u usage) []byte {
 }
 
 // appendDelta implements encoder.
-func (e *messageEncoder) appendDelta(dst []byte, d *delta) []byte {
-	dst = e.appendBegin(dst, d.usage)
-	if len(d.reasoning) > 0 {
-		dst = e.appendPiece(e.openBlock(dst, thoughtItem, nil), `thinking_delta","thinking":`, d.reasoning)
+func (e *messageEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
+	dst = e.appendBegin(dst, d.Usage)
+	if len(d.Reasoning) > 0 {
+		dst = e.appendPiece(e.openBlock(dst, thoughtItem, nil), `thinking_delta","thinking":`, d.Reasoning)
 	}
-	if len(d.content) > 0 {
-		dst = e.appendPiece(e.openBlock(dst, messageItem, nil), `text_delta","text":`, d.content)
+	if len(d.Content) > 0 {
+		dst = e.appendPiece(e.openBlock(dst, messageItem, nil), `text_delta","text":`, d.Content)
 	}
-	for i := range d.calls {
-		p := &d.calls[i]
-		if p.begins() {
+	for i := range d.Calls {
+		p := &d.Calls[i]
+		if p.Begins() {
 			dst = e.openBlock(e.closeBlock(dst), callItem, p)
 		}
-		if len(p.arguments) > 0 {
-			dst = e.appendPiece(dst, `input_json_delta","partial_json":`, p.arguments)
+		if len(p.Arguments) > 0 {
+			dst = e.appendPiece(dst, `input_json_delta","partial_json":`, p.Arguments)
 		}
 	}
-	if d.finish != inference.FinishNone {
+	if d.Finish != inference.FinishNone {
 		dst = e.closeBlock(dst)
-		e.last = delta{finish: d.finish, stopped: d.stopped, called: d.called}
+		e.last = answer.Delta{Finish: d.Finish, Stopped: d.Stopped, Called: d.Called}
 	}
 	return dst
 }
 
 // openBlock begins a block of a kind unless it is open already. call is a call's first part.
-func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *callPart) []byte {
+func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *answer.CallPart) []byte {
 	if e.open == kind {
 		return dst
 	}
@@ -88,9 +89,9 @@ func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *callPart) []
 	return append(dst, eventEnd...)
 }
 
-func appendToolUse(dst []byte, p *callPart) []byte {
-	dst = api.AppendString(append(dst, `{"type":"tool_use","id":`...), p.id)
-	dst = api.AppendString(append(dst, `,"name":`...), p.name)
+func appendToolUse(dst []byte, p *answer.CallPart) []byte {
+	dst = api.AppendString(append(dst, `{"type":"tool_use","id":`...), p.ID)
+	dst = api.AppendString(append(dst, `,"name":`...), p.Name)
 	return append(dst, `,"input":`...)
 }
 
@@ -125,7 +126,7 @@ func (e *messageEncoder) appendPulse(dst []byte) []byte {
 }
 
 // appendEnd implements encoder.
-func (e *messageEncoder) appendEnd(dst []byte, u usage) []byte {
+func (e *messageEncoder) appendEnd(dst []byte, u answer.Usage) []byte {
 	dst = append(appendMessageEvent(e.appendBegin(dst, u), "message_delta"), `,"delta":{`...)
 	dst = append(e.appendStop(dst, &e.last), `},"usage":`...)
 	dst = append(appendMessageUsage(dst, u), eventEnd...)
@@ -139,23 +140,23 @@ func (e *messageEncoder) appendFault(dst []byte, fault *api.Error) []byte {
 }
 
 // appendWhole implements encoder.
-func (e *messageEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+func (e *messageEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	d := &choices[0]
 	dst = e.appendHead(dst)
 	blocks := 0
-	if len(d.reasoning) > 0 {
+	if len(d.Reasoning) > 0 {
 		blocks++
-		dst = api.AppendString(append(dst, `{"type":"thinking","thinking":`...), d.reasoning)
+		dst = api.AppendString(append(dst, `{"type":"thinking","thinking":`...), d.Reasoning)
 		dst = append(api.AppendString(append(dst, `,"signature":`...), e.job.id), '}')
 	}
-	if len(d.content) > 0 {
-		dst = api.AppendString(append(api.AppendComma(dst, blocks), `{"type":"text","text":`...), d.content)
+	if len(d.Content) > 0 {
+		dst = api.AppendString(append(api.AppendComma(dst, blocks), `{"type":"text","text":`...), d.Content)
 		dst = append(dst, '}')
 		blocks++
 	}
-	for i := range d.calls {
-		dst = appendToolUse(api.AppendComma(dst, blocks), &d.calls[i])
-		dst = append(appendInput(dst, d.calls[i].arguments), '}')
+	for i := range d.Calls {
+		dst = appendToolUse(api.AppendComma(dst, blocks), &d.Calls[i])
+		dst = append(appendInput(dst, d.Calls[i].Arguments), '}')
 		blocks++
 	}
 	dst = e.appendStop(append(dst, `],`...), d)
@@ -177,23 +178,23 @@ func appendInput(dst, arguments []byte) []byte {
 
 // appendStop appends stop_reason and stop_sequence, and the tenant's limit that ended the
 // answer, where one did.
-func (e *messageEncoder) appendStop(dst []byte, d *delta) []byte {
+func (e *messageEncoder) appendStop(dst []byte, d *answer.Delta) []byte {
 	reason := "end_turn"
 	switch {
-	case d.finish == inference.FinishFiltered:
+	case d.Finish == inference.FinishFiltered:
 		reason = "refusal"
-	case d.called:
+	case d.Called:
 		reason = "tool_use"
-	case d.stopped.limit != "":
+	case d.Stopped.Limit != "":
 		dst = append(dst, `"stop_reason":"max_tokens","stop_sequence":null,"limit":`...)
-		return api.AppendString(dst, d.stopped.limit)
-	case d.finish == inference.FinishLength && e.fillsContext():
+		return api.AppendString(dst, d.Stopped.Limit)
+	case d.Finish == inference.FinishLength && e.fillsContext():
 		reason = "model_context_window_exceeded"
-	case d.finish == inference.FinishLength:
+	case d.Finish == inference.FinishLength:
 		reason = "max_tokens"
-	case d.stopped.text != "":
+	case d.Stopped.Text != "":
 		dst = append(dst, `"stop_reason":"stop_sequence","stop_sequence":`...)
-		return api.AppendString(dst, d.stopped.text)
+		return api.AppendString(dst, d.Stopped.Text)
 	}
 	return append(append(append(dst, `"stop_reason":"`...), reason...), `","stop_sequence":null`...)
 }
@@ -206,11 +207,11 @@ func (e *messageEncoder) fillsContext() bool {
 
 // appendMessageUsage appends usage. What came from the prefix cache does not count among
 // input_tokens.
-func appendMessageUsage(dst []byte, u usage) []byte {
+func appendMessageUsage(dst []byte, u answer.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.prompt-u.cached), 10)
+	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
 	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.cached), 10)
+	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
 	dst = append(dst, `,"output_tokens":`...)
-	return append(strconv.AppendInt(dst, int64(u.output), 10), '}')
+	return append(strconv.AppendInt(dst, int64(u.Output), 10), '}')
 }

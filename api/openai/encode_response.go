@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -30,7 +31,7 @@ type responseEncoder struct {
 	open   itemKind
 	text   []byte // of the open item: thought, text, arguments
 	scores []byte // of the open text: JSON of its tokens' log-probabilities
-	call   callPart
+	call   answer.CallPart
 	cut    bool   // the answer reached its limit of tokens, or its model's policy ended it
 	why    string // of cut
 	limit  string // of the tenant, that ended the answer
@@ -97,30 +98,30 @@ func (e *responseEncoder) appendResponse(dst []byte, state responseState) []byte
 }
 
 // appendDelta implements encoder.
-func (e *responseEncoder) appendDelta(dst []byte, d *delta) []byte {
+func (e *responseEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst)
-	if len(d.reasoning) > 0 {
-		dst = e.appendPiece(e.openItem(dst, thoughtItem), d.reasoning, nil)
+	if len(d.Reasoning) > 0 {
+		dst = e.appendPiece(e.openItem(dst, thoughtItem), d.Reasoning, nil)
 	}
-	if len(d.content) > 0 || len(d.tokens) > 0 {
-		dst = e.appendPiece(e.openItem(dst, messageItem), d.content, d.tokens)
+	if len(d.Content) > 0 || len(d.Tokens) > 0 {
+		dst = e.appendPiece(e.openItem(dst, messageItem), d.Content, d.Tokens)
 	}
-	for i := range d.calls {
-		p := &d.calls[i]
-		if p.begins() {
+	for i := range d.Calls {
+		p := &d.Calls[i]
+		if p.Begins() {
 			dst = e.closeItem(dst)
 			e.call = *p
 		}
 		kind := callItem
-		if p.custom {
+		if p.Custom {
 			kind = inputItem
 		}
 		dst = e.openItem(dst, kind)
-		if len(p.arguments) > 0 {
-			dst = e.appendPiece(dst, p.arguments, nil)
+		if len(p.Arguments) > 0 {
+			dst = e.appendPiece(dst, p.Arguments, nil)
 		}
 	}
-	if d.finish != inference.FinishNone {
+	if d.Finish != inference.FinishNone {
 		dst = e.finish(dst, d)
 	}
 	return dst
@@ -128,12 +129,12 @@ func (e *responseEncoder) appendDelta(dst []byte, d *delta) []byte {
 
 // finish closes what is open. An answer without anything has an empty message: clients
 // look for one.
-func (e *responseEncoder) finish(dst []byte, d *delta) []byte {
-	switch d.finish {
+func (e *responseEncoder) finish(dst []byte, d *answer.Delta) []byte {
+	switch d.Finish {
 	case inference.FinishLength:
-		e.cut, e.why, e.limit = true, "max_output_tokens", d.stopped.limit
+		e.cut, e.why, e.limit = true, "max_output_tokens", d.Stopped.Limit
 	case inference.FinishFiltered:
-		e.cut, e.why = true, d.finish.String()
+		e.cut, e.why = true, d.Finish.String()
 	case inference.FinishNone, inference.FinishStop, inference.FinishCancelled, inference.FinishError:
 	}
 	if e.items == 0 && !e.cut {
@@ -152,7 +153,7 @@ func (e *responseEncoder) appendPulse(dst []byte) []byte {
 }
 
 // appendEnd implements encoder.
-func (e *responseEncoder) appendEnd(dst []byte, u usage) []byte {
+func (e *responseEncoder) appendEnd(dst []byte, u answer.Usage) []byte {
 	state := e.ended(u)
 	dst = e.appendEvent(e.appendBegin(dst), "response."+state.status)
 	return e.appendLastEvent(dst, state)
@@ -174,13 +175,13 @@ func (e *responseEncoder) appendFault(dst []byte, fault *api.Error) []byte {
 }
 
 // appendWhole implements encoder.
-func (e *responseEncoder) appendWhole(dst []byte, choices []delta, u usage) []byte {
+func (e *responseEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	e.begun = true
 	_ = e.appendDelta(nil, &choices[0]) // its items are what is wanted, not its events
 	return e.appendLast(dst, e.ended(u))
 }
 
-func (e *responseEncoder) ended(u usage) responseState {
+func (e *responseEncoder) ended(u answer.Usage) responseState {
 	if e.cut {
 		return responseState{status: "incomplete", reason: e.why, limit: e.limit, usage: &u}
 	}

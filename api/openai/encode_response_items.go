@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 )
 
 // openItem begins an item of a kind unless it is open already.
@@ -43,7 +44,7 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 		dst = append(api.AppendString(append(dst, `,"input":`...), e.text), eventEnd...)
 	case e.open == callItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.done"), true)
-		dst = api.AppendString(append(dst, `,"name":`...), e.call.name)
+		dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
 		dst = append(api.AppendString(append(dst, `,"arguments":`...), e.text), eventEnd...)
 	case e.job.response.summarises():
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_summary_text.done"), "summary_index")
@@ -70,7 +71,7 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 }
 
 // appendPiece appends the event of a piece of the open item.
-func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []tokenRecord) []byte {
+func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRecord) []byte {
 	e.text = append(e.text, piece...)
 	switch {
 	case e.open == inputItem:
@@ -177,8 +178,8 @@ func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []by
 // appendCallItem goes on with an item behind its type. field is what the tool is called with.
 func (e *responseEncoder) appendCallItem(dst []byte, status, field string, whole bool) []byte {
 	dst = append(append(dst, `","status":"`...), status...)
-	dst = api.AppendString(append(dst, `","call_id":`...), e.call.id)
-	dst = api.AppendString(append(dst, `,"name":`...), e.call.name)
+	dst = api.AppendString(append(dst, `","call_id":`...), e.call.ID)
+	dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
 	dst = append(dst, field...)
 	if !whole {
 		return append(dst, `""}`...)

@@ -4,15 +4,16 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 )
 
 // responseState is what changes of a response while it is made.
 type responseState struct {
-	status string     // in_progress, completed, incomplete, failed
-	reason string     // of incomplete
-	limit  string     // of the tenant, that made it incomplete
-	fault  *api.Error // of failed
-	usage  *usage     // nil: not known yet
+	status string        // in_progress, completed, incomplete, failed
+	reason string        // of incomplete
+	limit  string        // of the tenant, that made it incomplete
+	fault  *api.Error    // of failed
+	usage  *answer.Usage // nil: not known yet
 }
 
 // appendIncomplete appends incomplete_details.
@@ -104,18 +105,18 @@ func appendResponseFault(dst []byte, fault *api.Error) []byte {
 	return append(api.AppendString(append(dst, `,"message":`...), fault.Message), '}')
 }
 
-func appendResponseUsage(dst []byte, u *usage) []byte {
+func appendResponseUsage(dst []byte, u *answer.Usage) []byte {
 	if u == nil {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, `{"input_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.prompt), 10)
+	dst = strconv.AppendInt(dst, int64(u.Prompt), 10)
 	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.cached), 10)
+	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
 	dst = append(dst, `,"cache_write_tokens":0},"output_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.output), 10)
+	dst = strconv.AppendInt(dst, int64(u.Output), 10)
 	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.reasoning), 10)
+	dst = strconv.AppendInt(dst, int64(u.Reasoning), 10)
 	dst = append(dst, `},"total_tokens":`...)
-	return append(strconv.AppendInt(dst, int64(u.prompt+u.output), 10), '}')
+	return append(strconv.AppendInt(dst, int64(u.Prompt+u.Output), 10), '}')
 }

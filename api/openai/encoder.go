@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/api/openai/models"
 	"weir/internal/inference"
 )
@@ -41,16 +42,16 @@ var (
 // by hand: they are the contract, and a stream writes them once per token.
 type encoder interface {
 	// appendDelta appends the events that one delta makes.
-	appendDelta(dst []byte, d *delta) []byte
+	appendDelta(dst []byte, d *answer.Delta) []byte
 	// appendPulse appends a heartbeat event without content.
 	appendPulse(dst []byte) []byte
 	// appendEnd appends what follows the last delta.
-	appendEnd(dst []byte, u usage) []byte
+	appendEnd(dst []byte, u answer.Usage) []byte
 	// appendFault appends the event that ends a broken stream. A client must
 	// never take a broken answer for a short one, so nothing follows it.
 	appendFault(dst []byte, fault *api.Error) []byte
 	// appendWhole appends an answer that is no stream; choices are in order.
-	appendWhole(dst []byte, choices []delta, u usage) []byte
+	appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte
 }
 
 // envelope is what the objects of both generation endpoints have in common.
@@ -93,19 +94,19 @@ func (e *envelope) appendHead(dst []byte, object string) []byte {
 // appendTail closes choices' bracket. Where a stream ends with its usage, the
 // chunks before say that theirs is null, or with continuous_usage_stats what
 // d's choice has used. d is nil in a chunk without choices.
-func (e *envelope) appendTail(dst []byte, d *delta) []byte {
+func (e *envelope) appendTail(dst []byte, d *answer.Delta) []byte {
 	dst = append(dst, ']')
 	switch p := e.job.params; {
 	case !p.IncludeUsage:
 		return dst
 	case p.ContinuousUsage && d != nil:
-		return appendUsage(append(dst, `,"usage":`...), d.usage)
+		return appendUsage(append(dst, `,"usage":`...), d.Usage)
 	}
 	return append(dst, `,"usage":null`...)
 }
 
 // appendEnd appends the usage chunk where asked for, and the end.
-func (e *envelope) appendEnd(dst []byte, u usage) []byte {
+func (e *envelope) appendEnd(dst []byte, u answer.Usage) []byte {
 	if e.job.params.IncludeUsage {
 		dst = append(dst, e.head...)
 		dst = append(dst, `],"usage":`...)
@@ -122,24 +123,24 @@ func (e *envelope) appendFault(dst []byte, fault *api.Error) []byte {
 // appendReason appends the last fields of a choice: token_ids where asked for,
 // finish_reason, and with it vLLM's stop_reason, which names the tenant's limit where that
 // ended the choice.
-func (e *envelope) appendReason(dst []byte, d *delta) []byte {
+func (e *envelope) appendReason(dst []byte, d *answer.Delta) []byte {
 	if e.job.params.ReturnTokenIDs {
 		dst = append(dst, `,"token_ids":`...)
-		dst = appendTokens(dst, d.ids)
+		dst = appendTokens(dst, d.IDs)
 	}
 	dst = append(dst, `,"finish_reason":`...)
-	if d.finish == inference.FinishNone {
+	if d.Finish == inference.FinishNone {
 		return append(dst, "null}"...)
 	}
 	dst = append(append(append(dst, '"'), e.finishReason(d)...), '"')
 	dst = append(dst, `,"stop_reason":`...)
-	switch s := &d.stopped; {
-	case s.isToken:
-		dst = strconv.AppendInt(dst, int64(s.token), 10)
-	case s.text != "":
-		dst = api.AppendString(dst, s.text)
-	case s.limit != "":
-		dst = api.AppendString(dst, s.limit)
+	switch s := &d.Stopped; {
+	case s.IsToken:
+		dst = strconv.AppendInt(dst, int64(s.Token), 10)
+	case s.Text != "":
+		dst = api.AppendString(dst, s.Text)
+	case s.Limit != "":
+		dst = api.AppendString(dst, s.Limit)
 	default:
 		dst = append(dst, "null"...)
 	}
@@ -148,10 +149,10 @@ func (e *envelope) appendReason(dst []byte, d *delta) []byte {
 
 // finishReason is the OpenAI API's word for a choice's end. An answer that had to call the
 // function that the request named ends with stop there.
-func (e *envelope) finishReason(d *delta) string {
+func (e *envelope) finishReason(d *answer.Delta) string {
 	switch t := e.job.tools(); {
-	case !d.called || t.Named:
-		return d.finish.String()
+	case !d.Called || t.Named:
+		return d.Finish.String()
 	case t.Legacy:
 		return "function_call"
 	}
@@ -160,14 +161,14 @@ func (e *envelope) finishReason(d *delta) string {
 
 // appendPromptLogprobs appends what vLLM gives for prompt_logprobs, where
 // asked for.
-func (e *envelope) appendPromptLogprobs(dst []byte, d *delta) []byte {
-	if d.promptTokens == nil {
+func (e *envelope) appendPromptLogprobs(dst []byte, d *answer.Delta) []byte {
+	if d.PromptTokens == nil {
 		return dst
 	}
 	dst = append(dst, `,"prompt_logprobs":[`...)
-	for i := range d.promptTokens {
-		r := &d.promptTokens[i]
-		if dst = api.AppendComma(dst, i); r.logprob != r.logprob {
+	for i := range d.PromptTokens {
+		r := &d.PromptTokens[i]
+		if dst = api.AppendComma(dst, i); r.Logprob != r.Logprob {
 			dst = append(dst, "null"...)
 			continue
 		}
@@ -178,23 +179,23 @@ func (e *envelope) appendPromptLogprobs(dst []byte, d *delta) []byte {
 
 // logprobs tells whether a delta's log-probabilities are written. Chunks
 // without tokens have none.
-func (e *envelope) logprobs(d *delta) bool {
+func (e *envelope) logprobs(d *answer.Delta) bool {
 	p := e.job.params
-	return p.Logprobs && (len(d.tokens) > 0 || !p.Stream)
+	return p.Logprobs && (len(d.Tokens) > 0 || !p.Stream)
 }
 
-func appendUsage(dst []byte, u usage) []byte {
+func appendUsage(dst []byte, u answer.Usage) []byte {
 	dst = append(dst, `{"prompt_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.prompt), 10)
+	dst = strconv.AppendInt(dst, int64(u.Prompt), 10)
 	dst = append(dst, `,"completion_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.output), 10)
+	dst = strconv.AppendInt(dst, int64(u.Output), 10)
 	dst = append(dst, `,"total_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.prompt+u.output), 10)
+	dst = strconv.AppendInt(dst, int64(u.Prompt+u.Output), 10)
 	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(u.cached), 10)
-	if u.thinks {
+	dst = strconv.AppendInt(dst, int64(u.Cached), 10)
+	if u.Thinks {
 		dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
-		dst = strconv.AppendInt(dst, int64(u.reasoning), 10)
+		dst = strconv.AppendInt(dst, int64(u.Reasoning), 10)
 	}
 	return append(dst, "}}"...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -38,8 +39,8 @@ type generation struct {
 // stream is one prompt's run.
 type stream struct {
 	*inference.Stream
-	prompt  []tokenRecord // logprobs of the prompt so far
-	began   bool          // its first token came
+	prompt  []answer.TokenRecord // logprobs of the prompt so far
+	began   bool                 // its first token came
 	done    bool
 	err     error // how it ended
 	broken  error // set when a choice ended as no answer ends; the stream's own error says more
@@ -133,7 +134,7 @@ func (g *generation) unfinished(stream int) bool {
 func (g *generation) handle(st *stream, e inference.Event) *choice {
 	switch e.Kind {
 	case inference.EventPrompt:
-		st.prompt = append(st.prompt, tokenRecord{id: e.Token, logprob: e.Logprob, top: e.Top})
+		st.prompt = append(st.prompt, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top})
 		return nil
 	case inference.EventToken, inference.EventFinish:
 	default:
@@ -376,15 +377,15 @@ func (g *generation) end() {
 
 // answer encodes what run has gathered, in the format of the job's endpoint.
 func (g *generation) answer() []byte {
-	choices := make([]delta, len(g.choices))
+	choices := make([]answer.Delta, len(g.choices))
 	for i, c := range g.choices {
 		c.whole(&choices[i])
 	}
 	return g.job.endpoint.encode(g.job).appendWhole(nil, choices, g.usage())
 }
 
-func (g *generation) usage() usage {
-	u := usage{prompt: g.result.PromptTokens, cached: g.cachedTokens()}
+func (g *generation) usage() answer.Usage {
+	u := answer.Usage{Prompt: g.result.PromptTokens, Cached: g.cachedTokens()}
 	for _, c := range g.choices {
 		u = c.used(u)
 	}

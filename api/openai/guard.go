@@ -58,7 +58,7 @@ func (c *choice) block() (complete bool) {
 func (c *choice) isFiltered() bool { return c.finish == inference.FinishFiltered }
 
 // isCutOff reports whether a policy or a limit of the tenant ended the choice.
-func (c *choice) isCutOff() bool { return c.isFiltered() || c.stopped.limit != "" }
+func (c *choice) isCutOff() bool { return c.isFiltered() || c.stopped.Limit != "" }
 
 // screen gives the parts that may be told. They are valid until the next call.
 func (g *guard) screen(parts []family.Part, hidden bool) (told []family.Part, blocked bool) {

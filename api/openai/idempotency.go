@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/turnstile"
 	"weir/api/replay"
 )
 
@@ -88,7 +89,7 @@ func (c *call) mayReplay() bool {
 		return true
 	}
 	body := c.ctx.PostBody()
-	if len(body) > freeBytes { // parsing it needs a turn
+	if len(body) > turnstile.FreeBytes { // parsing it needs a turn
 		return false
 	}
 	o, fault := jsonbody.Parse(body, false)

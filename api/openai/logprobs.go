@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -55,13 +56,13 @@ func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logpro
 }
 
 // appendRecords appends the objects of tokens, with their alternatives, separated by commas.
-func (n *tokenNames) appendRecords(dst []byte, tokens []tokenRecord) []byte {
+func (n *tokenNames) appendRecords(dst []byte, tokens []answer.TokenRecord) []byte {
 	for i := range tokens {
 		r := &tokens[i]
 		dst = append(api.AppendComma(dst, i), '{')
-		dst = n.appendTokenLogprob(dst, r.id, r.logprob)
+		dst = n.appendTokenLogprob(dst, r.ID, r.Logprob)
 		dst = append(dst, `,"top_logprobs":[`...)
-		for k, alt := range r.top {
+		for k, alt := range r.Top {
 			dst = append(n.appendTokenLogprob(append(api.AppendComma(dst, k), '{'), alt.ID, alt.Logprob), '}')
 		}
 		dst = append(dst, "]}"...)
@@ -72,10 +73,10 @@ func (n *tokenNames) appendRecords(dst []byte, tokens []tokenRecord) []byte {
 // appendTopOf appends {"name":logprob,…}: the token itself, then its
 // alternatives, best first. Where two tokens have one name, as a byte token and
 // the letter it spells, the earlier one counts.
-func (n *tokenNames) appendTopOf(dst []byte, r *tokenRecord) []byte {
-	dst = n.appendTopLogprob(append(dst, '{'), r.id, r.logprob)
-	for k, alt := range r.top {
-		if !n.sameName(alt.ID, r.id) && !n.named(r.top[:k], alt.ID) {
+func (n *tokenNames) appendTopOf(dst []byte, r *answer.TokenRecord) []byte {
+	dst = n.appendTopLogprob(append(dst, '{'), r.ID, r.Logprob)
+	for k, alt := range r.Top {
+		if !n.sameName(alt.ID, r.ID) && !n.named(r.Top[:k], alt.ID) {
 			dst = n.appendTopLogprob(append(dst, ','), alt.ID, alt.Logprob)
 		}
 	}
@@ -127,11 +128,11 @@ func appendTokenID(dst []byte, id inference.TokenID) []byte {
 // appendRanked appends {"id":{"logprob","rank","decoded_token"},…}: the token
 // itself and its alternatives. The rank of a token that is not among its
 // alternatives is not known, and null.
-func (n *tokenNames) appendRanked(dst []byte, r *tokenRecord) []byte {
-	rank := 1 + slices.IndexFunc(r.top, func(e inference.TokenLogprob) bool { return e.ID == r.id })
-	dst = n.appendRank(append(dst, '{'), inference.TokenLogprob{ID: r.id, Logprob: r.logprob}, rank)
-	for k, alt := range r.top {
-		if alt.ID != r.id {
+func (n *tokenNames) appendRanked(dst []byte, r *answer.TokenRecord) []byte {
+	rank := 1 + slices.IndexFunc(r.Top, func(e inference.TokenLogprob) bool { return e.ID == r.ID })
+	dst = n.appendRank(append(dst, '{'), inference.TokenLogprob{ID: r.ID, Logprob: r.Logprob}, rank)
+	for k, alt := range r.Top {
+		if alt.ID != r.ID {
 			dst = n.appendRank(append(dst, ','), alt, k+1)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -35,9 +36,9 @@ func TestMessageEvents(t *testing.T) {
 
 func TestMessageWhole(t *testing.T) {
 	d := whole(thoughtsAndCalls)
-	d.calls = append(d.calls, callPart{index: 2, id: "call_3", name: "broken", arguments: []byte(`{"a":`)}, callPart{index: 3, id: "call_4", name: "none"})
+	d.Calls = append(d.Calls, answer.CallPart{Index: 2, ID: "call_3", Name: "broken", Arguments: []byte(`{"a":`)}, answer.CallPart{Index: 3, ID: "call_4", Name: "none"})
 	e := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
-	text := string(e.appendWhole(nil, []delta{d}, usage{prompt: 9, output: 12, cached: 4}))
+	text := string(e.appendWhole(nil, []answer.Delta{d}, answer.Usage{Prompt: 9, Output: 12, Cached: 4}))
 	golden(t, "message.txt", text+"\n")
 	if !json.Valid([]byte(text)) {
 		t.Errorf("no JSON: %s", text)
@@ -46,21 +47,21 @@ func TestMessageWhole(t *testing.T) {
 
 func TestMessageStops(t *testing.T) {
 	for _, tc := range []struct {
-		end  delta
+		end  answer.Delta
 		want string
 	}{
-		{delta{finish: inference.FinishStop}, `"stop_reason":"end_turn","stop_sequence":null`},
-		{delta{finish: inference.FinishStop, called: true}, `"stop_reason":"tool_use","stop_sequence":null`},
-		{delta{finish: inference.FinishStop, stopped: stopReason{text: "\"X"}}, `"stop_reason":"stop_sequence","stop_sequence":"\"X"`},
-		{delta{finish: inference.FinishLength}, `"stop_reason":"max_tokens","stop_sequence":null`},
+		{answer.Delta{Finish: inference.FinishStop}, `"stop_reason":"end_turn","stop_sequence":null`},
+		{answer.Delta{Finish: inference.FinishStop, Called: true}, `"stop_reason":"tool_use","stop_sequence":null`},
+		{answer.Delta{Finish: inference.FinishStop, Stopped: answer.StopReason{Text: "\"X"}}, `"stop_reason":"stop_sequence","stop_sequence":"\"X"`},
+		{answer.Delta{Finish: inference.FinishLength}, `"stop_reason":"max_tokens","stop_sequence":null`},
 	} {
 		e := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
-		if got := streamed(e, []delta{{first: true, content: []byte("x")}, tc.end}); !strings.Contains(got, tc.want) {
+		if got := streamed(e, []answer.Delta{{First: true, Content: []byte("x")}, tc.end}); !strings.Contains(got, tc.want) {
 			t.Errorf("%+v gave %s", tc.end, got)
 		}
 	}
 	long := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":5000}`)
-	if got := streamed(long, []delta{{first: true, finish: inference.FinishLength}}); !strings.Contains(got, `"model_context_window_exceeded"`) {
+	if got := streamed(long, []answer.Delta{{First: true, Finish: inference.FinishLength}}); !strings.Contains(got, `"model_context_window_exceeded"`) {
 		t.Errorf("an answer that fills the context: %s", got)
 	}
 	broken := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)

@@ -44,8 +44,8 @@ func (c *call) moderate(m *models.Model, o *request) *api.Error {
 	}
 	for i := range r.texts {
 		t := &r.texts[i]
-		blocked := t.isBlocked(p, c.moderated, o.turn.goOn)
-		if fault := o.turn.ended(); fault != nil {
+		blocked := t.isBlocked(p, c.moderated, o.turn.Continue)
+		if fault := o.turn.Fault(); fault != nil {
 			return fault
 		}
 		if blocked {

@@ -56,8 +56,8 @@ func (c *call) moderations() *api.Error {
 	results, reports := make([]moderationJSON, len(texts)), make([]*moderation.Report, len(texts))
 	for i, text := range texts {
 		reports[i] = &moderation.Report{}
-		p.Classify(text, reports[i], o.turn.goOn)
-		if fault := o.turn.ended(); fault != nil {
+		p.Classify(text, reports[i], o.turn.Continue)
+		if fault := o.turn.Fault(); fault != nil {
 			return fault
 		}
 	}

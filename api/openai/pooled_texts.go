@@ -8,6 +8,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/turnstile"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -21,7 +22,7 @@ const (
 // textReader reads the texts of a request to a pooling model.
 type textReader struct {
 	model *models.Model
-	turn  *turn
+	turn  *turnstile.Turn
 	field string // where the texts are that are read now
 
 	around   []inference.TokenID // what the vocabulary puts around a text

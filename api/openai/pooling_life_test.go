@@ -272,11 +272,11 @@ func TestPoolingDrains(t *testing.T) {
 			return nil
 		}
 		var wg sync.WaitGroup
-		results := make([]answer, 2)
+		results := make([]heard, 2)
 		for i, body := range []string{inputA, `{"model":"vectors","input":["a","b"]}`} {
 			wg.Go(func() {
 				res, text := r.do("POST", routeEmbeddings, "", body)
-				results[i] = answer{res.StatusCode, res.Header, text}
+				results[i] = heard{res.StatusCode, res.Header, text}
 			})
 		}
 		time.Sleep(time.Second)

@@ -7,6 +7,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/turnstile"
 	"weir/tokenizer"
 )
 
@@ -20,7 +21,7 @@ type promptReader struct {
 	m       *models.Model
 	options tokenizer.EncodeOptions
 	prefix  string // of each text
-	turn    *turn
+	turn    *turnstile.Turn
 	notes   *jsonbody.Notes
 
 	// fit makes the ids of a prompt fit the context, or refuses them; more than
@@ -94,9 +95,9 @@ func (r *promptReader) text(path string, raw []byte) (prompt, *api.Error) {
 
 func (r *promptReader) encode(path string, spans []tokenizer.Span) ([]int32, *api.Error) {
 	if r.fit == nil {
-		return r.turn.encode(r.m, r.field, spans, r.options)
+		return r.turn.Encode(r.m, r.field, spans, r.options)
 	}
-	ids, err := r.turn.tokenise(r.m, spans, r.options)
+	ids, err := r.turn.Tokenise(r.m, spans, r.options)
 	if err != nil {
 		return nil, err
 	}

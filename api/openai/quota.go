@@ -201,7 +201,7 @@ func (g *generation) settle() {
 	}
 	g.bill.settle(use)
 	for i, c := range g.choices {
-		if (c.finish == inference.FinishStop || c.finish == inference.FinishLength) && c.stopped.limit == "" {
+		if (c.finish == inference.FinishStop || c.finish == inference.FinishLength) && c.stopped.Limit == "" {
 			g.server.estimates.Learn(g.job.model.ID, g.job.tenant.Name, g.job.room(i/g.job.params.N), c.tokens)
 		}
 	}

@@ -259,7 +259,7 @@ func (p *passage) ownUsage() []byte {
 		return appendMessageUsage(nil, u)
 	case chatForm:
 	}
-	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, u.prompt, u.output, u.prompt+u.output)
+	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, u.Prompt, u.Output, u.Prompt+u.Output)
 }
 
 // correction is what was counted here in place of a usage that cannot be and, where the answer is over, of one that is not told, of an

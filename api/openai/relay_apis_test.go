@@ -421,11 +421,11 @@ func TestChatReader(t *testing.T) {
 				got = "error"
 				break
 			}
-			for _, c := range d.calls {
-				if c.begins() {
-					got += fmt.Sprintf(")%s(", c.name)
+			for _, c := range d.Calls {
+				if c.Begins() {
+					got += fmt.Sprintf(")%s(", c.Name)
 				}
-				got += string(c.arguments)
+				got += string(c.Arguments)
 			}
 		}
 		if got != "error" {

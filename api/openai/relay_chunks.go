@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -37,22 +38,22 @@ type chatCall struct {
 
 // chatReader turns the chunks of a chat completion into deltas.
 type chatReader struct {
-	delta  delta // what the last chunk says; its buffers are used again
-	calls  int   // that began
-	index  int   // of the last one, as the server counts
+	delta  answer.Delta // what the last chunk says; its buffers are used again
+	calls  int          // that began
+	index  int          // of the last one, as the server counts
 	id     string
 	custom bool // the last one is of a custom tool
 	over   bool // the finish reason has come
 }
 
 // read reads a chunk, or a whole answer. The error says what a server must not write.
-func (r *chatReader) read(data []byte) (*delta, error) {
+func (r *chatReader) read(data []byte) (*answer.Delta, error) {
 	var piece chatPiece
 	if err := json.Unmarshal(data, &piece); err != nil {
 		return nil, fmt.Errorf("a chunk of a chat cannot be read: %w: %.200q", err, data)
 	}
 	d := &r.delta
-	d.reasoning, d.content, d.calls, d.finish, d.stopped = d.reasoning[:0], d.content[:0], d.calls[:0], inference.FinishNone, stopReason{}
+	d.Reasoning, d.Content, d.Calls, d.Finish, d.Stopped = d.Reasoning[:0], d.Content[:0], d.Calls[:0], inference.FinishNone, answer.StopReason{}
 	if len(piece.Choices) == 0 {
 		return d, nil
 	}
@@ -61,11 +62,11 @@ func (r *chatReader) read(data []byte) (*delta, error) {
 		return nil, errors.New("a chat that was asked for one choice has several")
 	}
 	if said := cmp.Or(choice.Delta, choice.Message); said != nil {
-		d.reasoning = append(append(d.reasoning, said.Reasoning...), said.Thought...)
+		d.Reasoning = append(append(d.Reasoning, said.Reasoning...), said.Thought...)
 		if said.Thought == said.Reasoning { // some servers write both
-			d.reasoning = d.reasoning[:len(said.Reasoning)]
+			d.Reasoning = d.Reasoning[:len(said.Reasoning)]
 		}
-		d.content = append(append(d.content, said.Content...), said.Refusal...)
+		d.Content = append(append(d.Content, said.Content...), said.Refusal...)
 		for i := range said.Calls {
 			if err := r.call(&said.Calls[i]); err != nil {
 				return nil, err
@@ -84,7 +85,7 @@ func (r *chatReader) call(c *chatCall) error {
 	if c.Custom != nil {
 		c.Function.Name, c.Function.Arguments = c.Custom.Name, c.Custom.Input
 	}
-	part := callPart{arguments: []byte(c.Function.Arguments)}
+	part := answer.CallPart{Arguments: []byte(c.Function.Arguments)}
 	begins := r.calls == 0 || c.Index != r.index || c.Function.Name != "" && c.ID != "" && c.ID != r.id
 	switch {
 	case begins && c.Function.Name == "":
@@ -92,13 +93,13 @@ func (r *chatReader) call(c *chatCall) error {
 	case begins:
 		r.index, r.id, r.custom = c.Index, c.ID, c.Custom != nil
 		r.calls++
-		part.name, part.id = c.Function.Name, c.ID
-		if part.id == "" {
-			part.id = "call_" + randomLetters(16)
+		part.Name, part.ID = c.Function.Name, c.ID
+		if part.ID == "" {
+			part.ID = "call_" + randomLetters(16)
 		}
 	}
-	part.index, part.custom = r.calls-1, r.custom
-	r.delta.calls = append(r.delta.calls, part)
+	part.Index, part.Custom = r.calls-1, r.custom
+	r.delta.Calls = append(r.delta.Calls, part)
 	return nil
 }
 
@@ -106,16 +107,16 @@ func (r *chatReader) call(c *chatCall) error {
 func (r *chatReader) finish(reason string, stopped json.RawMessage) {
 	d := &r.delta
 	r.over = true
-	d.finish = finishOf(reason)
-	d.called = r.calls > 0 && d.finish == inference.FinishStop
+	d.Finish = finishOf(reason)
+	d.Called = r.calls > 0 && d.Finish == inference.FinishStop
 	if len(stopped) > 0 && stopped[0] == '"' {
-		_ = json.Unmarshal(stopped, &d.stopped.text) // it is a string of JSON
+		_ = json.Unmarshal(stopped, &d.Stopped.Text) // it is a string of JSON
 	}
 }
 
 // close is the end of a chat whose server has told none: [DONE] came without a finish reason.
-func (r *chatReader) close() *delta {
-	r.delta = delta{}
+func (r *chatReader) close() *answer.Delta {
+	r.delta = answer.Delta{}
 	r.finish("", nil)
 	return &r.delta
 }

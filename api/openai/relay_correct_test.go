@@ -165,11 +165,11 @@ func TestCountIsMadeOnce(t *testing.T) {
 	for range 100 {
 		r.openai.estimates.LearnEvents("front", 10, 90)
 	}
-	if p.estimate(); p.result.OutputTokens != told.output {
-		t.Errorf("%d tokens were told, and %d are charged", told.output, p.result.OutputTokens)
+	if p.estimate(); p.result.OutputTokens != told.Output {
+		t.Errorf("%d tokens were told, and %d are charged", told.Output, p.result.OutputTokens)
 	}
 	p.account.chunk(event)
-	if p.estimate(); p.result.OutputTokens <= told.output {
-		t.Errorf("%d tokens with a second event, and %d with one", p.result.OutputTokens, told.output)
+	if p.estimate(); p.result.OutputTokens <= told.Output {
+		t.Errorf("%d tokens with a second event, and %d with one", p.result.OutputTokens, told.Output)
 	}
 }

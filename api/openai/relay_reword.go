@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -17,7 +18,7 @@ type rewordedStream struct {
 	chat    *relayStream
 	reader  chatReader
 	encoder encoder
-	usage   usage // that the first event tells: the prompt's, where it is known
+	usage   answer.Usage // that the first event tells: the prompt's, where it is known
 
 	line []byte // of the chat, not complete yet
 	buf  []byte // written, not read yet: buf[read:]
@@ -29,7 +30,7 @@ type rewordedStream struct {
 
 // newRewordedStream begins to write a chat's stream anew. prompt is its tokens; 0: not known.
 func newRewordedStream(p *passage, j *job, prompt int) *rewordedStream {
-	return &rewordedStream{chat: &relayStream{p: p, silent: true}, encoder: j.endpoint.encode(j), usage: usage{prompt: prompt}}
+	return &rewordedStream{chat: &relayStream{p: p, silent: true}, encoder: j.endpoint.encode(j), usage: answer.Usage{Prompt: prompt}}
 }
 
 // Read implements io.Reader.
@@ -84,8 +85,8 @@ func (r *rewordedStream) lines(piece []byte) *api.Error {
 			if err != nil {
 				return r.unread(err)
 			}
-			d.usage = r.usage
-			if !d.isEmpty() || d.finish != inference.FinishNone {
+			d.Usage = r.usage
+			if !d.IsEmpty() || d.Finish != inference.FinishNone {
 				r.buf = r.encoder.appendDelta(r.buf, d)
 			}
 		}
@@ -126,12 +127,12 @@ func (r *rewordedStream) isComplete() bool { return r.over && r.read == len(r.bu
 func (r *rewordedStream) Close() error { return r.chat.Close() }
 
 // used is the usage that the servers told, or else what was counted here.
-func (p *passage) used() usage {
+func (p *passage) used() answer.Usage {
 	if !p.account.told {
 		p.estimate()
 	}
 	f := &p.result
-	return usage{prompt: f.PromptTokens, output: f.OutputTokens, cached: f.CachedTokens, reasoning: p.reasoned, thinks: p.reasoned > 0}
+	return answer.Usage{Prompt: f.PromptTokens, Output: f.OutputTokens, Cached: f.CachedTokens, Reasoning: p.reasoned, Thinks: p.reasoned > 0}
 }
 
 // rewordedBytes is what an answer of any API has beside its texts.
@@ -154,9 +155,9 @@ func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
 	}
 	if !reader.over {
 		last := reader.close()
-		d.finish, d.called = last.finish, last.called
+		d.Finish, d.Called = last.Finish, last.Called
 	}
-	return j.endpoint.encode(j).appendWhole(dst[:0], []delta{*d}, p.used()), nil
+	return j.endpoint.encode(j).appendWhole(dst[:0], []answer.Delta{*d}, p.used()), nil
 }
 
 // relayInBackground answers with the response as it is now, and has its answer computed without

@@ -33,7 +33,7 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 		if fault != nil {
 			return nil
 		}
-		ids, _ := r.asked.turn.encode(m, "messages", spans, options)
+		ids, _ := r.asked.turn.Encode(m, "messages", spans, options)
 		return ids
 	case completionEndpoint.upstream:
 		r := promptReader{field: "prompt", most: 1, m: m, turn: r.asked.turn, notes: own.Notes}

@@ -5,12 +5,13 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/turnstile"
 )
 
 // request is the object of a whole request body, with what its reading needs.
 type request struct {
 	*jsonbody.Object
-	turn *turn // nil for a short body
+	turn *turnstile.Turn // nil for a short body
 
 	// Of a request of /v1/responses.
 	keepsResponses bool              // the server does

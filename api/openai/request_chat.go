@@ -151,7 +151,7 @@ func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 	if p.Truncate == 0 {
 		options.Limit = m.CountedLimit()
 	}
-	ids, fault := o.turn.encode(m, "messages", spans, options)
+	ids, fault := o.turn.Encode(m, "messages", spans, options)
 	if fault != nil {
 		return nil, fault
 	}

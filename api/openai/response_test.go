@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -48,42 +49,42 @@ func encoderOf(t *testing.T, e *endpoint, body string) encoder {
 }
 
 // thoughtsAndCalls is an answer of every kind of delta.
-var thoughtsAndCalls = []delta{
-	{first: true, reasoning: []byte("Is it")},
-	{reasoning: []byte(" warm?")},
-	{content: []byte("Let me ")},
-	{content: []byte("see \"it\".\n")},
-	{calls: []callPart{{index: 0, id: "call_1", name: "get_weather"}}},
-	{calls: []callPart{{index: 0, arguments: []byte(`{"city":`)}, {index: 0, arguments: []byte(`"Rome"}`)}}},
-	{calls: []callPart{{index: 1, id: "call_2", name: "now", arguments: []byte(`{}`)}}},
-	{finish: inference.FinishStop, called: true},
+var thoughtsAndCalls = []answer.Delta{
+	{First: true, Reasoning: []byte("Is it")},
+	{Reasoning: []byte(" warm?")},
+	{Content: []byte("Let me ")},
+	{Content: []byte("see \"it\".\n")},
+	{Calls: []answer.CallPart{{Index: 0, ID: "call_1", Name: "get_weather"}}},
+	{Calls: []answer.CallPart{{Index: 0, Arguments: []byte(`{"city":`)}, {Index: 0, Arguments: []byte(`"Rome"}`)}}},
+	{Calls: []answer.CallPart{{Index: 1, ID: "call_2", Name: "now", Arguments: []byte(`{}`)}}},
+	{Finish: inference.FinishStop, Called: true},
 }
 
-func streamed(e encoder, deltas []delta) string {
+func streamed(e encoder, deltas []answer.Delta) string {
 	var dst []byte
 	for i := range deltas {
 		dst = e.appendDelta(dst, &deltas[i])
 	}
-	return string(e.appendEnd(dst, usage{prompt: 9, output: 12, cached: 4, reasoning: 3, thinks: true}))
+	return string(e.appendEnd(dst, answer.Usage{Prompt: 9, Output: 12, Cached: 4, Reasoning: 3, Thinks: true}))
 }
 
 // whole is the same answer as one delta.
-func whole(deltas []delta) delta {
-	var d delta
+func whole(deltas []answer.Delta) answer.Delta {
+	var d answer.Delta
 	for i := range deltas {
 		p := &deltas[i]
-		d.reasoning = append(d.reasoning, p.reasoning...)
-		d.content = append(d.content, p.content...)
-		for _, c := range p.calls {
-			if !c.begins() {
-				last := &d.calls[len(d.calls)-1]
-				last.arguments = append(last.arguments, c.arguments...)
+		d.Reasoning = append(d.Reasoning, p.Reasoning...)
+		d.Content = append(d.Content, p.Content...)
+		for _, c := range p.Calls {
+			if !c.Begins() {
+				last := &d.Calls[len(d.Calls)-1]
+				last.Arguments = append(last.Arguments, c.Arguments...)
 				continue
 			}
-			c.arguments = append([]byte(nil), c.arguments...)
-			d.calls = append(d.calls, c)
+			c.Arguments = append([]byte(nil), c.Arguments...)
+			d.Calls = append(d.Calls, c)
 		}
-		d.finish, d.called = p.finish, p.called
+		d.Finish, d.Called = p.Finish, p.Called
 	}
 	return d
 }
@@ -140,7 +141,7 @@ func TestResponseEvents(t *testing.T) {
 			}
 		}
 		d := whole(thoughtsAndCalls)
-		object := encoderOf(t, &responseEndpoint, body).appendWhole(nil, []delta{d}, usage{prompt: 9, output: 12, cached: 4, reasoning: 3, thinks: true})
+		object := encoderOf(t, &responseEndpoint, body).appendWhole(nil, []answer.Delta{d}, answer.Usage{Prompt: 9, Output: 12, Cached: 4, Reasoning: 3, Thinks: true})
 		_, streamedObject, _ := strings.Cut(text[strings.LastIndex(text, "event: "):], `"response":`)
 		if string(object)+"}\n\n" != streamedObject {
 			t.Errorf("%s: the whole answer is %s and the stream's %s", name, object, streamedObject)
@@ -152,7 +153,7 @@ func TestResponseEvents(t *testing.T) {
 func TestResponseEnds(t *testing.T) {
 	const body = `{"input":"hi"}`
 	e := encoderOf(t, &responseEndpoint, body)
-	text := string(e.appendFault(e.appendDelta(nil, &delta{first: true, content: []byte("He")}), internalError("a bug")))
+	text := string(e.appendFault(e.appendDelta(nil, &answer.Delta{First: true, Content: []byte("He")}), internalError("a bug")))
 	events := parseEvents(t, text)
 	if last := events[len(events)-1]; last.Type != "response.failed" || len(last.Response.Output) != 1 ||
 		!strings.Contains(text, `"error":{"code":"internal_error","message":"a bug"}`) {
@@ -162,14 +163,14 @@ func TestResponseEnds(t *testing.T) {
 	if events := parseEvents(t, fresh); events[0].Type != "response.created" || events[2].Type != "response.failed" {
 		t.Errorf("a stream that broke at once: %s", fresh)
 	}
-	cut := streamed(encoderOf(t, &responseEndpoint, body), []delta{{first: true, content: []byte("He")}, {finish: inference.FinishLength}})
+	cut := streamed(encoderOf(t, &responseEndpoint, body), []answer.Delta{{First: true, Content: []byte("He")}, {Finish: inference.FinishLength}})
 	events = parseEvents(t, cut)
 	if last := events[len(events)-1]; last.Type != "response.incomplete" || last.Response.Status != "incomplete" ||
 		!strings.Contains(cut, `"incomplete_details":{"reason":"max_output_tokens"}`) ||
 		!strings.Contains(string(last.Response.Output[0]), `"status":"incomplete"`) {
 		t.Errorf("an answer that was cut: %s", cut)
 	}
-	empty := streamed(encoderOf(t, &responseEndpoint, body), []delta{{first: true, finish: inference.FinishStop}})
+	empty := streamed(encoderOf(t, &responseEndpoint, body), []answer.Delta{{First: true, Finish: inference.FinishStop}})
 	events = parseEvents(t, empty)
 	if last := events[len(events)-1]; last.Type != "response.completed" || len(last.Response.Output) != 1 {
 		t.Errorf("an empty answer: %s", empty)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/toolset"
@@ -253,7 +254,7 @@ func (t *turnWriter) call(path, kind string, of called) {
 	c := api.AppendComma(t.answer.calls, len(t.answer.calls))
 	c = api.AppendString(append(c, `{"id":`...), of.id)
 	c = append(append(append(c, `,"type":"`...), kind...), `",`...)
-	p := callPart{name: of.name, custom: kind == toolset.Custom, arguments: []byte(of.with)}
+	p := answer.CallPart{Name: of.name, Custom: kind == toolset.Custom, Arguments: []byte(of.with)}
 	c = append(append(append(c, '"'), kind...), `":`...)
 	t.answer.calls = append(appendCalled(c, &p), '}')
 	t.answer.places = append(t.answer.places, of.place)

@@ -19,6 +19,7 @@ import (
 	"weir/api/moderation"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/turnstile"
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/router"
@@ -39,7 +40,7 @@ type Server struct {
 	running   *edge.Running
 	models    atomic.Pointer[models.Set] // nil until SetModels
 	loading   atomic.Pointer[models.LoadProgress]
-	turns     *turnstile
+	turns     *turnstile.Turnstile
 	grammars  *grammars
 	reports   chan struct{}    // of usage, as many as may be read at once
 	estimates *meter.Estimates // of the lengths of answers, for quotas
@@ -72,7 +73,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.background.lookEvery = lookForCancelEvery
 	s.routes, s.unknown = s.routeTable(), s.other()
-	s.turns = newTurnstile("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
+	s.turns = turnstile.New("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
 	s.grammars = newGrammars(c, s.running.Aborted(), s.busy)
 	s.loading.Store(&models.LoadProgress{})
@@ -161,9 +162,9 @@ type call struct {
 	caller   tenant.Caller
 	arrived  time.Time
 	trace    edge.Trace
-	turn     *turn         // to read a long body; nil for a short one
-	beside   time.Duration // of processors, that the request took beside the engine
-	started  bool          // OnRequestStart was called, or would have been
+	turn     *turnstile.Turn // to read a long body; nil for a short one
+	beside   time.Duration   // of processors, that the request took beside the engine
+	started  bool            // OnRequestStart was called, or would have been
 
 	found *models.Model // that the request names; nil: none, or not read yet
 
@@ -202,7 +203,7 @@ func (c *call) body() (*request, *api.Error) {
 		return nil, err
 	}
 	body := c.ctx.PostBody()
-	if c.server.turns.needed(len(body)) {
+	if c.server.turns.Needed(len(body)) {
 		if fault := c.takeTurn(); fault != nil {
 			return nil, fault
 		}
@@ -216,13 +217,13 @@ func (c *call) body() (*request, *api.Error) {
 
 // takeTurn waits for a turn.
 func (c *call) takeTurn() (fault *api.Error) {
-	c.turn, fault = c.server.turns.take(c.gone(), c.caller.Tenant.Name)
+	c.turn, fault = c.server.turns.Take(c.gone(), c.caller.Tenant.Name)
 	return fault
 }
 
 // endTurn gives the call's turn back, if it has one.
 func (c *call) endTurn() {
-	c.turn.end()
+	c.turn.End()
 	c.turn = nil
 }
 

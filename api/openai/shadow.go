@@ -66,19 +66,19 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (S
 	if c.Greedy {
 		o.Object = greedyCopy(o.Object)
 	}
-	if s.turns.needed(len(c.Body)) {
-		turn, fault := s.turns.take(ctx.Done(), shadows.Name)
+	if s.turns.Needed(len(c.Body)) {
+		turn, fault := s.turns.Take(ctx.Done(), shadows.Name)
 		if fault != nil {
 			return Shadowed{}, fault
 		}
 		o.turn = turn
 	}
 	if m.Upstream != nil {
-		o.turn.end()
+		o.turn.End()
 		return s.shadowElsewhere(ctx, e, m, o, c.Residency)
 	}
 	j, fault := e.read(s, o, m)
-	o.turn.end()
+	o.turn.End()
 	if fault != nil {
 		return Shadowed{}, fault
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -22,8 +23,8 @@ type eventStream struct {
 	encoder encoder
 	leave   func() // tells the server that the stream is over
 
-	delta delta  // being written
-	buf   []byte // written, not read yet: buf[read:]
+	delta answer.Delta // being written
+	buf   []byte       // written, not read yet: buf[read:]
 	read  int
 
 	refusal *api.Error // ended the generation before a byte was written; only await sets it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"weir/api/edge"
+	"weir/api/openai/answer"
 	"weir/tokenizer"
 )
 
@@ -47,17 +48,17 @@ func decodeAll(t *tokenizer.Tokenizer, ids [][]int32) []string {
 
 // keep remembers what is given to the client, for texts: thoughts, text, and calls as
 // the name and the arguments.
-func (c *choice) keep(d *delta) {
+func (c *choice) keep(d *answer.Delta) {
 	if !c.job.keepsTexts {
 		return
 	}
-	c.kept = append(append(c.kept, d.reasoning...), d.content...)
-	for i := range d.calls {
-		p := &d.calls[i]
-		if p.begins() {
-			c.kept = append(append(c.kept, p.name...), ' ')
+	c.kept = append(append(c.kept, d.Reasoning...), d.Content...)
+	for i := range d.Calls {
+		p := &d.Calls[i]
+		if p.Begins() {
+			c.kept = append(append(c.kept, p.Name...), ' ')
 		}
-		c.kept = append(c.kept, p.arguments...)
+		c.kept = append(c.kept, p.Arguments...)
 	}
 }
 
@@ -72,5 +73,5 @@ func (c *choice) said() string {
 
 // saysNothing reports whether neither text nor a call was generated.
 func (c *choice) saysNothing() bool {
-	return c.received.bytes == 0 && (c.reader == nil || c.reader.parser.Calls() == 0)
+	return c.received.Bytes == 0 && (c.reader == nil || c.reader.parser.Calls() == 0)
 }

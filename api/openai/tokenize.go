@@ -102,7 +102,7 @@ func (c *call) encodePrompt(o *request, m *models.Model, fault **api.Error) []in
 	if *fault != nil {
 		return nil
 	}
-	ids, err := c.turn.encode(m, "prompt", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
+	ids, err := c.turn.Encode(m, "prompt", []tokenizer.Span{{Text: text, Control: e.ParseSpecial}}, e)
 	jsonbody.Keep(fault, err)
 	return ids
 }
@@ -129,7 +129,7 @@ func (c *call) renderChat(o *request, m *models.Model, fault **api.Error) (text 
 	if err != nil {
 		return "", nil, err
 	}
-	if ids, *fault = c.turn.encode(m, "messages", spans, tokenizer.EncodeOptions{AddSpecial: special}); *fault != nil {
+	if ids, *fault = c.turn.Encode(m, "messages", spans, tokenizer.EncodeOptions{AddSpecial: special}); *fault != nil {
 		return "", nil, *fault
 	}
 	return chat.Text(spans), ids, nil
@@ -171,8 +171,8 @@ func (c *call) tokenizeForeign(o *jsonbody.Object, e *tokenizer.Encoding) *api.E
 	if fault != nil {
 		return fault
 	}
-	ids, err := e.AppendEncode([]int32{}, text, c.turn.options(tokenizer.EncodeOptions{}))
-	if fault := c.turn.ended(); fault != nil {
+	ids, err := e.AppendEncode([]int32{}, text, c.turn.Options(tokenizer.EncodeOptions{}))
+	if fault := c.turn.Fault(); fault != nil {
 		return fault
 	}
 	if err != nil {

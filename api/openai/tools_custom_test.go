@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/api/openai/answer"
 )
 
 const (
@@ -254,7 +256,7 @@ func TestChatsOfOthersHaveCustomCalls(t *testing.T) {
 		}
 		dst = e.appendDelta(dst, d)
 	}
-	text := string(e.appendEnd(dst, usage{}))
+	text := string(e.appendEnd(dst, answer.Usage{}))
 	for _, want := range []string{`"type":"custom_tool_call","status":"completed","call_id":"c","name":"sql","input":"SELECT"}`,
 		`"type":"function_call","status":"completed","call_id":"d","name":"now","arguments":"{}"}`} {
 		if !strings.Contains(text, want) {

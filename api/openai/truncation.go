@@ -27,7 +27,7 @@ func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job, *ap
 	}
 	starts := w.turns.starts()
 	first := sort.Search(len(starts), func(i int) bool {
-		if goneWrong := o.turn.ended(); goneWrong != nil {
+		if goneWrong := o.turn.Fault(); goneWrong != nil {
 			return true
 		}
 		kept, err := s.readChat(w.without(&whole, starts[i]).under(&jsonbody.Notes{Strict: o.Notes.Strict}), m)

@@ -4,13 +4,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"weir/api"
-	"weir/api/edge"
 )
 
 // handle gives a request to the server without a connection and measures what
@@ -80,95 +76,6 @@ func TestPromptsOfExactlyTheContext(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		aborted, busy := make(chan struct{}), false
-		s := newTurnstile("texts wait", aborted, func() bool { return busy })
-		take := func(gone <-chan struct{}) *turn {
-			t.Helper()
-			first, fault := s.take(gone, "a")
-			if fault != nil {
-				t.Fatal(fault.Message)
-			}
-			return first
-		}
-		refused := func(gone <-chan struct{}, tenant string, after time.Duration, status int) {
-			t.Helper()
-			began := time.Now()
-			_, fault := s.take(gone, tenant)
-			if fault == nil || fault.Status != status || time.Since(began) != after {
-				t.Errorf("refused after %v with %v, want after %v with status %d", time.Since(began), fault, after, status)
-			}
-		}
-		var held []*turn
-		for range max(1, runtime.NumCPU()/4) {
-			held = append(held, take(nil))
-		}
-		gone := make(chan struct{})
-		time.AfterFunc(time.Second, func() { close(gone) })
-		refused(gone, "a", time.Second, edge.StatusHungUp)
-		refused(nil, "a", turnTimeout, 503)
-
-		// A turn that ends lets the next one in.
-		time.AfterFunc(time.Second, held[0].end)
-		began := time.Now()
-		held[0] = take(nil)
-		if waited := time.Since(began); waited != time.Second {
-			t.Errorf("waited %v for a turn that ended after a second", waited)
-		}
-
-		// Rests: none while nothing runs, some times the work otherwise.
-		time.Sleep(3 * time.Millisecond) // stands for work
-		began = time.Now()
-		if !held[0].pause() || time.Since(began) != 0 {
-			t.Errorf("rested %v while nothing was running", time.Since(began))
-		}
-		busy = true
-		time.Sleep(3 * time.Millisecond)
-		began = time.Now()
-		if !held[0].pause() || time.Since(began) != restShare*3*time.Millisecond || held[0].away() != time.Since(began) {
-			t.Errorf("rested %v and %v after 3 ms of work", time.Since(began), held[0].away())
-		}
-
-		// No more than so many of a tenant wait, another one's still may, and a shutdown ends them all.
-		for range maxTurns - len(held) {
-			go func() { _, _ = s.take(nil, "a") }()
-		}
-		synctest.Wait()
-		refused(nil, "a", 0, 503)
-		other := make(chan *api.Error, 1)
-		go func() {
-			_, fault := s.take(nil, "b")
-			other <- fault
-		}()
-		synctest.Wait()
-		select {
-		case fault := <-other:
-			t.Errorf("another tenant's request does not wait: %v", fault)
-		default:
-		}
-		close(aborted)
-		synctest.Wait()
-		if fault := <-other; fault == nil || fault.Status != 503 {
-			t.Errorf("after the shutdown: %v", fault)
-		}
-		refused(nil, "b", 0, 503)
-	})
-}
-
-// TestBodiesThatNeedATurn: short ones do beside steps alone, and tiny ones never.
-func TestBodiesThatNeedATurn(t *testing.T) {
-	busy := false
-	s := newTurnstile("texts wait", nil, func() bool { return busy })
-	for _, busy = range []bool{false, true} {
-		for bytes, want := range map[int]bool{100: false, tinyBytes: false, tinyBytes + 1: busy, freeBytes: busy, freeBytes + 1: true} {
-			if s.needed(bytes) != want {
-				t.Errorf("busy %v, %d bytes: %v", busy, bytes, !want)
-			}
-		}
-	}
-}
-
 // TestTurnsComeBack: whatever happens to a long request, its turn is free
 // afterwards.
 func TestTurnsComeBack(t *testing.T) {
@@ -192,7 +99,7 @@ func TestTurnsComeBack(t *testing.T) {
 			t.Errorf("%s: %d %.300s", tc.path, status, body)
 		}
 	}
-	if n := r.openai.turns.queue.Pieces(); n != 0 {
+	if n := r.openai.turns.Taken(); n != 0 {
 		t.Errorf("%d turns are taken after all requests", n)
 	}
 }
@@ -213,11 +120,11 @@ func TestHangUpEndsTokenising(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.openai.turns
-	eventually(t, "the turn to be taken", func() bool { return s.queue.Pieces() > 0 })
+	eventually(t, "the turn to be taken", func() bool { return s.Taken() > 0 })
 	time.Sleep(20 * time.Millisecond) // into the work
 	conn.Close()
 	began := time.Now()
-	eventually(t, "the turn to come back", func() bool { return s.queue.Pieces() == 0 })
+	eventually(t, "the turn to come back", func() bool { return s.Taken() == 0 })
 	t.Logf("free after %v", time.Since(began))
 }
 

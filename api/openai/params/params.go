@@ -17,9 +17,9 @@ import (
 const MaxChoicesPerPrompt = 128
 
 const (
-	maxStops            = 16  // stop strings; the OpenAI API has 4, evaluation harnesses send more
-	maxStopBytes        = 4 << 10
-	maxMetadata         = 16 // pairs of metadata; the OpenAI API's limit
+	maxStops     = 16 // stop strings; the OpenAI API has 4, evaluation harnesses send more
+	maxStopBytes = 4 << 10
+	maxMetadata  = 16 // pairs of metadata; the OpenAI API's limit
 )
 
 // Params are what both generation endpoints take, checked and complete but

@@ -1,4 +1,5 @@
-package openai
+// Package turnstile lets few prompts be rendered and tokenised at once, so that the engine has most of the processors.
+package turnstile
 
 import (
 	"errors"
@@ -16,72 +17,78 @@ import (
 // long prompt needs a turn, and while sequences run a short one does, too: few are given at once, fairly between tenants,
 // and they rest. A client that hangs up while it waits for a turn is not tokenised.
 
+// FreeBytes is the size up to which bodies need no turn while no sequence runs.
+const FreeBytes = 16 << 10
+
 const (
-	freeBytes   = 16 << 10         // bodies up to this size need no turn while no sequence runs
 	tinyBytes   = 1 << 10          // bodies up to this size need none: a step takes many times as long as they do
 	maxTurns    = 128              // requests of a tenant that have or want a turn
 	turnTimeout = 30 * time.Second // the longest wait for one
 	restShare   = 3                // a rest is this many times as long as the work before it
 )
 
-// turnstile lets few prompts be tokenised at once.
-type turnstile struct {
+// Turnstile lets few prompts be tokenised at once.
+type Turnstile struct {
 	what  string // waits, for the refusals
 	queue *turns.Queue
 	busy  func() bool // sequences are running
 }
 
-// newTurnstile leaves three of four cores to the engine, and on small machines
+// New leaves three of four cores to the engine, and on small machines
 // all but one.
-func newTurnstile(what string, aborted <-chan struct{}, busy func() bool) *turnstile {
-	return &turnstile{what: what, busy: busy, queue: turns.NewQueue(turns.Config{
+func New(what string, aborted <-chan struct{}, busy func() bool) *Turnstile {
+	return &Turnstile{what: what, busy: busy, queue: turns.NewQueue(turns.Config{
 		Turns: max(1, runtime.NumCPU()/4), Most: maxTurns, Busy: busy, Rest: restShare, Patience: turnTimeout, Closed: aborted,
 	})}
 }
 
-// needed reports whether a body of some bytes needs a turn.
-func (s *turnstile) needed(bytes int) bool {
-	return bytes > freeBytes || bytes > tinyBytes && s.busy()
+// Needed reports whether a body of some bytes needs a turn.
+func (s *Turnstile) Needed(bytes int) bool {
+	return bytes > FreeBytes || bytes > tinyBytes && s.busy()
 }
 
-// turn is a request's permission to tokenise. One goroutine uses it. The turn of a
+// Turn is a request's permission to tokenise. One goroutine uses it. The turn of a
 // request that needs none is nil, which never pauses.
-type turn struct {
-	from  *turnstile
+type Turn struct {
+	from  *Turnstile
 	own   *turns.Turn
 	fault *api.Error // why the work was ended
 }
 
-// take waits for a turn of a tenant. gone is closed when the client hangs up. The caller
+// Taken is how many turns are taken or waited for.
+func (s *Turnstile) Taken() int { return s.queue.Pieces() }
+
+// Take waits for a turn of a tenant. gone is closed when the client hangs up. The caller
 // must end the turn.
-func (s *turnstile) take(gone <-chan struct{}, tenant string) (*turn, *api.Error) {
+func (s *Turnstile) Take(gone <-chan struct{}, tenant string) (*Turn, *api.Error) {
 	own, err := s.queue.Take(gone, tenant)
 	if err != nil {
 		return nil, s.fault(err)
 	}
-	return &turn{from: s, own: own}, nil
+	return &Turn{from: s, own: own}, nil
 }
 
 // fault is why there is no turn.
-func (s *turnstile) fault(err error) *api.Error {
+func (s *Turnstile) fault(err error) *api.Error {
 	switch {
 	case errors.Is(err, turns.ErrGone):
 		return edge.ClientGone()
 	case errors.Is(err, turns.ErrClosed):
 		return edge.ShuttingDown()
 	case errors.Is(err, turns.ErrFull):
-		return turnsBusy("too many " + s.what + " of your tenant; retry later")
+		return Busy("too many " + s.what + " of your tenant; retry later")
 	default:
-		return turnsBusy("too many " + s.what + ", and the request waited too long for its turn; retry later")
+		return Busy("too many " + s.what + ", and the request waited too long for its turn; retry later")
 	}
 }
 
-func turnsBusy(message string) *api.Error {
+// Busy refuses a request because too many others wait.
+func Busy(message string) *api.Error {
 	return api.Refuse("server_is_overloaded", message)
 }
 
-// end gives the turn back.
-func (t *turn) end() {
+// End gives the turn back.
+func (t *Turn) End() {
 	if t != nil {
 		t.own.End()
 	}
@@ -89,7 +96,7 @@ func (t *turn) end() {
 
 // pause is called between slices of work. It returns false when the work shall
 // end, because of a hang-up or a shutdown; fault then says why.
-func (t *turn) pause() bool {
+func (t *Turn) pause() bool {
 	if t.fault == nil {
 		if err := t.own.Yield(); err != nil {
 			t.fault = t.from.fault(err)
@@ -100,42 +107,42 @@ func (t *turn) pause() bool {
 
 // breathe pauses if the last pause is longer ago than a slice: many short texts
 // add up to one long piece of work.
-func (t *turn) breathe() {
+func (t *Turn) breathe() {
 	if t != nil {
 		t.pause()
 	}
 }
 
-// goOn is breathe between slices of work; false ends the work.
-func (t *turn) goOn() bool {
+// Continue is breathe between slices of work; false ends the work.
+func (t *Turn) Continue() bool {
 	t.breathe()
-	return t.ended() == nil
+	return t.Fault() == nil
 }
 
-// options adds to o where the work rests.
-func (t *turn) options(o tokenizer.EncodeOptions) tokenizer.EncodeOptions {
+// Options adds to o where the work rests.
+func (t *Turn) Options(o tokenizer.EncodeOptions) tokenizer.EncodeOptions {
 	if t != nil {
 		o.Pause = t.pause
 	}
 	return o
 }
 
-// ended is the reason why the result is not needed any more; nil while it is.
-func (t *turn) ended() *api.Error {
+// Fault is the reason why the result is not needed any more; nil while it is.
+func (t *Turn) Fault() *api.Error {
 	if t == nil {
 		return nil
 	}
 	return t.fault
 }
 
-// encode gives the ids of spans. Where o has a limit, no more than that may
+// Encode gives the ids of spans. Where o has a limit, no more than that may
 // come: what cannot fit is refused before it is encoded, or as soon as the ids
 // are too many. part names the field that holds the text.
-func (t *turn) encode(m *models.Model, part string, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
+func (t *Turn) Encode(m *models.Model, part string, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
 	if least := m.Tokenizer.MinTokens(spans); o.Limit > 0 && least > o.Limit {
 		return nil, promptTooLong(part, least, m.MaxModelLen)
 	}
-	ids, fault := t.tokenise(m, spans, o)
+	ids, fault := t.Tokenise(m, spans, o)
 	if fault != nil {
 		return nil, fault
 	}
@@ -145,12 +152,20 @@ func (t *turn) encode(m *models.Model, part string, spans []tokenizer.Span, o to
 	return ids, nil
 }
 
-// tokenise gives the ids of spans, as far as o's limit. The fault is that nobody
+// Tokenise gives the ids of spans, as far as o's limit. The fault is that nobody
 // waits for them any more.
-func (t *turn) tokenise(m *models.Model, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
+func (t *Turn) Tokenise(m *models.Model, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
 	t.breathe()
-	ids := m.Tokenizer.AppendSpans([]int32{}, spans, t.options(o))
-	return ids, t.ended()
+	ids := m.Tokenizer.AppendSpans([]int32{}, spans, t.Options(o))
+	return ids, t.Fault()
+}
+
+// Away is how long the turn has rested or waited since it began.
+func (t *Turn) Away() time.Duration {
+	if t == nil {
+		return 0
+	}
+	return t.own.Away()
 }
 
 // promptTooLong refuses a prompt whose tokens were not all counted; the words
