@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -141,6 +140,16 @@ func (d *deployments) owns(ctx context.Context, model string) error {
 	return fmt.Errorf("%w: POST /v1/deployments with another version of %q, or DELETE /v1/deployments/%s first", admin.ErrDeployed, model, model)
 }
 
+// overrule ends an operator's rollout that has just begun where a deployment decides by now which version answers. One that comes
+// later ends the rollout when it activates its version.
+func overrule(ctx context.Context, d *deployments, model string) error {
+	err := d.owns(ctx, model)
+	if err != nil {
+		d.s.rollouts.abort(model, deploymentActor)
+	}
+	return err
+}
+
 // versions are what has the versions of a model here; nil: it is a classical one, or new.
 func (d *deployments) versions(model string) rolled { return d.s.rollouts.versionsOf(model) }
 
@@ -223,7 +232,7 @@ func (d *deployments) trim(model string, list []deployment.Revision) {
 
 // withdraw gives a model's name back to the version of the configuration.
 func (d *deployments) withdraw(model string) {
-	d.endRollouts(model, "")
+	d.endRollouts(model, deployment.IsRollout)
 	if d.isRouted(model) {
 		d.s.fleets.forgetMove(model)
 		return
@@ -234,10 +243,10 @@ func (d *deployments) withdraw(model string) {
 	r.mu.Unlock()
 }
 
-// endRollouts aborts a deployment's rollout of a model, but for one.
-func (d *deployments) endRollouts(model, but string) {
+// endRollouts aborts the rollouts of a model whose ids are among ids.
+func (d *deployments) endRollouts(model string, ids func(id string) bool) {
 	for _, st := range d.s.rollouts.List() {
-		if p := st.Plan; p.Model == model && p.ID != but && strings.HasPrefix(p.ID, deployment.RolloutPrefix) && !st.State.Over() {
+		if p := st.Plan; p.Model == model && ids(p.ID) && !st.State.Over() {
 			_, _ = d.s.rollouts.Decide(context.Background(), deploymentActor, model, "abort") // it may be over by now
 		}
 	}
@@ -259,9 +268,9 @@ func (d *deployments) Answers(model string) (string, bool) {
 	return label, err == nil
 }
 
-// Activate implements deployment.Host.
+// Activate implements deployment.Host. A rollout that an operator has started before there was the deployment ends, too.
 func (d *deployments) Activate(_ context.Context, model, label string) error {
-	d.endRollouts(model, "")
+	d.endRollouts(model, func(string) bool { return true })
 	if v := d.versions(model); v != nil {
 		return v.give(model, label, deploymentActor)
 	}
@@ -305,7 +314,7 @@ func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func
 
 // Rollout implements deployment.Host.
 func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress, tell deployment.Asked) (rollout.State, string, error) {
-	d.endRollouts(p.Model, p.ID)
+	d.endRollouts(p.Model, func(id string) bool { return id != p.ID })
 	st, err := d.s.rollouts.status(p.ID)
 	if errors.Is(err, rollout.ErrNone) {
 		if at != nil && at.State.Over() {
@@ -378,7 +387,7 @@ func whereOf(st *rollout.Status) string {
 
 // moved tells the other servers of a transition of a deployment's rollout.
 func (d *deployments) moved(t *rollout.Transition) error {
-	if d == nil || !strings.HasPrefix(t.ID, deployment.RolloutPrefix) {
+	if d == nil || !deployment.IsRollout(t.ID) {
 		return nil
 	}
 	return d.follower.Moved(context.Background(), t)

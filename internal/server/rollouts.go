@@ -190,7 +190,7 @@ func (r *rollouts) save(id string, at time.Time) error {
 // key is what the store keeps a rollout under. That of a deployment runs on several servers: each keeps what it has seen,
 // and where all of them stand is in the deployment's record.
 func (r *rollouts) key(id string) string {
-	if strings.HasPrefix(id, deployment.RolloutPrefix) {
+	if deployment.IsRollout(id) {
 		return id + "@" + r.s.ports.instance()
 	}
 	return id
@@ -339,6 +339,9 @@ func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, 
 	if err == nil {
 		err = r.control.Add(run)
 	}
+	if err == nil && by != deploymentActor {
+		err = overrule(ctx, r.s.deployments, p.Model)
+	}
 	if err != nil {
 		r.holds.release(p.ID)
 		r.s.audit.failed(ctx, by, state.ActionRollout+"start", p.Model, state.Details{"id": p.ID, "candidate": p.Candidate}, err)
@@ -444,7 +447,7 @@ func (r *rollouts) restore() {
 			r.s.log.Error("a rollout in the store cannot be read; it does not go on", zap.Error(err))
 			continue
 		}
-		if strings.HasPrefix(run.Plan().ID, deployment.RolloutPrefix) {
+		if deployment.IsRollout(run.Plan().ID) {
 			continue // its deployment goes on with it
 		}
 		if !run.State().Over() && !r.others.take(ctx, run.Plan().ID) {
@@ -488,6 +491,9 @@ func (r *rollouts) resume(run *rollout.Rollout) {
 		if err == nil {
 			r.holds.keep(p.ID, release)
 			err = r.control.Add(run)
+		}
+		if err == nil && !deployment.IsRollout(p.ID) {
+			err = overrule(r.ctx, r.s.deployments, p.Model)
 		}
 		if err != nil {
 			r.holds.release(p.ID)

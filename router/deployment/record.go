@@ -11,6 +11,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/router/rollout"
@@ -97,6 +98,9 @@ const UncheckedPolicy = "unchecked"
 
 // RolloutPrefix begins the ids of rollouts that belong to deployments.
 const RolloutPrefix = "deploy-"
+
+// IsRollout reports whether an id is that of a deployment's rollout, not of an operator's.
+func IsRollout(id string) bool { return strings.HasPrefix(id, RolloutPrefix) }
 
 // Apply gives the record that a spec makes of the one that is there, nil for none; it is the same where nothing is asked for
 // that is not wanted already. id names the rollout that may follow.
