@@ -14,7 +14,7 @@ import (
 // exposedHeaders are those of our answers that a page may read beside the few
 // that every page may.
 var exposedHeaders = strings.Join([]string{
-	"Retry-After", "Retry-After-Ms", "Traceresponse", "X-Request-Id", "X-Should-Retry",
+	"Request-Id", "Retry-After", "Retry-After-Ms", "Traceresponse", "X-Request-Id", "X-Should-Retry",
 	"X-Weir-Arm", "X-Weir-Attempts", "X-Weir-Brownout", "X-Weir-Cache", "X-Weir-Fallback", "X-Weir-Quota", "X-Weir-Reason", "X-Weir-Replayed",
 	"X-Weir-Replica", "X-Weir-Route-Reason", "X-Weir-Version", "X-Weir-Warnings",
 	"X-RateLimit-Limit-Requests", "X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Requests",

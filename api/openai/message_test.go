@@ -79,6 +79,12 @@ func TestMessagesOverHTTP(t *testing.T) {
 		`{"role":"assistant","content":"yes?"},{"role":"user","content":"go on"}]`
 	body := `{"model":"test-model","max_tokens":30,` + prompt + `,"metadata":{"user_id":"u"},"stop_sequences":["zzz"],"temperature":0.5,"top_k":5}`
 	res, whole := r.do("POST", routeMessages+"?beta=true", "Anthropic-Version: 2023-06-01\r\nAnthropic-Beta: unknown-2030\r\n", body)
+	if id := res.Header.Get("Request-Id"); id == "" || id != res.Header.Get("X-Request-Id") {
+		t.Errorf("Anthropic's clients are told %q, others %q", id, res.Header.Get("X-Request-Id"))
+	}
+	if res, _ := r.do("POST", routeMessages, "", "{}"); res.Header.Get("Request-Id") == "" {
+		t.Error("a refusal has no Request-Id")
+	}
 	var got struct {
 		ID, Type, Role string
 		Content        []struct{ Type, Text string }

@@ -62,10 +62,11 @@ func (c *call) countTokens() *api.Error {
 // ownShape gives the errors of these paths the shape that their clients read.
 func (rt *route) ownShape() bool { return strings.HasPrefix(rt.Pattern, routeMessages) }
 
-// reshape writes an error that is the response anew where the path has a shape of its own.
+// reshape writes an error in the shape of the path, where that has one of its own.
 func (c *call) reshape(fault *api.Error) {
 	if c.route.ownShape() {
 		id := string(c.ctx.Response.Header.Peek("X-Request-Id"))
+		c.ctx.Response.Header.Set("Request-Id", id) // under which Anthropic's clients look for it
 		c.ctx.SetBody(appendMessageFault(nil, fault, id))
 	}
 }

@@ -194,6 +194,9 @@ func (c *call) name(own string) string {
 		name = string(header)
 	}
 	c.ctx.Response.Header.Set("X-Request-Id", name)
+	if c.route.ownShape() {
+		c.ctx.Response.Header.Set("Request-Id", name)
+	}
 	return name
 }
 
