@@ -157,7 +157,7 @@ CHECKS = format-check vet lint check-generate test test-purego test-race static-
 # before the tests, so these do not do it again.
 SHARED = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath" TESTFLAGS=-vet=off
 
-# A step that hangs is ended, and named, before whoever started the run gives up on all of it.
+# A step that hangs is ended, and named, before the one who started the run gives up on all of it.
 STEP_LIMIT ?= 20m
 
 check: ## all that CI runs, one after the other, with times

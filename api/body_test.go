@@ -329,7 +329,7 @@ func TestHeadIsChecked(t *testing.T) {
 	}
 }
 
-// Whoever sends many requests at once, some refused by their head, gets their
+// A client that sends many requests at once, some refused by their head, gets their
 // answers in order, up to the first that leaves a body unread.
 func TestRefusalsInAPipeline(t *testing.T) {
 	h := echoPath(t)

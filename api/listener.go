@@ -257,6 +257,6 @@ func (l *listener) closeAll() {
 	}
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.abort() // the peer is told nothing; there is nobody to report to
+		_ = c.abort() // the peer is told nothing; there is no one to report to
 	}
 }

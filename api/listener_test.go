@@ -152,7 +152,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 	expectBody(t, bufio.NewReader(c), "/free")
 }
 
-// Connections that ask for nothing, or take for ever to, keep nobody out.
+// Connections that ask for nothing, or take for ever to, keep no client out.
 func TestRestingConnectionsMakePlace(t *testing.T) {
 	config := DefaultConfig()
 	config.MaxConnections = 8

@@ -18,7 +18,7 @@ func Peer(ctx *fasthttp.RequestCtx) *x509.Certificate {
 }
 
 // VerifiedPeer is the leaf of the chain that was verified, nil for none. A
-// certificate that was sent and not verified is nobody's.
+// certificate that was sent and not verified is no tenant's.
 func VerifiedPeer(state tls.ConnectionState) *x509.Certificate {
 	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
 		return nil

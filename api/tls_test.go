@@ -161,7 +161,7 @@ func whoCalls() *handlerFunc {
 }
 
 // What a client certificate proves: that of the trusted authority is the caller's,
-// none is nobody's, and an expired or foreign one ends the handshake.
+// none is no tenant's, and an expired or foreign one ends the handshake.
 func TestClientCertificatesOnTheWire(t *testing.T) {
 	ours, foreign := newAuthority(t, "ours"), newAuthority(t, "foreign")
 	config := DefaultConfig()
@@ -289,7 +289,7 @@ func TestSlowHandshakesMakePlace(t *testing.T) {
 
 // Beside 2,000 handshakes that do not go on, on a server of 2,000 places, every new
 // client gets in, without waiting for their deadline.
-func TestManySlowHandshakesLockNobodyOut(t *testing.T) {
+func TestManySlowHandshakesLockNoOneOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens 4,000 files")
 	}
@@ -372,7 +372,7 @@ func TestShutdownLeavesTLSReadersBehind(t *testing.T) {
 	}
 }
 
-// Whoever ends a connection at once, to give its place away or at the end of a
+// A side that ends a connection at once, to give its place away or at the end of a
 // shutdown, does not wait for a client that reads nothing, which TLS's own close does.
 func TestAbortDoesNotWaitForTheClient(t *testing.T) {
 	ours := newAuthority(t, "ours")

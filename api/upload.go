@@ -20,7 +20,7 @@ type Uploads interface {
 }
 
 // slowestUpload is how fast the bytes of an upload must come on average, in bytes per second, beside
-// ReadTimeout for the beginning: whoever sends more slowly would keep a connection for hours.
+// ReadTimeout for the beginning: a client that sends more slowly would keep a connection for hours.
 const slowestUpload = 16 << 10
 
 // Upload is a request's body while it arrives. One goroutine reads it, the one that handles the request.

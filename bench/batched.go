@@ -220,7 +220,7 @@ func (r *Rig) together(
 	return steps[1:], ids, nil
 }
 
-// finishAll reads all streams at once: one that nobody reads is cancelled.
+// finishAll reads all streams at once: one that is not read is cancelled.
 func finishAll(ctx context.Context, streams []*inference.Stream) ([][]inference.TokenID, error) {
 	ids := make([][]inference.TokenID, len(streams))
 	errs := make([]error, len(streams))

@@ -21,7 +21,7 @@ type Chats struct {
 	Seed         uint64
 }
 
-// Turn is one request of a conversation and what became of it.
+// Turn is one request of a conversation and what happened to it.
 type Turn struct {
 	Outcome
 	Client, Number int // of the conversation's turns

@@ -57,7 +57,7 @@ type cluster struct {
 	replicas []*process
 }
 
-// RunCluster runs the load once for each policy, with processes that start anew.
+// RunCluster runs the load once for each policy, with processes that restart.
 func RunCluster(ctx context.Context, o ClusterOptions) ([]*ClusterRun, error) {
 	var runs []*ClusterRun
 	for _, policy := range o.Policies {

@@ -153,7 +153,7 @@ func PlotCluster(w io.Writer, runs []*ClusterRun) error {
 	return d.writeTo(w)
 }
 
-// laneColours are classes of the style sheet that nobody takes for "bad".
+// laneColours are classes of the style sheet that are not taken for "bad".
 var laneColours = []string{series(0), series(2), series(3)}
 
 // lanes are the replicas of a run, and "" for requests that none took.

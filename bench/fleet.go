@@ -282,7 +282,7 @@ func (f *fleet) send(q *fleetRequest) error {
 	}
 	q.attempts++
 	lease, err := f.balancer.Pick(f.time(), asked)
-	if errors.Is(err, balance.ErrNone) { // all that are left were tried, or nobody is there: wait for somebody
+	if errors.Is(err, balance.ErrNone) { // all that are left were tried, or there is none: wait for one
 		q.avoid = nil
 		f.post(fleetEvent{at: f.now + fleetProbe, kind: retryComes, request: q})
 		return nil
@@ -432,7 +432,7 @@ func (f *fleet) end(q *fleetRequest, more bool) {
 	case next == len(turns):
 	case more:
 		f.post(fleetEvent{at: f.now + turns[next].think, kind: turnComes, number: q.conversation, turn: next})
-	default: // whoever was not answered does not go on
+	default: // a client without an answer does not go on
 		f.left -= len(turns) - next
 		f.done.Failed += len(turns) - next
 	}

@@ -81,7 +81,7 @@ type exchange struct {
 const (
 	fleetShape     = "azure-conv" // lengths of messages and answers, and when conversations begin
 	fleetModelLen  = 16_384
-	fleetMaxTokens = 1024 // that clients allow an answer: nobody knows before how long it gets
+	fleetMaxTokens = 1024 // that clients allow an answer, whose length is not known before
 )
 
 // conversations draws a load.

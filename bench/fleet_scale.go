@@ -16,8 +16,8 @@ type FleetScaling struct {
 	Min, Max int // replicas; Max of 0 is a fleet that does not change
 
 	Running float64 // requests that run, of one replica in the mean, that are wanted
-	Waiting float64 // requests that wait, likewise
-	KV      float64 // share of the KV cache in use, likewise
+	Waiting float64 // requests that wait, as above
+	KV      float64 // share of the KV cache in use, as above
 
 	Every   time.Duration // between two looks; default 15 s, the controller's own
 	StartUp time.Duration // from the decision until the replica serves: scheduled, started, weights read; default 60 s

@@ -64,7 +64,7 @@ func TestScalingIsTheManifests(t *testing.T) {
 }
 
 // Out at once, by at most the greater of twice as many and two more in 30 s; in by one in five minutes, after a quarter of an hour in
-// which nobody wanted more.
+// which were not wanted more.
 func TestScalingGoesOutFastAndInSlowly(t *testing.T) {
 	o := FleetScaling{Max: 16}
 	if err := o.defaults(); err != nil {

@@ -18,7 +18,7 @@ type Attack struct {
 	Clients int // at a time; each sends its next request when the last is answered
 
 	HangUp bool // each client leaves as soon as its answer begins, or after a few milliseconds
-	Unread bool // nobody reads the answers
+	Unread bool // the answers are not read
 
 	request func(words, client, turn int) (path string, body []byte)
 	header  func(h http.Header, client, turn int) // further fields of the request's head; nil: none
@@ -119,7 +119,7 @@ var callAttacks = []Attack{
 	{Name: "hangups", About: "32 clients that hang up at once", Clients: 32, HangUp: true, request: func(words, client, turn int) (string, []byte) {
 		return chatAttack(fields{"messages": userSays(longText(words, client, turn)), "stream": true, "max_tokens": 200, "ignore_eos": true})
 	}},
-	{Name: "unread", About: "32 streams that nobody reads", Clients: 32, Unread: true, request: func(_, client, turn int) (string, []byte) {
+	{Name: "unread", About: "32 streams that are not read", Clients: 32, Unread: true, request: func(_, client, turn int) (string, []byte) {
 		return chatAttack(fields{"messages": userSays(fmt.Sprint("Go on ", client, turn)), "stream": true, "max_tokens": 2000, "ignore_eos": true})
 	}},
 }

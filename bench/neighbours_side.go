@@ -33,7 +33,7 @@ var sideAttacks = []Attack{
 	}},
 	{Name: "usage", About: "32 clients that ask for their usage", Clients: 32, do: look("/v1/usage", attackerKey)},
 	{Name: "files", About: "32 clients that list files and batches", Clients: 32, do: look("/v1/files?limit=10000", attackerKey)},
-	{Name: "strangers", About: "64 clients with an unknown key", Clients: 64, do: look("/v1/models", "sk-nobody")},
+	{Name: "strangers", About: "64 clients with an unknown key", Clients: 64, do: look("/v1/models", "sk-unknown")},
 	{Name: "pages", About: "32 clients that read the metrics", Clients: 32, do: look("/metrics", attackerKey)},
 	{Name: "vocabulary", About: "32 clients that read the tokenizer", Clients: 32, do: look("/tokenizer_info", attackerKey)},
 	{Name: "uploads", About: "sixteen uploads of 64 MB that are broken off at the half", Clients: 16, do: breakUpload},

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+var rewrite = flag.Bool("rewrite", false, "write the golden files again")
 
 // golden compares text with a file of testdata.
 func golden(t *testing.T, name, got string) {

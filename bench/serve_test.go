@@ -178,7 +178,7 @@ func TestBrokenConnection(t *testing.T) {
 	target.BaseURL = "http://127.0.0.1:1"
 	load, err = Serve(t.Context(), target, once(asks("complete")))
 	if err != nil || load.Outcomes[0].Kind != failConnect {
-		t.Errorf("nobody listens: %v, %+v", err, load)
+		t.Errorf("nothing listens: %v, %+v", err, load)
 	}
 }
 

@@ -98,7 +98,7 @@ type SimRequest struct {
 	Tenant    string
 	Weight    int // of the tenant; 0 is 1
 	Class     inference.Class
-	Prompt    int    // tokens; they begin like those of no other request, but for Shared
+	Prompt    int    // tokens; they begin like those of no other request, except for Shared
 	Shared    int    // leading tokens of the prompt that are the same in its family
 	Family    int    // of prompts that begin alike
 	Output    int    // tokens until it stops by itself, or by MaxTokens where that is as many
@@ -141,7 +141,7 @@ const simBlock = 16
 // simLimit bounds a simulation's steps: one that needs more does not end.
 const simLimit = 2_000_000
 
-// SimOutcome is what became of a request. Times are since the simulation's start.
+// SimOutcome is what happened to a request. Times are since the simulation's start.
 type SimOutcome struct {
 	Request *SimRequest
 	Sent    time.Duration

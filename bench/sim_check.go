@@ -78,7 +78,7 @@ func (s *sim) attribute(took time.Duration) {
 }
 
 // checkPlan holds for every plan: its rows are within the budget, their blocks
-// exist, and nobody has rows who has ended.
+// exist, and no ended request has rows.
 func (s *sim) checkPlan() error {
 	rows := 0
 	for i := range s.plan.Chunks {

@@ -14,7 +14,7 @@ const mixSeconds = 300
 
 // tenantsLoad is seven normal tenants, one that comes and goes, one that sends long
 // prompts, and with abuse one that sends ten times what a normal one does: together
-// half as much again as the machine can serve. Nobody waits longer than 30 s.
+// half as much again as the machine can serve. No request waits longer than 30 s.
 func tenantsLoad(seed uint64, abuse bool) SimOptions {
 	o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, Seed: seed, KVTokens: 40_000}
 	const perSecond = 0.2 // of a normal tenant

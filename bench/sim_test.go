@@ -332,7 +332,7 @@ func TestAFloodDoesNotKeepOtherTenantsWaiting(t *testing.T) {
 			t.Errorf("cache of %d tokens: a request waited %d ms for its first token beside a flood of another tenant", kv, w)
 		}
 		if kv == 0 && c.RecomputedTokens > 0 {
-			t.Errorf("%d rows were computed again although nobody lacked blocks", c.RecomputedTokens)
+			t.Errorf("%d rows were computed again although no request lacked blocks", c.RecomputedTokens)
 		}
 		if again := float64(c.RecomputedTokens) / float64(c.Rows); again > 0.05 {
 			t.Errorf("%.1f %% of the rows were computed again", 100*again)
@@ -464,7 +464,7 @@ func TestShares(t *testing.T) {
 
 // Prompts of 500 tokens of which 400 are one of sixteen prefixes, in a cache that holds a few of
 // them, all of one tenant: requests run while their prefix is cached, in little more than the time that
-// a cache for all of them takes, and nobody waits much longer than in order of arrival.
+// a cache for all of them takes, and no request waits much longer than in order of arrival.
 func TestPrefixesAreUsedWhileTheyAreCached(t *testing.T) {
 	load := func(kvTokens int) SimOptions {
 		o := SimOptions{Scheduler: servedConfig(), Machine: SmallMachine, KVTokens: kvTokens, Seed: 1}

@@ -71,7 +71,7 @@ func Changes(before, after Config) []Change {
 }
 
 // Digest tells configurations apart: SHA-256, in hexadecimal, of all settings and lists.
-// Secrets are left out, so that nobody can try them against it.
+// Secrets are left out, so that they cannot be tried against it.
 func (c Config) Digest() string {
 	h := sha256.New()
 	list := settings(&c)

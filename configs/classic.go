@@ -262,6 +262,6 @@ const classicSample = `
 #     candidate: false # true: requests that name no version do not get it, unless a rollout says so
 #     policy: least_load # how a replica is picked, where other servers compute the model: power_of_two, round_robin
 #   - name: fraud # computed by other servers, over the Open Inference Protocol
-#     replicas: # as those of models; routing likewise
+#     replicas: # as those of models; so is routing
 #       - {url: http://10.0.0.8:8000, kind: oip} # Triton, MLServer, KServe; weir is the default
 `

@@ -214,7 +214,7 @@ func TestEverySettingReachesTheTree(t *testing.T) {
 		"quota.redis":                 "redis://localhost:6379/0", "quota.failure": "closed",
 		"predict.feature_redis": "redis://localhost:6379/0", "predict.drift_psi": "0.3", "predict.log_inputs": "full",
 		"store.url":               "sqlite:x",
-		"store.key_pepper":        "thirty-two bytes or more, of which nobody knows",
+		"store.key_pepper":        "thirty-two bytes or more, that are not known",
 		"store.master_key":        "pepper",
 		"store.data_keys":         "sqlite:y",
 		"store.prompt_retention":  "48h",

@@ -245,7 +245,7 @@ func Deployed(model, path, label string, resources map[string]string) ServedMode
 	return m.Derived(label, resources)
 }
 
-// Derived is a version of the same file with the same settings, but for resources.
+// Derived is a version of the same file with the same settings, except for resources.
 func (m ServedModel) Derived(label string, resources map[string]string) ServedModel {
 	m.Version, m.Load, m.Aliases = label, LoadNever, nil
 	m.Settings = slices.Clone(m.Settings)

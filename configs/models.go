@@ -377,7 +377,7 @@ const modelsSample = `
 #           replay_endpoint: tcp://*:5558 # where events that were missed are asked for
 #           topic: kv
 #       - dns: http://weir-headless:8000/v1 # each address of the name is a replica
-#       - file: replicas.txt # with a URL on each line; read anew when it changes
+#       - file: replicas.txt # with a URL on each line; read again when it changes
 #     routing:
 #       answer_timeout: 10m # until an answer begins; of no stream, until its end
 #       stall_timeout: 2m # without a byte of a stream that has begun

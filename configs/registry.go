@@ -11,7 +11,7 @@ type Registry struct {
 	Password   string
 	Pull       bool // a model that is not here is pulled before the start
 
-	RequireApproval bool // models that nobody has approved are not served
+	RequireApproval bool // models that are not approved are not served
 }
 
 func registrySettings(c *Config) []Setting {

@@ -30,7 +30,7 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		{"K1", "the cached counter is off", func(p *Pool, _, _ *Table) { p.cached-- }},
 		{"K1", "a domain counts a block too many", func(p *Pool, s, _ *Table) { p.domains[s.domain].resident++ }},
 		{"K1", "a domain's key leads nowhere", func(p *Pool, _, _ *Table) { clear(p.slots) }},
-		{"K1", "a pinned block belongs to nobody", func(p *Pool, _, _ *Table) { p.blocks[3].domain = noDomain }},
+		{"K1", "a pinned block has no domain", func(p *Pool, _, _ *Table) { p.blocks[3].domain = noDomain }},
 		{"K2", "a reference was forgotten", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[0]].ref-- }},
 		{"K2", "a reference was counted twice", func(p *Pool, s, _ *Table) { p.blocks[s.blocks[0]].ref++ }},
 		{"K3", "a free block is on no list", func(p *Pool, _, _ *Table) { p.lru.remove(p.lru.front(int32(len(p.blocks)))) }},

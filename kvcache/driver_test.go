@@ -17,7 +17,7 @@ import (
 type driver struct {
 	config Config
 	pool   *Pool
-	naive  *naive // nil when hashes are cut: collisions are nobody's prefix there
+	naive  *naive // nil when hashes are cut: collisions are no prefix there
 	seqs   []*sequence
 	pins   []BlockID
 	hits   []staleHit

@@ -40,7 +40,7 @@ func TestOthersDoNotEvictATenantsFloor(t *testing.T) {
 			t.Errorf("floor of %d %%: %d of 20 blocks are found again, want %d", tc.percent, hit.Full, tc.want)
 		}
 		if n := p.Resident(flood); n < 75 {
-			t.Errorf("floor of %d %%: the other tenant has %d blocks, want all that nobody else has", tc.percent, n)
+			t.Errorf("floor of %d %%: the other tenant has %d blocks, want all that no other domain has", tc.percent, n)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestTheFloorGivesWayToLiveSequences(t *testing.T) {
 }
 
 // Random sequences of several domains: whenever one loses blocks to another while it
-// is within its floor, nobody has cached blocks above the floor.
+// is within its floor, no domain has cached blocks above the floor.
 func TestFloorsHoldInRandomUse(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 3))

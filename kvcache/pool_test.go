@@ -113,7 +113,7 @@ func TestK15DraftsAreNeverPublished(t *testing.T) {
 }
 
 // T17: between Grow and the next Commit, the rows to be written lie in blocks
-// that nobody else can name.
+// that no other tenant can name.
 func TestT17RowsToBeWrittenAreTheTablesOwn(t *testing.T) {
 	p := newPool(t, Config{Blocks: 17, BlockTokens: 4})
 	s := start(t, p, "t", "abcdef")
@@ -369,7 +369,7 @@ func TestK16BoundHoldsAfterUnpin(t *testing.T) {
 	}
 }
 
-// K17: a log that nobody drains stays bounded and ends in a listing.
+// K17: a log that is not drained stays bounded and ends in a listing.
 func TestK17AnOverflowingLogBecomesAListing(t *testing.T) {
 	p := newPool(t, Config{Blocks: 9, BlockTokens: 1, Events: true})
 	for i := range 2000 {

@@ -2,7 +2,7 @@ package router
 
 import "time"
 
-// Attempt is what became of a request at one of the servers that were asked.
+// Attempt is what happened to a request at one of the servers that were asked.
 type Attempt struct {
 	Replica    string
 	Reason     string // why it was picked

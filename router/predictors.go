@@ -17,7 +17,7 @@ type Predictors interface {
 	Find(name, version string) (Predictor, error)
 	// Index lists all versions of all models, loaded or not, sorted by name.
 	Index() []ModelState
-	// Load makes a known model available, anew where it is already. It returns when
+	// Load makes a known model available, again where it is already. It returns when
 	// the model answers, or why it does not. by says who asked, for the audit log.
 	Load(ctx context.Context, name, by string) error
 	// Unload takes a model away once its running requests have ended.
@@ -28,7 +28,7 @@ type Predictors interface {
 type ModelState struct {
 	Name, Version string
 	Ready         bool
-	Reason        string // why it is not ready; "" where nobody asked for it yet
+	Reason        string // why it is not ready; "" where it was not asked for yet
 	Unloaded      bool   // an operator took it away
 }
 
@@ -53,7 +53,7 @@ type Asker struct {
 
 // Arm is the part of a rollout that a request was given to. The zero Arm is of none.
 type Arm struct {
-	Rollout string // its id: what becomes of the request counts in no other one
+	Rollout string // its id: what happens to the request counts in no other one
 	Name    string // as clients read it
 	Key     uint64 // of what always gets the same arm
 }

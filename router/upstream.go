@@ -90,7 +90,7 @@ type Call struct {
 	Session string // a hint: requests of one session profit from one server; "" is none
 	Resume  bool   // a stream that breaks goes on at another server
 
-	// Tried hears of each server that was asked, once its part is over; nil: nobody wants to know. Calls
+	// Tried hears of each server that was asked, once its part is over; nil: not wanted. Calls
 	// do not overlap.
 	Tried func(*Attempt)
 
@@ -127,12 +127,12 @@ func (c *Call) PromptBytes() int {
 type Head struct {
 	RequestID   string
 	Traceparent string // W3C Trace Context; empty: not sent
-	Tracestate  string // likewise
+	Tracestate  string // as above
 	Version     string // the field anthropic-version of a request of Messages, for Anthropic's own API; "" is none
 	Beta        string // the client's anthropic-beta
 
-	// Caller makes the header field CallerHeader, which tells another weir who calls, anew
-	// for each attempt; nil: nobody is told.
+	// Caller makes the header field CallerHeader, which tells another weir who calls, again
+	// for each attempt; nil: no other weir is told.
 	Caller inference.Speaker
 	Class  string // that the client's header asked for; "" is none
 
@@ -142,7 +142,7 @@ type Head struct {
 // CallerHeader is the field in which a weir tells another one who calls.
 const CallerHeader = "X-Weir-Caller"
 
-// Write adds the fields of the head to a request's header, but for the caller.
+// Write adds the fields of the head to a request's header, except for the caller.
 func (h *Head) Write(to http.Header) {
 	to.Set("X-Request-Id", h.RequestID)
 	if h.Traceparent != "" {
@@ -178,7 +178,7 @@ type Answer struct {
 	Memory memory.Share  // what Whole and what is made of it hold; see Release
 	Events io.ReadCloser // of a stream; nil where Whole counts. The caller closes it exactly once
 
-	Untold func(tokens int) // is told how many tokens were counted here, because the server did not tell them; nil: nobody wants to know
+	Untold func(tokens int) // is told how many tokens were counted here, because the server did not tell them; nil: not wanted
 
 	Replica  string // the server that it is from
 	Reason   string // why that server was picked

@@ -29,7 +29,7 @@ func WaitOf(h http.Header, now time.Time) time.Duration {
 
 // Advice is what a server's refusal says of trying again.
 type Advice struct {
-	After time.Duration // when that is worth while; 0: nobody knows
+	After time.Duration // when that is worth while; 0: not known
 	Never bool          // clients shall not send the same request again by themselves
 }
 

@@ -91,7 +91,7 @@ func TestNewcomersWaitOneAndAHalfSteps(t *testing.T) {
 	}
 }
 
-// In random worlds with short steps, whoever is left out has a row in the next step, the first sequence has one in each,
+// In random worlds with short steps, a sequence that is left out has a row in the next step, the first sequence has one in each,
 // and all requests end.
 func TestShortStepsOfRandomWorlds(t *testing.T) {
 	short, left := 0, 0
@@ -113,7 +113,7 @@ func TestShortStepsOfRandomWorlds(t *testing.T) {
 		}
 		before := map[*sequence]bool{} // left out of the last step
 		w.onPlan = func(rs []runner) {
-			w.checkNobodySkipped(rs)
+			w.checkNoOneSkipped(rs)
 			now := map[*sequence]bool{}
 			for _, r := range rs {
 				if r.decoding && w.sched.shortSteps.leftOut(r.seq) && slices.Contains(w.sched.sequences.running, r.seq) {

@@ -123,7 +123,7 @@ func text(rng *rand.Rand, n int) []inference.TokenID {
 
 const itlTarget = 200 * time.Millisecond
 
-// A long prompt arrives while eight outputs run: whoever decodes never waits
+// A long prompt arrives while eight outputs run: a decoding sequence never waits
 // longer than the target, and the prompt still takes little more time than the
 // machine needs for it beside them.
 func TestALongPromptDoesNotHoldUpRunningOutputs(t *testing.T) {
@@ -384,7 +384,7 @@ func TestClassesHaveTheirOwnTargets(t *testing.T) {
 
 // A prompt that would miss its deadline if others went first goes first, and makes
 // it; without one it takes its turn beside shorter ones, and misses that time. One
-// that cannot make its deadline keeps nobody waiting for it.
+// that cannot make its deadline keeps no other waiting for it.
 func TestADeadlineAtRiskGoesFirst(t *testing.T) {
 	const rows, short = 1024, 64
 	run := func(by time.Duration) (first, others time.Duration) {

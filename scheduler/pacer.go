@@ -248,7 +248,7 @@ func (p *pacer) count(q *sequence, n int) {
 // recentTenantTime is how long a tenant that sent a request counts as present.
 const recentTenantTime = 10 * time.Second
 
-// recentTenants knows whether several tenants have sent requests lately.
+// recentTenants knows whether several tenants have sent requests recently.
 type recentTenants struct {
 	tenant string // of the last request
 	at     int64  // when that came

@@ -406,11 +406,11 @@ func (w *world) finishes() string {
 	return fmt.Sprintf("%v", all)
 }
 
-func TestS11PreemptionSkipsNobody(t *testing.T) {
+func TestS11PreemptionSkipsNoOne(t *testing.T) {
 	preemptions := 0
 	explore(t, func(w *world) func() {
 		w.onPlan = func(before []runner) {
-			w.checkNobodySkipped(before)
+			w.checkNoOneSkipped(before)
 			preemptions += len(w.plan.Preempted)
 		}
 		return nil
@@ -424,9 +424,9 @@ func TestS11PreemptionSkipsNobody(t *testing.T) {
 	}
 }
 
-// checkNobodySkipped wants a row for every running output, except of those
+// checkNoOneSkipped wants a row for every running output, except of those
 // that were preempted, failed, are left out of a short step, or wait for a block after their last preemption.
-func (w *world) checkNobodySkipped(before []runner) (stalls int) {
+func (w *world) checkNoOneSkipped(before []runner) (stalls int) {
 	w.t.Helper()
 	planned, gone := map[*sequence]bool{}, map[ID]bool{}
 	for _, q := range w.sched.step.seqs {
@@ -478,7 +478,7 @@ func TestPreemptionsAreCapped(t *testing.T) {
 			}
 		}
 		w.onPlan = func(before []runner) {
-			stalls += w.checkNobodySkipped(before)
+			stalls += w.checkNoOneSkipped(before)
 			for _, r := range before {
 				if !r.capped || r.seq.preemptions == r.preemptions {
 					continue

@@ -116,7 +116,7 @@ func TestSubmitRefusesWhatHasNoMeaning(t *testing.T) {
 	}
 }
 
-func TestStaleIDsNameNobody(t *testing.T) {
+func TestStaleIDsNameNoOne(t *testing.T) {
 	w := newWorld(t, Config{MaxModelLen: 40}, kvcache.Config{Blocks: 9, BlockTokens: 4})
 	r := Request{Prompt: []int32{1, 2}, MaxTokens: 2, Domain: w.pool.Domain("a")}
 	first, err := w.submit("first", r)

@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // The ends of a request that asked for a generation, values of label outcome.
 // The objectives of package slo count failed and broken as bad, and leave out
-// refused, abandoned and cancelled, which are the caller's, and batch, for which nobody waits.
+// refused, abandoned and cancelled, which are the caller's, and batch, for which no caller waits.
 const (
 	AnswerComplete  = "complete"  // the whole answer was written
 	AnswerRefused   = "refused"   // 4xx before the first byte, a quota's 429 included

@@ -53,7 +53,7 @@ func newHTTPMetrics() httpMetrics {
 		}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_sign_ins_denied_total",
-			Help: "Requests whose key, token or certificate stands for nobody, by listener and by why, which the client is not told.",
+			Help: "Requests whose key, token or certificate stands for no tenant, by listener and by why, which the client is not told.",
 		}, []string{"listener", "reason"}),
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_tls_handshake_errors_total",
@@ -68,7 +68,7 @@ func (h httpMetrics) collectors() []prometheus.Collector {
 	}
 }
 
-// CountDenied counts a request whose caller is nobody. reason is one of few.
+// CountDenied counts a request whose caller is no tenant. reason is one of few.
 func (m *Metrics) CountDenied(listener, reason string) {
 	m.http.denied.WithLabelValues(listener, reason).Inc()
 }

@@ -14,7 +14,7 @@ type LanguageModels struct {
 // ModelChanges are the values of the label change of weir_model_changes_total.
 var ModelChanges = []string{"evict", "fail", "idle", "load", "move", "unload"}
 
-// AddLanguageModels registers what models take and what becomes of them, and returns what
+// AddLanguageModels registers what models take and what happens to them, and returns what
 // counts the latter.
 func (m *Metrics) AddLanguageModels(read func() LanguageModels) (count func(change string), err error) {
 	changes := prometheus.NewCounterVec(prometheus.CounterOpts{

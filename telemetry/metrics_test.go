@@ -418,7 +418,7 @@ func TestRelayedModels(t *testing.T) {
 		}
 	}
 	m.Model("far").ObserveRequest(Request{PromptTokens: 9, OutputTokens: 5, Choices: 1, EndToEndSeconds: 1, DecodeSeconds: 0.5})
-	m.Model("far").ObserveStep(Step{Rows: 1, Seconds: 1}) // there is no engine, so that nobody is told
+	m.Model("far").ObserveStep(Step{Rows: 1, Seconds: 1}) // there is no engine, so that no engine is told
 	text := scrape(t, m)
 	if !strings.Contains(text, `vllm:request_generation_tokens_sum{engine="0",model_name="far"} 5`) || strings.Contains(text, `weir_step_seconds_count{engine="0",model_name="far"}`) {
 		t.Error(text)

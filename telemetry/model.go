@@ -189,7 +189,7 @@ func newModel(maxModelLen int) *Model {
 	return m
 }
 
-// ofRequests are the series that the edge counts, whoever computes the model.
+// ofRequests are the series that the edge counts, whichever server computes the model.
 func (m *Model) ofRequests() []prometheus.Collector {
 	return append(m.classes.collectors(), []prometheus.Collector{
 		m.firstToken, m.perToken, m.endToEnd, m.decode, m.promptTokens, m.outputTokens, m.maxTokens, m.choices, m.computed,

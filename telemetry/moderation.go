@@ -9,7 +9,7 @@ type Moderated struct {
 	Count                                 int // matches
 }
 
-// ModerationLog says what became of the entries about findings in the audit log.
+// ModerationLog says what happened to the entries about findings in the audit log.
 type ModerationLog struct {
 	Kept    uint64
 	Dropped uint64 // the queue was full, or the store failed

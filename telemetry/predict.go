@@ -81,7 +81,7 @@ func predictBuckets() []float64 {
 	}
 }
 
-// CountChange counts what became of a version: load, unload, evict or fail.
+// CountChange counts what happened to a version: load, unload, evict or fail.
 func (p *Predictions) CountChange(what string) { p.changes.WithLabelValues(what).Inc() }
 
 // Of returns the series of a version, all of them at 0 at first.

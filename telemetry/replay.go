@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// newKeyMetrics counts what becomes of requests with an idempotency key.
+// newKeyMetrics counts what happens to requests with an idempotency key.
 func newKeyMetrics() *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_idempotency_keys_total",
@@ -25,7 +25,7 @@ func (m *Metrics) AddUnkept(read func() uint64) error {
 	}, func() float64 { return float64(read()) })})
 }
 
-// ResponseCache is what became of requests that the response cache could answer, and
+// ResponseCache is what happened to requests that the response cache could answer, and
 // its state.
 type ResponseCache struct {
 	Hits, Misses, Evictions uint64

@@ -44,7 +44,7 @@ func (m *Metrics) AddRollouts(read func() []Rollout) (*Rollouts, error) {
 			Name: "weir_rollout_transitions_total", Help: "Changes of rollouts, by the state that they came to.",
 		}, []string{"to"}),
 		shadows: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_rollout_shadows_total", Help: "Copies of requests for a candidate, by what became of them: compared, failed or dropped.",
+			Name: "weir_rollout_shadows_total", Help: "Copies of requests for a candidate, by what happened to them: compared, failed or dropped.",
 		}, []string{"outcome"}),
 		percent:  desc("weir_rollout_percent", "Share of the requests that the candidate answers."),
 		step:     desc("weir_rollout_step", "Step of the rollout, from 1."),

@@ -166,7 +166,7 @@ func (l *lazyCounter) of(find func() prometheus.Counter) prometheus.Counter {
 	if c := l.found.Load(); c != nil {
 		return *c
 	}
-	c := find() // the same one, whoever finds it
+	c := find() // the same one for all that find it
 	l.found.Store(&c)
 	return c
 }

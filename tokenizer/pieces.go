@@ -4,7 +4,7 @@ import "slices"
 
 // Pieces lists the bytes of every token by id, nil for those that have no text, as control tokens; and the ids of tokens
 // that were added to the trained vocabulary, control tokens among them, by their text. The bytes are the tokenizer's own
-// memory: nobody may change them.
+// memory: they must not be changed.
 func (t *Tokenizer) Pieces() (pieces [][]byte, added map[string]int32) {
 	v := t.vocabulary
 	pieces, added = make([][]byte, len(v.texts)), map[string]int32{}

@@ -29,7 +29,7 @@ const (
 	unknownPenalty = 10
 	// symbolBonus is the score of a user-defined entry for each of its bytes but the first: other scores are below 0.
 	symbolBonus = 0.1
-	// farScore is where sums begin anew, so that those of a long text keep their precision.
+	// farScore is where sums start over, so that those of a long text keep their precision.
 	farScore = 100_000
 )
 
@@ -264,7 +264,7 @@ func (u *unigram) settle(dst []int32, nodes []cutNode, text []byte, wasUnknown *
 	return dst
 }
 
-// characterSize is the length that the first byte announces, cut at the end. Normalised text is UTF-8 but for rules
+// characterSize is the length that the first byte announces, cut at the end. Normalised text is UTF-8 except for rules
 // that write something else.
 func characterSize(text []byte) int {
 	return min(int("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x02\x02\x03\x04"[text[0]>>4]), len(text))

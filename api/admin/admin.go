@@ -49,7 +49,7 @@ type Config struct {
 	KeyTTL      time.Duration                   // for which they stand
 	Outcomes    edge.OutcomeFunc                // POST /v1/outcomes, of any tenant; nil: 404
 	Access      api.Access                      // names to answer under, and pages that may call
-	Callers     *tenant.Authenticator           // says who calls; nil: nobody is asked
+	Callers     *tenant.Authenticator           // says who calls; nil: no proof is asked for
 	Exposed     bool                            // other machines reach the listener
 	Denied      func(reason, remote string)     // is told of callers whose key stands for no tenant; nil: not told
 	Version     string

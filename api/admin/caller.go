@@ -40,7 +40,7 @@ type callerKey struct{}
 
 // by says who sent a request, for the audit log: the key or the tenant, and the address.
 func by(r *http.Request) string {
-	caller, _ := r.Context().Value(callerKey{}).(tenant.Caller) // none: nobody was asked
+	caller, _ := r.Context().Value(callerKey{}).(tenant.Caller) // none: no proof was asked for
 	return cmp.Or(caller.By(r.RemoteAddr), "second listener, from "+r.RemoteAddr)
 }
 

@@ -20,7 +20,7 @@ type Deployments interface {
 	Start(ctx context.Context, by string, p rollout.Plan) (rollout.Status, error)
 	// Decide is an operator's word: promote, abort, pause or resume.
 	Decide(ctx context.Context, by, model, what string) (rollout.Status, error)
-	// Kill aborts all rollouts; until the server starts anew there are no others.
+	// Kill aborts all rollouts; until the server restarts there are no others.
 	Kill(ctx context.Context, by string) error
 	List() []rollout.Status
 }

@@ -7,7 +7,7 @@ import (
 	"weir/router"
 )
 
-// explanation is a request as GET /admin/explain shows it: what became of it at each of the servers that were asked,
+// explanation is a request as GET /admin/explain shows it: what happened to it at each of the servers that were asked,
 // and what each pick has looked at.
 type explanation struct {
 	requestView

@@ -6,7 +6,7 @@ import (
 )
 
 // Limit bounds the connections of a listener that are open at once. Further
-// ones wait in the kernel's backlog: scrapes are short, and whoever profiles
+// ones wait in the kernel's backlog: scrapes are short, and a client that profiles
 // can wait.
 func Limit(ln net.Listener, connections int) net.Listener {
 	return &limited{Listener: ln, places: make(chan struct{}, connections), closed: make(chan struct{})}

@@ -62,7 +62,7 @@ type ModelChange struct {
 	Version string `json:"version"` // empty: the one that answers
 }
 
-// ModelChanged is what became of it.
+// ModelChanged is what happened to it.
 type ModelChanged struct {
 	Name     string        `json:"name"`
 	Version  string        `json:"version"`          // that answers now

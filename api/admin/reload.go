@@ -16,7 +16,7 @@ type Reloaded struct {
 	Warnings     []string `json:"warnings,omitempty"`
 }
 
-// ReloadFunc reads the configuration anew and puts into force what a running
+// ReloadFunc reads the configuration again and puts into force what a running
 // process can change. by says who asked. After an error nothing has changed. Only with
 // dropTenants may the new configuration have no tenants where the one in force has some.
 type ReloadFunc func(ctx context.Context, by string, dropTenants bool) (Reloaded, error)

@@ -46,7 +46,7 @@ const (
 type TenantView struct {
 	Name     string            `json:"name"`
 	Origin   string            `json:"origin"` // FromFile or FromAPI
-	Spec     map[string]any    `json:"spec"`   // its settings, but for the usual ones
+	Spec     map[string]any    `json:"spec"`   // its settings, except for the usual ones
 	Revision int64             `json:"revision,omitempty"`
 	Created  *time.Time        `json:"created,omitempty"`
 	Changed  *time.Time        `json:"changed,omitempty"`

@@ -31,7 +31,7 @@ type waiter struct {
 }
 
 const (
-	// calm is how long nobody else must have asked before lines take the whole machine: clients in a
+	// calm is how long no other requests must have come before lines take the whole machine: clients in a
 	// conversation pause between requests.
 	calm = time.Second
 	// lookEvery is how often the gate looks whether others still run while lines wait.

@@ -202,7 +202,7 @@ func appendRecord(dst []byte, r record) []byte {
 }
 
 // append writes records and syncs them once: afterwards their lines are done, whatever happens. After an error
-// the journal must be opened anew.
+// the journal must be opened again.
 func (j *journal) append(records []record) error {
 	j.buf = j.buf[:0]
 	for _, r := range records {

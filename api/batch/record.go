@@ -48,7 +48,7 @@ func (s Status) Over() bool {
 	return s == StatusFailed || s == StatusCompleted || s == StatusExpired || s == StatusCancelled
 }
 
-// Batch is a batch as the store keeps it. Its process is the only one that changes it, but for Cancelling.
+// Batch is a batch as the store keeps it. Its process is the only one that changes it, except for Cancelling.
 type Batch struct {
 	ID         string    `json:"-"` // these have columns of their own
 	Tenant     string    `json:"-"`
@@ -56,7 +56,7 @@ type Batch struct {
 	Input      string    `json:"-"` // id of the file
 	Status     Status    `json:"-"`
 	Created    time.Time `json:"-"`
-	Cancelling time.Time `json:"-"` // when somebody asked to cancel it; zero: nobody
+	Cancelling time.Time `json:"-"` // when it was asked to be cancelled; zero: never
 
 	Key           string            `json:"key,omitempty"` // id of the key that made it; "" where another proof counted
 	Endpoint      string            `json:"endpoint"`

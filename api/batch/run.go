@@ -379,7 +379,7 @@ func (r *run) collect(results <-chan record) {
 		}
 		if err := r.journal.append(records); err != nil {
 			r.end(err)
-			for range results { // nobody may wait
+			for range results { // there may be no waiter left
 			}
 			return
 		}
@@ -400,7 +400,7 @@ func (w *worker) count(b *Batch, records []record) {
 	}
 }
 
-// forget deletes what a batch that nobody knows any more has left.
+// forget deletes what a batch that is not known any more has left.
 func (r *run) forget() {
 	ctx, cancel := storeContext()
 	defer cancel()

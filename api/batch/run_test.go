@@ -194,7 +194,7 @@ func TestRefusedLinesWaitAndTryAgain(t *testing.T) {
 	})
 }
 
-// slowly answers after a second, or not at all where nobody wants the answer any more.
+// slowly answers after a second, or not at all where the answer is not wanted any more.
 func slowly(prompt string, try int, gone <-chan struct{}, ctx *fasthttp.RequestCtx) {
 	select {
 	case <-time.After(time.Second):
@@ -328,7 +328,7 @@ func TestTornJournalIsCutAndGoneOnFrom(t *testing.T) {
 	})
 }
 
-// Lines run one at a time beside other requests, and for a second after them; more while nobody asks.
+// Lines run one at a time beside other requests, and for a second after them; more while there are no others.
 func TestLinesLeaveRoomForOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var others, running, most atomic.Int64
@@ -354,7 +354,7 @@ func TestLinesLeaveRoomForOthers(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if got := most.Load(); got != int64(w.limit.Concurrency) {
-			t.Errorf("%d lines run while nobody else asks", got)
+			t.Errorf("%d lines run while there are no other requests", got)
 		}
 		w.until(id, StatusCompleted)
 	})

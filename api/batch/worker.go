@@ -114,7 +114,7 @@ func (w *worker) leaseAll() {
 	}
 }
 
-// leaseMany takes all batches that nobody has.
+// leaseMany takes all batches that no worker has.
 func (w *worker) leaseMany() {
 	for w.ctx.Err() == nil {
 		full, room := w.room()

@@ -67,7 +67,7 @@ const (
 // Store keeps responses. All methods may be called at the same time. A response is found by
 // its own tenant only.
 type Store interface {
-	// KeepResponse adds a response for its time to live, which begins anew for those that it goes
+	// KeepResponse adds a response for its time to live, which starts over for those that it goes
 	// on from. One of the same id is replaced as long as it is not finished: else the error is ErrFinished.
 	KeepResponse(ctx context.Context, r *Response, ttl time.Duration) error
 	// FindResponse gives a response; the error is ErrUnknown.

@@ -73,7 +73,7 @@ func TestTheLongestUnusedGoesFirst(t *testing.T) {
 		}
 	}
 	now = now.Add(30 * time.Minute)
-	keep("e", "c") // the time of a and c begins anew; there is no room for d
+	keep("e", "c") // the time of a and c starts over; there is no room for d
 	now = now.Add(45 * time.Minute)
 	if _, err := m.Conversation(t.Context(), "acme", "e"); err != nil {
 		t.Errorf("a conversation that was used has ended: %v", err)

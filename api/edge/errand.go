@@ -14,7 +14,7 @@ import (
 // and is never a stream where the body does not ask for one.
 type Errand struct {
 	Caller tenant.Caller
-	Gone   <-chan struct{} // closed when nobody wants the answer any more, as a hang-up is; nil: never
+	Gone   <-chan struct{} // closed when the answer is not wanted any more, as a hang-up is; nil: never
 
 	PricePercent int  // of the model's prices that the request costs; 100 is the whole price
 	Trial        bool // the server tries a version: predictions are not logged, and count for no drift

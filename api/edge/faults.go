@@ -11,7 +11,7 @@ import (
 )
 
 // StatusHungUp is reported to hooks when the client went away before its
-// answer; nobody receives it.
+// answer; the client has gone.
 const StatusHungUp = 499
 
 // faults maps the backend's sentinel errors to the codes that clients see. The first
@@ -61,7 +61,7 @@ func Fault(err error) *api.Error {
 	return api.Refuse("internal_error", "the engine hit an internal error on this request")
 }
 
-// ClientGone is told to nobody: hooks hear of it.
+// ClientGone is told to no client: hooks hear of it.
 func ClientGone() *api.Error {
 	return api.Refuse("client_closed_request", "the client closed the connection")
 }

@@ -48,7 +48,7 @@ type Hooks struct {
 	OnClientRetry func()
 	// OnDisconnect: the client hung up on a running request.
 	OnDisconnect func(model string)
-	// OnKey: what became of a request with an idempotency key, one of the Key
+	// OnKey: what happened to a request with an idempotency key, one of the Key
 	// constants, and with KeyFailed what the store of keys failed with.
 	OnKey func(how string, err error)
 	// OnPanic: a bug was caught at a boundary ("handler", "stream").
@@ -119,7 +119,7 @@ type RequestFinish struct {
 	Replica     string // of a relayed request: the server that answered, and why it was picked
 	RouteReason string
 	Attempts    int               // servers that were asked
-	Tried       []*router.Attempt // what became of it at each
+	Tried       []*router.Attempt // what happened to it at each
 }
 
 // Work is processor time that a request took beside the engine.
@@ -147,7 +147,7 @@ type Refusal struct {
 	Remote     string // address of the peer
 	Status     int    // HTTP status
 	Code       string // of the error object
-	Tenant     string // of the caller; "" is also that of all callers where nobody is asked
+	Tenant     string // of the caller; "" is also that of all callers where no proof is asked for
 	Known      bool   // it is known who called
 	Model      string // id of the served model; "" where it is none or not known yet: never what a client wrote
 	Version    string // of the model, where one was chosen
@@ -175,7 +175,7 @@ type Moderation struct {
 }
 
 // Texts are what a request of a tenant with LogPrompts asked and was answered, as they
-// were: whoever keeps them scrubs them first.
+// were: a hook that keeps them scrubs them first.
 type Texts struct {
 	Answers []string // of all choices; those of one prompt stand together
 

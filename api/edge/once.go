@@ -83,7 +83,7 @@ type Execution struct {
 	Claimed bool // this execution holds the key, and has neither finished nor freed it
 	Over    bool // the request is answered without an execution
 	Lost    bool // the store did not take the answer
-	Taken   bool // another execution has the key, and its answer is the one: this one's is given to nobody
+	Taken   bool // another execution has the key, and its answer is the one: this one's is not given out
 
 	withheld bool // of a tenant of which nothing is kept: the key is, its answer not
 }

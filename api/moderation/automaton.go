@@ -36,7 +36,7 @@ type automaton struct {
 }
 
 // maxStateBytes bounds the states that an automaton remembers. What is beyond is computed
-// each time anew.
+// each time again.
 const maxStateBytes = 16 << 20
 
 // kind is what assertions need to know of the rune before a state.

@@ -39,7 +39,7 @@ const (
 )
 
 // NewFilter returns the filter of a text that a model writes; nil where the policy has nothing to
-// say about answers. What it finds is added to the report. whole says that nobody
+// say about answers. What it finds is added to the report. whole says that nothing
 // sees the text before its end, so that the window has no bound.
 func (p *Policy) NewFilter(form Form, whole bool, report *Report) *Filter {
 	if p == nil || !p.filters {

@@ -99,7 +99,7 @@ const (
 	bytesPerToken = 4
 )
 
-// Policy is a Spec that was checked and compiled. It is immutable but for what it remembers, and
+// Policy is a Spec that was checked and compiled. It is immutable except for what it remembers, and
 // safe for concurrent use.
 type Policy struct {
 	name        string

@@ -228,7 +228,7 @@ type numbers[T number] struct {
 	kind   tensor.Type
 	values []T
 	least  int64  // of a whole number
-	most   uint64 // likewise
+	most   uint64 // as above
 	float  bool   // takes NaN, the infinities, and null as NaN
 	truths bool   // takes true as 1 and false as 0, as libraries do and columns of tables
 }

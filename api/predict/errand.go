@@ -5,7 +5,7 @@ import (
 	"weir/scheduler/quota"
 )
 
-// gone is closed when nobody wants the call's answer any more: the client hung up, or whoever sent the errand has ended it.
+// gone is closed when the call's answer is not wanted any more: the client hung up, or the process has ended it.
 func (c *call) gone() <-chan struct{} {
 	if c.Errand != nil {
 		return c.Errand.Gone

@@ -66,8 +66,8 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 	}
 }
 
-// An errand that nobody wants any more ends what it computes.
-func TestErrandsThatNobodyWantsEnd(t *testing.T) {
+// An errand that is not wanted any more ends what it computes.
+func TestErrandsThatNoOneWantsEnd(t *testing.T) {
 	slow, gone := sums(), make(chan struct{})
 	slow.do = func(ctx context.Context, _ *router.Prediction) error {
 		close(gone)

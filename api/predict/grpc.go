@@ -97,8 +97,8 @@ type service struct {
 	*Server
 }
 
-// scopes are what the methods ask of their callers; those that are not listed ask
-// nobody.
+// scopes are what the methods ask of their callers; those that are not listed need no
+// proof.
 var scopes = map[string]tenant.Scope{
 	oip.GRPCInferenceService_ModelReady_FullMethodName:            tenant.ScopeInference,
 	oip.GRPCInferenceService_ServerMetadata_FullMethodName:        tenant.ScopeInference,
@@ -204,7 +204,7 @@ func (g *service) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo
 			trailer.Set("grpc-retry-pushback-ms", value)
 		}
 	})
-	_ = grpc.SetTrailer(ctx, trailer) // likewise
+	_ = grpc.SetTrailer(ctx, trailer) // as above
 	return nil, statusOf(fault)
 }
 

@@ -118,7 +118,7 @@ func (g *service) RepositoryIndex(ctx context.Context, q *oip.RepositoryIndexReq
 	return answer, nil
 }
 
-// RepositoryModelLoad loads a model of the configuration, anew where it is loaded.
+// RepositoryModelLoad loads a model of the configuration, again where it is loaded.
 func (g *service) RepositoryModelLoad(ctx context.Context, q *oip.RepositoryModelLoadRequest) (*oip.RepositoryModelLoadResponse, error) {
 	r := remoteOf(ctx)
 	for name := range q.GetParameters() {

@@ -96,7 +96,7 @@ func (s *Server) spares(j *job, fault *api.Error) bool {
 }
 
 // settle chooses the version again for a request whose body is read: it may say whom it is about. again: the version takes other
-// inputs than the one before, so that bodies whose form depends on them have to be read anew.
+// inputs than the one before, so that bodies whose form depends on them have to be read again.
 func (s *Server) settle(j *job) (again bool, fault *api.Error) {
 	if j.user == "" {
 		j.user = entityOf(j.about, j.p.Inputs)

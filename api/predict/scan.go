@@ -381,7 +381,7 @@ func (s *scanner) skipText() *api.Error {
 	return s.fault("a string with an end")
 }
 
-// ignore moves over a value that nobody reads, and wants it to be JSON.
+// ignore moves over a value that is not used, and wants it to be JSON.
 func (s *scanner) ignore() *api.Error {
 	at := s.i
 	raw, fault := s.skip()

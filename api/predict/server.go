@@ -37,7 +37,7 @@ type Config struct {
 	AbortTimeout    time.Duration // at shutdown, what cancelled requests get to end
 }
 
-// may reports whether a caller may use what needs a scope. Where nobody is asked for a key,
+// may reports whether a caller may use what needs a scope. Where no key is asked for,
 // callers have every scope; those of other machines are no operators for that.
 func (c *Config) may(who tenant.Caller, scope tenant.Scope) bool {
 	return who.Scope.Has(scope) && (scope != tenant.ScopeAdmin || !c.Insecure || !c.Callers.Open())

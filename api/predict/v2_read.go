@@ -87,7 +87,7 @@ func (r *readerV2) field(name []byte) (fault *api.Error) {
 	return fault
 }
 
-// unknown moves over a field that nobody reads.
+// unknown moves over a field that is not used.
 func (r *readerV2) unknown(name string) *api.Error {
 	if fault := r.ignore(); fault != nil {
 		return fault

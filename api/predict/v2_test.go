@@ -347,7 +347,7 @@ func TestCallersAndScopes(t *testing.T) {
 }
 
 // Without keys, callers from other machines are no operators.
-func TestNobodyUnloadsModelsOfAnInsecureServer(t *testing.T) {
+func TestNoOneUnloadsModelsOfAnInsecureServer(t *testing.T) {
 	for _, insecure := range []bool{false, true} {
 		c := config(t, newModels(sums()))
 		c.Insecure = insecure

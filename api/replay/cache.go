@@ -30,7 +30,7 @@ type CacheConfig struct {
 	MaxAge time.Duration // an entry is forgotten this long after it was computed
 }
 
-// CacheStats are counted since the cache was made, but for Bytes and Entries.
+// CacheStats are counted since the cache was made, except for Bytes and Entries.
 type CacheStats struct {
 	Hits, Misses uint64
 	Evictions    uint64 // entries that went because there was no room, or whose time was over
@@ -111,7 +111,7 @@ func (c *Cache[V]) Put(tenant string, h Hash, v V, bytes int64) {
 	}
 }
 
-// Weigh says anew how many bytes an entry takes, where it is still there. An entry that
+// Weigh says again how many bytes an entry takes, where it is still there. An entry that
 // has come above a quarter of the cache is forgotten.
 func (c *Cache[V]) Weigh(tenant string, h Hash, bytes int64) {
 	bytes += cachedBytes

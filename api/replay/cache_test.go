@@ -103,7 +103,7 @@ func TestCacheForgetsATenant(t *testing.T) {
 }
 
 // An entry that has grown counts as what it is now, and goes when it is too large.
-func TestCacheWeighsAnew(t *testing.T) {
+func TestCacheWeighsAgain(t *testing.T) {
 	const each = cachedBytes + 100
 	c := NewCache[int](CacheConfig{Bytes: 12 * each, MaxAge: time.Hour})
 	for i := range 12 {

@@ -21,7 +21,7 @@ type Config struct {
 	// nil keys are none yet. LateKeys nil: there will be none.
 	LateKeys func(ctx context.Context) (Keys, Pepper, error)
 	Tokens   *Tokens // nil: none are taken
-	Peers    *Peers  // who may say in whose name they ask; nil: nobody
+	Peers    *Peers  // who may say in whose name they ask; nil: none may
 	Region   string  // where this server is; "": in none, and tenants with a residency are refused
 
 	// Failed hears of a store that does not answer. It must not block.
@@ -34,7 +34,7 @@ type Authenticator struct {
 	keyring atomic.Pointer[keyring] // nil: no store
 	late    func(ctx context.Context) (Keys, Pepper, error)
 	failed  func(error)
-	peers   *Peers // nil: nobody is believed
+	peers   *Peers // nil: none are believed
 	region  string // of this server
 	issued  atomic.Bool
 }
@@ -165,7 +165,7 @@ func (a *Authenticator) Forget(keyID string) {
 	}
 }
 
-// Open reports whether nobody is asked who they are.
+// Open reports whether callers need no proof.
 func (a *Authenticator) Open() bool {
 	s := a.sources.Load()
 	return len(s.static.hashes) == 0 && s.tokens == nil && !a.issued.Load() && !s.directory.HasCertificates()
@@ -176,7 +176,7 @@ func (a *Authenticator) Open() bool {
 func (a *Authenticator) Guarded() bool { return a.sources.Load().tokens != nil || a.issued.Load() }
 
 // Identify finds the caller of a request: by its key or token, or else by its
-// certificate. A secret that stands for nobody does not hide a certificate that
+// certificate. A secret that stands for no tenant does not hide a certificate that
 // does: clients that always send some key work with certificates too. The error is a
 // *Denied or wraps ErrUnverifiable.
 //

@@ -192,7 +192,7 @@ func TestKeysOfTheStore(t *testing.T) {
 
 // Invented keys, with a right checksum too, cost no question to the store and no
 // memory.
-func TestFloodOfInventedKeysAsksNobody(t *testing.T) {
+func TestFloodOfInventedKeysAsksNoOne(t *testing.T) {
 	p, m := testPepper(t, 'a'), &memory{}
 	issue(t, p, m, "acme", nil)
 	a, forger := newTestAuthenticator(t, Config{Pepper: p, Keys: m}), testPepper(t, 'f')
@@ -378,7 +378,7 @@ func TestStaticKeysAndCertificates(t *testing.T) {
 	deniedFor(t, a, Proof{Certificate: mallory}, noon, deniedNothing)
 	deniedFor(t, a, Proof{Secret: "EMPTY", Certificate: mallory}, noon, deniedUnknown)
 	if a.Guarded() {
-		t.Error("nobody can have the scope of admin, and it is asked for")
+		t.Error("the scope of admin cannot be had, and it is asked for")
 	}
 }
 
@@ -435,7 +435,7 @@ func TestReturnedCallersHaveTheirKeys(t *testing.T) {
 		}
 	}
 	if _, known := a.Returned("not a name", ended.ID, noon); known {
-		t.Error("nobody is somebody")
+		t.Error("no proof is a tenant")
 	}
 	m.err = errors.New("away")
 	if _, known := a.Returned("acme", "1111111111", noon); known {

@@ -20,7 +20,7 @@ type Caller struct {
 }
 
 // By names the caller in the audit log: by the key or the tenant, and the address; "" where
-// nobody was asked who calls.
+// callers need no proof.
 func (c Caller) By(address string) string {
 	switch {
 	case c.Key != nil:
@@ -86,7 +86,7 @@ func SecretOf(get func(name string) string) string {
 	return ""
 }
 
-// Denied is a proof that stands for nobody. The reason is for the log: a client
+// Denied is a proof that stands for no tenant. The reason is for the log: a client
 // learns only that it is denied, whatever the reason.
 type Denied struct{ Reason string }
 

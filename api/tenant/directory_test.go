@@ -66,7 +66,7 @@ func TestRestIsEveryTenantThatIsNotListed(t *testing.T) {
 	}
 }
 
-// A domain is shared by those of one group, and by nobody who only chose a
+// A domain is shared by those of one group, and not by one who only chose a
 // name that looks like it.
 func TestCacheDomains(t *testing.T) {
 	a, b := named("a", func(t *Tenant) { t.CacheGroup = "g" }), named("b", func(t *Tenant) { t.CacheGroup = "g" })

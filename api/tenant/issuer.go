@@ -29,7 +29,7 @@ type Issuer struct {
 }
 
 // Algorithms are the signatures that a token may have: with public keys only, so that
-// nobody who can read a key can sign with it.
+// reading a key is not enough to sign with it.
 var Algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 // NewIssuer is an issuer that takes the two signatures in general use.

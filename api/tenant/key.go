@@ -98,7 +98,7 @@ func (p Pepper) Issue() Issued {
 }
 
 // Open takes a key apart and returns its id and hash. It computes one keyed hash
-// for every text that looks like a key, and asks nobody.
+// for every text that looks like a key, and asks no store.
 func (p Pepper) Open(text string) (id string, h Hash, err error) {
 	if !LooksLikeKey(text) {
 		return "", Hash{}, ErrKeyFormat

@@ -145,7 +145,7 @@ type Keys interface {
 	// that comes first: both or neither happen. ErrNoKey: there is no key id, or it
 	// is not live at next.Created. Otherwise it fails as Create does.
 	Rotate(ctx context.Context, id string, oldEnds time.Time, next Key) error
-	// Change has f change a key, and returns it as it is then. Nobody else changes it meanwhile; what f may change are
+	// Change has f change a key, and returns it as it is then. It is not changed elsewhere meanwhile; what f may change are
 	// its terms and its end. ErrNoKey: there is none. An error of f leaves it as it was.
 	Change(ctx context.Context, id string, f func(*Key) error) (Key, error)
 	// List is all keys of a tenant, or of all tenants for "", in the order of

@@ -14,7 +14,7 @@ import (
 // Tenant is who calls: the unit of fairness, of quotas and of cache privacy. It is
 // immutable once it is part of a Directory.
 type Tenant struct {
-	Name   string // IsName, or Rest; "" on a server that asks nobody who they are
+	Name   string // IsName, or Rest; "" on a server that asks for no proof
 	Weight int    // share of the service beside other tenants', 1 to MaxWeight
 
 	Class        inference.Class // of requests that ask for none
@@ -30,7 +30,7 @@ type Tenant struct {
 	TotalTimeout      time.Duration // to its last one
 	QueueTimeout      time.Duration // how long a request may wait; 0 is the server's setting, which bounds it
 
-	CacheGroup string // tenants of one group share prefixes of prompts; "": shared with nobody
+	CacheGroup string // tenants of one group share prefixes of prompts; "": not shared
 	LogPrompts bool   // prompts and answers are kept in the store, scrubbed
 	Retention  string // RetentionDefault, or RetentionNone; "" is the default
 

@@ -216,7 +216,7 @@ func words(claim any) []string {
 	return nil
 }
 
-// claimedIssuer reads the claim iss of a token that nobody has verified yet, to
+// claimedIssuer reads the claim iss of a token that is not verified yet, to
 // know whose keys to verify it with.
 func claimedIssuer(raw string) string {
 	_, rest, _ := strings.Cut(raw, ".")

@@ -273,7 +273,7 @@ func FuzzToken(f *testing.F) {
 	tokens := NewTokens([]Issuer{i}, nil)
 	none := []jose.JSONWebKey{}
 	tokens.issuers[i.URL].keys.keys.Store(&none)
-	tokens.issuers[i.URL].keys.ended, tokens.issuers[i.URL].keys.last = true, time.Now().Add(time.Hour) // so that nobody waits
+	tokens.issuers[i.URL].keys.ended, tokens.issuers[i.URL].keys.last = true, time.Now().Add(time.Hour) // so that no caller waits
 	a := newTestAuthenticator(f, Config{Tokens: tokens})
 	f.Fuzz(func(t *testing.T, raw string) {
 		if c, err := a.Identify(Proof{Secret: raw}, time.Now()); err == nil {

@@ -85,7 +85,7 @@ func newAuditVerify() *cobra.Command {
 		Short: "Check the chain of all entries, and that it has heads that were noted",
 		Long: "Check that no entry was altered, removed or put in, that the table's triggers are there, and that the log\n" +
 			"has the head that is noted in a file apart from it (--audit-head). The chain is keyed with the pepper:\n" +
-			"who may write the whole store cannot compute it anew. Heads that were noted elsewhere, such as those\n" +
+			"who may write the whole store cannot compute it again. Heads that were noted elsewhere, such as those\n" +
 			"that weir serve logs at its start, at its end and every day, can be given to be compared, too. Where that file\n" +
 			"is missing and no head is given, an end that was cut off cannot be seen, and the check fails; --without-head takes\n" +
 			"that.",
@@ -148,7 +148,7 @@ func newAuditAccept() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept --reason TEXT",
 		Short: "Note that what is wrong with the audit log was seen, and let servers start on it again",
-		Long: "Note in the audit log what is wrong with it and why, put its triggers back, and note its head anew: for a\n" +
+		Long: "Note in the audit log what is wrong with it and why, put its triggers back, and note its head again: for a\n" +
 			"database that was set back to an older copy, and after an intrusion that was looked into. The entry\n" +
 			"holds a digest of all entries before it: what is changed in them later shows again.",
 		Example: "  weir audit accept --reason 'restored from the backup of Monday'",

@@ -27,7 +27,7 @@ func newBenchCluster() *cobra.Command {
 		Use:   "cluster [MODEL.gguf]",
 		Short: "Run replicas, a router and chats on this machine, and draw what happened",
 		Long: "Start replicas of a model as processes on loopback, weir route before them, and hold conversations\n" +
-			"that share system prompts; once for each policy of the router, with processes that start anew.\n" +
+			"that share system prompts; once for each policy of the router, with processes that restart.\n" +
 			"--kill ends one replica without warning after a third of the time and starts it again, with a cold\n" +
 			"cache, after two thirds. The table compares the policies; the plot has a lane for each replica.\n\n" +
 			"All processes share this machine's cores, so ratios between policies count, not milliseconds.\n\n" +

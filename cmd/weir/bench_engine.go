@@ -56,7 +56,7 @@ func (s *subject) config(args []string) (configs.Config, error) {
 	return c, err
 }
 
-// need sizes the engine for the tests, where nobody did.
+// need sizes the engine for the tests, where the caller did not.
 func need(c *configs.Config, length, sequences int) {
 	c.Scheduler.MaxSeqs = max(sequences, 1)
 	c.Scheduler.MaxBatchTokens = max(c.Scheduler.MaxBatchTokens, c.Scheduler.MaxSeqs)
@@ -65,7 +65,7 @@ func need(c *configs.Config, length, sequences int) {
 	}
 }
 
-// open loads the model. blocks is the size of its cache where nobody gave one.
+// open loads the model. blocks is the size of its cache where none was given.
 func (s *subject) open(c configs.Config, blocks int) (*bench.Rig, error) {
 	f, err := local.Open(c.Model.Path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"weir/internal/console"
 )
 
-// confirm has a person type a name again before what cannot be undone. Where nobody can be asked it is an error that
+// confirm has a person type a name again before what cannot be undone. Where there is no terminal it is an error that
 // names --yes.
 func confirm(cmd *cobra.Command, what, name string) error {
 	in, ok := cmd.InOrStdin().(*os.File)

@@ -12,7 +12,7 @@ func TestForgettingATenantIsConfirmed(t *testing.T) {
 	url := "sqlite:" + t.TempDir() + "/weir.db"
 	makeKey(t, url, "acme")
 	if status, out, errs := weir("tenants", "forget", "acme", "--store", url); status != exitUsage || out != "" || !strings.Contains(errs, "--yes") {
-		t.Errorf("nobody was asked: %d %s%s", status, out, errs)
+		t.Errorf("no one was asked: %d %s%s", status, out, errs)
 	}
 	if _, log, _ := weir("audit", "list", "--store", url); strings.Contains(log, state.ActionTenantForget) {
 		t.Errorf("it was done: %s", log)

@@ -134,7 +134,7 @@ func (r *repeats) Set(text string) error {
 	return r.Value.Set(text)
 }
 
-// tellRepeats watches the flags of a command and of all below it, but for those that take several values.
+// tellRepeats watches the flags of a command and of all below it, except for those that take several values.
 func tellRepeats(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		_, several := f.Value.(pflag.SliceValue)

@@ -221,7 +221,7 @@ func TestDriftingModelIsRolledBack(t *testing.T) {
 }
 
 // Versions of a tree model that other servers compute: one whose replicas' scores drift is taken back, one whose replicas fail
-// likewise, and a good one is promoted. A version that is named gets what it asks for.
+// as above, and a good one is promoted. A version that is named gets what it asks for.
 func TestRolloutsOfClassicalFleets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("drift is judged by several windows of a second")
@@ -319,7 +319,7 @@ func TestRolloutsOfClassicalFleets(t *testing.T) {
 	}
 }
 
-// Whoever floods the page of deployments starts one rollout of a model at a time, and what is kept of the past has a bound.
+// A client that floods the page of deployments starts one rollout of a model at a time, and what is kept of the past has a bound.
 func TestFloodOfDeployments(t *testing.T) {
 	model, _ := defaultmodel.Iris()
 	path := filepath.Join(t.TempDir(), "iris.json")

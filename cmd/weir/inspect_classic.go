@@ -52,7 +52,7 @@ func isClassic(path string) bool {
 	return n > 0 && string(head[:n]) != "GGUF" && !strings.HasSuffix(path, ".gguf")
 }
 
-// loadClassic loads a classical model as serve would, but for its golden rows.
+// loadClassic loads a classical model as serve would, except for its golden rows.
 func loadClassic(path string) (v *classic.Version, fileBytes int, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user's own file
 	if err != nil {

@@ -40,7 +40,7 @@ func TestLimitsOfKeys(t *testing.T) {
 	s.store = url
 	var key, other, next admin.NewKey
 	if status := s.control(operator, "POST", "/admin/keys", `{"tenant":"acme","label":"app","limits":{"requests_per_minute":2,"daily_tokens":500}}`, &key); status != http.StatusCreated ||
-		key.Spec["limits"].(map[string]any)["daily_tokens"] != 500.0 || !strings.Contains(strings.Join(key.Warnings, " "), "Nobody has made a tenant acme") {
+		key.Spec["limits"].(map[string]any)["daily_tokens"] != 500.0 || !strings.Contains(strings.Join(key.Warnings, " "), "The tenant acme was not made") {
 		t.Fatalf("%d %+v", status, key)
 	}
 	s.control(operator, "POST", "/admin/keys", `{"tenant":"acme","label":"other"}`, &other)

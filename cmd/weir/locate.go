@@ -23,7 +23,7 @@ import (
 )
 
 // locator finds the files of models that are named as versions in the models folder, NAME:TAG or NAME@sha256:DIGEST,
-// instead of by a path. Nobody removes the files of versions that it holds: those of the configuration in force, of the one
+// instead of by a path. The files of versions that it holds are not removed: those of the configuration in force, of the one
 // before, whose versions may answer again, and those that were found since.
 type locator struct {
 	cmd  *cobra.Command

@@ -183,7 +183,7 @@ func TestPullAndRun(t *testing.T) {
 	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
 	s := hubOf(t, "tiny-Q8_0.gguf", defaultmodel.GGUF())
 	t.Setenv("HF_ENDPOINT", s.URL)
-	// Nobody has said that it may be pulled, and nobody can be asked.
+	// Pulling is not allowed, and there is no terminal to ask.
 	_, errs := onFolder(t, exitFailure, "inspect", "hf.co/Org/Repo:Q8_0")
 	if !strings.Contains(errs, "weir pull hf.co/Org/Repo:Q8_0, or --pull, brings it in from "+strings.TrimPrefix(s.URL, "http://")) {
 		t.Error(errs)

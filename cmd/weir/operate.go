@@ -95,7 +95,7 @@ func newRollout() *cobra.Command {
 		Use:   "rollout",
 		Short: "Try a new version of a model on a part of the requests of a running server",
 		Long: "Try a new version of a model on a part of the requests of a running server: first on copies whose\n" +
-			"answers nobody sees, then for a growing share. A version that is worse is taken back by itself.\n" +
+			"answers are not shown, then for a growing share. A version that is worse is taken back by itself.\n" +
 			"docs/rollout.md says how.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -105,7 +105,7 @@ func newRollout() *cobra.Command {
 		"promote": "Let the candidate answer all requests, whatever the gates say",
 		"abort":   "Take the candidate back at once",
 		"pause":   "Keep the candidate's share as it is; the gates go on",
-		"resume":  "Begin the step anew after a pause",
+		"resume":  "Begin the step over after a pause",
 	} {
 		cmd.AddCommand(newRolloutDecision(verb, short))
 	}
@@ -163,7 +163,7 @@ func newRolloutStatus() *cobra.Command {
 }
 
 func newRolloutKill() *cobra.Command {
-	cmd := &cobra.Command{Use: "kill", Short: "Abort all rollouts, and take no new ones until the server starts anew", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "kill", Short: "Abort all rollouts, and take no new ones until the server restarts", Args: cobra.NoArgs}
 	return operating(cmd, func(ctx context.Context, o *operator, _ []string) error {
 		return o.showRollouts(ctx, http.MethodPost, "/v1/deployments/kill")
 	})

@@ -218,7 +218,7 @@ func TestTheLedgerAgreesWithClients(t *testing.T) {
 		name := kinds[i].model
 		g, w := got[name], want[name]
 		t.Logf("%-10s client %4d streams, %6d and %6d tokens; ledger %4d, %6d and %6d", name, w.requests, w.input, w.output, g.requests, g.input, g.output)
-		if name == "unknown" { // the prompt's tokens nobody knows
+		if name == "unknown" { // the prompt's tokens are not known
 			g.input, w.input = 0, 0
 		}
 		if g != w {

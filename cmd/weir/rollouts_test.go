@@ -96,8 +96,8 @@ func (s *started) talk(n int) (arm, version string) {
 const quickSteps = `"copy_share": 0.2, "steps": [{"shadow": 100, "min_requests": 10, "min_time": "300ms"}, {"percent": 30, "min_requests": 15, "min_time": "300ms"},
 	{"percent": 100, "min_requests": 15, "min_time": "300ms"}]`
 
-// A good version is promoted through shadow and shares: copies are compared and shown to
-// nobody, conversations stick to their arm, and the name has moved at the end.
+// A good version is promoted through shadow and shares: copies are compared and not
+// shown, conversations stick to their arm, and the name has moved at the end.
 func TestRolloutOfALanguageModel(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	folder := t.TempDir()

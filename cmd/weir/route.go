@@ -16,7 +16,7 @@ func newRoute() *cobra.Command {
 		Use:   "route --config FILE",
 		Short: "Route requests to replicas: other weirs, vLLM, SGLang, llama-server, Triton",
 		Long: "Serve the models of the file's lists models and classic, which have replicas, with the same API, keys, quotas and metrics as\n" +
-			"weir serve, and compute nothing here. SIGHUP reads the file anew: replicas come and go without a restart.\n\n" +
+			"weir serve, and compute nothing here. SIGHUP reads the file again: replicas come and go without a restart.\n\n" +
 			"The least that the file must have; docs/replicas.md and weir config example show all of it:\n\n" +
 			"  models:\n" +
 			"    - name: chat\n" +

@@ -74,7 +74,7 @@ func newScore() *cobra.Command {
 	f.StringVarP(&r.output, "output", "o", "-", "the file to write, by its ending .csv, .csv.gz, .csv.zst or .parquet; - is CSV on the standard output")
 	f.StringSliceVar(&r.keep, "keep", nil, "columns to copy beside the predictions; \"\" for none (default: all)")
 	f.StringSliceVar(&r.features, "features", nil, "the columns that the model takes, in its order, whatever their names")
-	f.StringVar(&r.onError, "on-error", onErrorFail, "what becomes of rows that the model does not take: fail, skip, null")
+	f.StringVar(&r.onError, "on-error", onErrorFail, "what happens to rows that the model does not take: fail, skip, null")
 	f.StringVar(&r.prefix, "prefix", "", "text before the names of the predictions' columns")
 	f.StringVar(&r.versionColumn, "version-column", "", "add a column of this name with the model's version: NAME:TAG's digest, or that of the file")
 	f.StringVar(&r.format, "format", "", "format of inputs and outputs whose name does not tell: csv, parquet")

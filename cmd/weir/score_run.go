@@ -15,7 +15,7 @@ import (
 	"weir/internal/table"
 )
 
-// What becomes of rows that the model does not take.
+// What happens to rows that the model does not take.
 const (
 	onErrorFail = "fail" // the command
 	onErrorSkip = "skip" // they are left out

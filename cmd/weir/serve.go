@@ -24,7 +24,7 @@ func newServe() *cobra.Command {
 			"ONNX (--classic) with the APIs of KServe and Triton; without a model, the small built-in ones.\n" +
 			"Every flag is also a key of the YAML file (--config) and an environment variable: --max-num-seqs is\n" +
 			"WEIR_MAX_NUM_SEQS. A flag overrides the environment, the environment overrides the file. SIGHUP\n" +
-			"reads the configuration anew; the log names what needs a restart. SIGINT and SIGTERM let running\n" +
+			"reads the configuration again; the log names what needs a restart. SIGINT and SIGTERM let running\n" +
 			"requests end; a second signal ends the process at once.",
 		Example: "  weir serve\n  weir serve model.gguf --port 8001 --max-model-len 8192\n  weir serve --classic churn=model.ubj\n" +
 			"  WEIR_API_KEY=long-secret weir serve model.gguf --host 0.0.0.0",

@@ -17,7 +17,7 @@ func newStore() *cobra.Command {
 		Use:   "store",
 		Short: "Back up, restore, check and encrypt the store, and rotate its keys",
 		Long: "Back up the store and restore it, check it for damage, encrypt what it keeps of tenants' prompts and answers,\n" +
-			"and rotate the keys that encrypt it. Servers may use the store meanwhile, but for restore.",
+			"and rotate the keys that encrypt it. Servers may use the store meanwhile, except for restore.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

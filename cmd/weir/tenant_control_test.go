@@ -147,7 +147,7 @@ func checkControlAudit(t *testing.T, url string) {
 	}
 }
 
-// Where the configuration lists nobody, a tenant that is made by the API does not lock out the others; the command line
+// Where the configuration lists no tenant, a tenant that is made by the API does not lock out the others; the command line
 // makes keys for it.
 func TestTenantsByAPIDoNotCloseAServer(t *testing.T) {
 	t.Parallel() // most of it is waiting
@@ -157,7 +157,7 @@ func TestTenantsByAPIDoNotCloseAServer(t *testing.T) {
 		t.Fatalf("%d", status)
 	}
 	var first admin.NewKey
-	if status := s.control("", "POST", "/admin/keys", `{"tenant":"somebody"}`, &first); status != http.StatusCreated || len(first.Warnings) != 3 || !strings.Contains(first.Warnings[0], "Nobody has made a tenant somebody") {
+	if status := s.control("", "POST", "/admin/keys", `{"tenant":"somebody"}`, &first); status != http.StatusCreated || len(first.Warnings) != 3 || !strings.Contains(first.Warnings[0], "The tenant somebody was not made") {
 		t.Fatalf("%d %+v", status, first)
 	}
 	s.eventually("", 401) // the first key closes it

@@ -159,7 +159,7 @@ func TestSecondListenerOverTLS(t *testing.T) {
 		t.Errorf("weir top shows %s", out.String())
 	}
 	if code := execute([]string{"top", s.metrics, "--once"}, &out, &errs); code == exitOK {
-		t.Error("weir top trusts an authority that nobody named")
+		t.Error("weir top trusts an authority that was not named")
 	}
 	if code := execute([]string{"top", s.metrics, "--once", "--ca", p.Path("server.key")}, &out, &errs); code == exitOK || !strings.Contains(errs.String(), "has no certificate") {
 		t.Errorf("a file without certificates: %s", errs.String())

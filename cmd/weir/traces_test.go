@@ -137,7 +137,7 @@ func TestSpecialRequestsAreTracedWithoutSampling(t *testing.T) {
 func TestWithoutACollectorTheCallersTraceIsAnsweredAndLogged(t *testing.T) {
 	s := start(t, func(c *configs.Config) { c.Log.Level = "debug" })
 	if header := s.ask("/v1/chat/completions", hello+`,"max_tokens":1}`, "").Header.Get("Traceresponse"); header != "" {
-		t.Errorf("a trace that nobody asked for: %s", header)
+		t.Errorf("a trace that was not asked for: %s", header)
 	}
 	res := s.ask("/v1/chat/completions", `{`, "00-"+servertest.CallersTrace+"-"+servertest.CallersSpan+"-01")
 	if header := res.Header.Get("Traceresponse"); res.StatusCode != 400 || !strings.Contains(header, servertest.CallersTrace) {

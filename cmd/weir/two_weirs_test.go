@@ -129,7 +129,7 @@ func TestABudgetOverTwoRunningWeirs(t *testing.T) {
 }
 
 // One of two servers is killed amid its answers. What it had reserved is not given out twice: with what its clients got,
-// the budget is not exceeded. Nor is it lost: but for what the answers may have gone on for unseen, the other server gives
+// the budget is not exceeded. Nor is it lost: except for what the answers may have gone on for unseen, the other server gives
 // out the rest.
 func TestAWeirIsKilledAmidAnswersOfABudget(t *testing.T) {
 	const budget, streams, long = 8000, 4, 1500

@@ -85,7 +85,7 @@ func fitted(t *tensor.Tensor, s *tensor.Spec) (taken tensor.Tensor, changed bool
 
 func (m *graph) native() bool { return m.m.Native() }
 
-// close implements native. What ONNX Runtime says of it helps nobody: the memory is gone, or
+// close implements native. What ONNX Runtime says of it does not help: the memory is gone, or
 // the process has lost it.
 func (m *graph) close() { _ = m.m.Close() }
 

@@ -16,7 +16,7 @@ type native interface {
 	close()
 }
 
-// newHold is taken once, by whoever loads the model.
+// newHold is taken once, by the goroutine that loads the model.
 func newHold(m model) *hold {
 	n, is := m.(native)
 	if !is || !n.native() {

@@ -13,11 +13,11 @@ import (
 const inlineBatch = 100 * time.Microsecond
 
 // inline computes requests on their callers' goroutines, as many at once as there are
-// cores. Who finds all cores taken waits in line. Whoever is done hands its core to the
+// cores. Who finds all cores taken waits in line. A task that is done hands its core to the
 // first in line, who computes what waits of its kind beside it: so batches form
 // where requests come faster than they are computed, and nowhere else.
 //
-// The lane has a second one for models whose time nobody knows: they take few of the cores,
+// The lane has a second one for models whose time is not known: they take few of the cores,
 // and neither those of small requests nor the pool's.
 type inline struct {
 	l *Lane
@@ -54,7 +54,7 @@ func (in *inline) do(ctx context.Context, t *task, w batch.Work) error {
 	}
 	t.ticket, t.wake = ticket, make(chan signal, 2)
 	in.waiting[t] = struct{}{}
-	if in.free > 0 { // others wait only where no core is free; whoever finds it otherwise puts it right
+	if in.free > 0 { // others wait only where no core is free; the request that finds it otherwise puts it right
 		in.free--
 		in.pass(now)
 	}
@@ -69,7 +69,7 @@ func (in *inline) computing() int {
 	return in.cores - in.free
 }
 
-// try computes the task at once, if a core is free and nobody waits for it; otherwise it reports false.
+// try computes the task at once, if a core is free and no request waits for it; otherwise it reports false.
 func (in *inline) try(t *task, w batch.Work) (done bool, err error) {
 	in.mu.Lock()
 	if in.free == 0 || in.queue.Len() > 0 {
@@ -108,7 +108,7 @@ func (in *inline) wait(ctx context.Context, t *task) error {
 }
 
 // now is the time, never before one that the queue was told: at an earlier one, what
-// waits would not be ready yet, and the core that is passed on would find nobody. The
+// waits would not be ready yet, and the core that is passed on would find no request. The
 // caller holds mu.
 func (in *inline) now() int64 {
 	in.latest = max(in.latest, time.Now().UnixNano())

@@ -40,7 +40,7 @@ type Lane struct {
 	opts   LaneOptions
 	pool   *pool.Pool // nil: the caller's
 	inline inline
-	apart  inline // of models whose cost nobody knows
+	apart  inline // of models whose cost is not known
 	beside inline // of small requests for the pool while large ones have it
 	turns  turns
 

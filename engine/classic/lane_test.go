@@ -249,7 +249,7 @@ func TestTheEndOfWaiting(t *testing.T) {
 				d.gate <- struct{}{}
 				wg.Wait()
 				for i, want := range []time.Duration{4 * time.Second, time.Second, 3 * time.Second, 3 * time.Second} {
-					if name == "inline" { // nobody looks until a core is passed on, which is within 50 µs but for a test's gate
+					if name == "inline" { // no one looks until a core is passed on, which is within 50 µs except for a test's gate
 						want = 4 * time.Second
 					}
 					if errors.Is(errs[i], inference.ErrQueueTimeout) != (i > 0) || i == 0 && errs[i] != nil || took[i] != want {
@@ -314,8 +314,8 @@ func TestCancelledRequestsLetGoOfTheirMemory(t *testing.T) {
 }
 
 // Callers that come as fast as they can never leave one in line with all cores free: the
-// core that is passed on finds whoever took a place meanwhile.
-func TestNobodyIsLeftInLine(t *testing.T) {
+// core that is passed on finds the request that took a place meanwhile.
+func TestNoOneIsLeftInLine(t *testing.T) {
 	l := newTestLane(t, LaneOptions{Cores: 2})
 	v := fakeVersion(&doubler{}, Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

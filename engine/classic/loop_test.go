@@ -37,7 +37,7 @@ func times(n int64) *inference.Prediction {
 
 // A loop of 2^60 iterations ends with its request, and keeps no other request waiting: neither those of
 // other models, nor, once it has ended, those of its own.
-func TestAnEndlessLoopHoldsNobodyUp(t *testing.T) {
+func TestAnEndlessLoopHoldsNoOneUp(t *testing.T) {
 	l := newTestLane(t, LaneOptions{Cores: 2})
 	loop := countdown(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -97,7 +97,7 @@ func TestSmallBatchesGoBeforeTheRestOfLargeOnes(t *testing.T) {
 	}
 }
 
-// Batches that a turn or two compute take their turns one after another, and turns stay long: nobody waits for many of them.
+// Batches that a turn or two compute take their turns one after another, and turns stay long: no request waits for many of them.
 func TestBatchesOfOneSizeDoNotShortenTurns(t *testing.T) {
 	l := newTestLane(t, LaneOptions{})
 	v := fakeVersion(&doubler{perRow: time.Microsecond}, Options{})

@@ -43,7 +43,7 @@ type RepositoryOptions struct {
 	OnChange func(Change)
 }
 
-// Change is what became of a version.
+// Change is what happened to a version.
 type Change struct {
 	Name, Version string
 	What          string   // "load", "unload", "evict", "fail"
@@ -309,7 +309,7 @@ func (r *Repository) unlock() {
 	}
 }
 
-// changed tells what became of a version; v is what was loaded.
+// changed tells what happened to a version; v is what was loaded.
 func (r *Repository) changed(s *Served, what string, v *Version, why error) {
 	if f := r.opts.OnChange; f != nil {
 		k := s.entry.key()
@@ -482,7 +482,7 @@ func (r *Repository) Index() []State {
 	return list
 }
 
-// Load reads all versions of a model anew and publishes each that is fine, beside requests
+// Load reads all versions of a model again and publishes each that is fine, beside requests
 // of the old one, which finish.
 func (r *Repository) Load(name string) error { return r.each(name, (*Served).reload) }
 

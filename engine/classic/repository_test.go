@@ -135,7 +135,7 @@ func TestWrongInputsAreRefused(t *testing.T) {
 	}
 }
 
-// A version is replaced and unloaded beneath callers: nobody gets an error but ErrUnavailable,
+// A version is replaced and unloaded beneath callers: no caller gets an error but ErrUnavailable,
 // and that only while it is unloaded.
 func TestVersionsChangeBeneathCallers(t *testing.T) {
 	e := onDisk(t)

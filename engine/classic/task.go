@@ -82,7 +82,7 @@ func (t *task) until(ctx context.Context, doneBy time.Time) func() error {
 	}
 }
 
-// answer gives the caller what became of the task.
+// answer gives the caller what happened to the task.
 func (t *task) answer(p *inference.Prediction) error {
 	if t.err != nil {
 		return t.err

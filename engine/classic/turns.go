@@ -190,7 +190,7 @@ func (s *turns) begin(j *job) {
 // isLarge reports whether a batch needs more than one turn.
 func (s *turns) isLarge(j *job) bool { return j.rest() > turnTime*time.Duration(s.member.Workers()) }
 
-// engaged reports whether a small request would wait for a large batch of the lane, and nobody else wants the pool: whoever shares it
+// engaged reports whether a small request would wait for a large batch of the lane, and no other member wants the pool: members that share it
 // with other engines has a turn for its share of the time.
 func (s *turns) engaged() bool { return s.large.Load() && s.member.Only() }
 
@@ -292,7 +292,7 @@ func (s *turns) turn(j *job) (left []*job) {
 	return nil
 }
 
-// abandoned reports whether nobody waits for the batch any more.
+// abandoned reports whether no caller waits for the batch any more.
 func (s *turns) abandoned(j *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,7 +61,7 @@ type model interface {
 	details() []Detail
 }
 
-// stoppable is a model whose run can be ended. Where nobody knows how long it takes, its requests are computed apart
+// stoppable is a model whose run can be ended. Where it is not known how long it takes, its requests are computed apart
 // from others, each until its own deadline.
 type stoppable interface {
 	model
@@ -91,7 +91,7 @@ type Version struct {
 	stats Stats
 }
 
-// Stats count what became of a version's requests.
+// Stats count what happened to a version's requests.
 type Stats struct {
 	Requests uint64 // that were answered
 	Failed   uint64 // that the model refused, or that a bug ended

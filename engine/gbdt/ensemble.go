@@ -69,7 +69,7 @@ type Tree struct {
 // Rule says how a node tests a value.
 type Rule uint8
 
-// The rules of a node; they combine, but for Equal and Member.
+// The rules of a node; they combine, except for Equal and Member.
 const (
 	MissingLeft Rule = 1 << iota // a missing value goes left
 	ZeroMissing                  // values from -1e-35 to 1e-35 are missing

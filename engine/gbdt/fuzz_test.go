@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fuzz reads what becomes of small models. A model that is read predicts the same with the walker and the chosen kernel.
+// fuzz reads what happens to small models. A model that is read predicts the same with the walker and the chosen kernel.
 func fuzz(f *testing.F, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))

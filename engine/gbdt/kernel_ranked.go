@@ -41,7 +41,7 @@ type scorer[S float] interface {
 type blockScorer[S float] interface {
 	scorer[S]
 	room() int             // bytes
-	prepare(behind []byte) // a new buffer; nobody else writes there
+	prepare(behind []byte) // a new buffer; only its owner writes there
 }
 
 const (

@@ -120,7 +120,7 @@ func (r *lightgbmReader) readHeader(header section) error {
 	return r.readObjective(string(header["objective"]))
 }
 
-// lightgbmLinks has the objectives of LightGBM, but for their parameters. A file without one has that of the caller.
+// lightgbmLinks has the objectives of LightGBM, except for their parameters. A file without one has that of the caller.
 var lightgbmLinks = map[string]Transform{
 	"": Identity, "custom": Identity, "regression": Identity, "regression_l1": Identity, "huber": Identity, "fair": Identity,
 	"quantile": Identity, "mape": Identity, "lambdarank": Identity, "rank_xendcg": Identity,

@@ -22,7 +22,7 @@ type evaluator interface {
 	choice() Choice
 }
 
-// New checks an ensemble and chooses its kernel. The model keeps the ensemble, which nobody changes from then on.
+// New checks an ensemble and chooses its kernel. The model keeps the ensemble, which does not change from then on.
 func New(e *Ensemble) (*Model, error) { return NewWith(e, Options{}) }
 
 // NewWith is New with a say in the choice of the kernel.

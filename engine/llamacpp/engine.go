@@ -4,7 +4,7 @@
 //
 // It is a way out and no second native engine. One sequence runs at a time, behind the same admission queue as
 // everywhere: no batching, no paging, no prefix cache. The binding is of March 2024 with a llama.cpp of October 2023, so
-// architectures since then are unknown to it. It takes texts and not token ids: the prompt is tokenised anew, control
+// architectures since then are unknown to it. It takes texts and not token ids: the prompt is tokenised again, control
 // tokens of a chat template reach the model as plain text, and ids of answers are found by their text. There are no
 // log-probabilities, masks, formats, biases or several choices: such requests are refused. A cancel takes effect at the next output
 // token, not while the prompt is computed. A fault inside the library ends the process.

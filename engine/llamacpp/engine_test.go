@@ -179,7 +179,7 @@ func TestCancelsAndDeadlines(t *testing.T) {
 	})
 }
 
-// anything is a constraint that nobody asks.
+// anything is a constraint that is not asked.
 type anything struct{ inference.Constraint }
 
 func TestWhatLlamaCppCannotDoIsRefused(t *testing.T) {

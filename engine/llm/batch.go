@@ -30,7 +30,7 @@ type batch struct {
 // scratch is the memory that a block of rows passes through.
 type scratch struct {
 	k, v, att, gate []float32     // [rows of a block][...]
-	branch          []float32     // likewise, of models whose branches have norms
+	branch          []float32     // as above, of models whose branches have norms
 	mixing          mixing        // of models with experts
 	mostBlock       int           // rows
 	part            []attend.Span // the spans of a block

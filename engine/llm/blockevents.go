@@ -62,7 +62,7 @@ func (b *blockLog) add(e kvcache.Event) {
 	b.next++
 }
 
-// begin notes that the cache is empty: its pool was made anew.
+// begin notes that the cache is empty: its pool was made again.
 func (b *blockLog) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -30,7 +30,7 @@ func (f *follower) follow(t *testing.T, e *Engine, most int) {
 			return
 		}
 		if got.Epoch == f.epoch && got.First != f.seq+1 && got.Events[0].Kind != kvcache.Cleared {
-			t.Fatalf("after %d comes %d, which does not begin anew", f.seq, got.First)
+			t.Fatalf("after %d comes %d, which does not start over", f.seq, got.First)
 		}
 		f.epoch, f.seq = got.Epoch, got.First+uint64(len(got.Events))-1
 		for _, ev := range got.Events {
@@ -78,7 +78,7 @@ func TestReadersKnowTheCache(t *testing.T) {
 	}
 	lost.follow(t, e, 1000)
 	if lost.cleared != 1 || len(lost.held) != len(along.held) {
-		t.Errorf("one that missed events begins anew %d times and knows %d blocks, want 1 and %d", lost.cleared, len(lost.held), len(along.held))
+		t.Errorf("one that missed events starts over %d times and knows %d blocks, want 1 and %d", lost.cleared, len(lost.held), len(along.held))
 	}
 	if _, err := e.ResetPrefixCache(t.Context()); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestReadersKnowTheCache(t *testing.T) {
 	}
 }
 
-// A scheduler and a pool that were built anew after a fault have nothing cached.
+// A scheduler and a pool that were rebuilt after a fault have nothing cached.
 func TestReadersForgetWhatAFaultLost(t *testing.T) {
 	s := newStepper(t, families[0], Options{BlockEvents: true})
 	s.submit(t, greedy(prompt(1, 70), 1))
@@ -100,7 +100,7 @@ func TestReadersForgetWhatAFaultLost(t *testing.T) {
 	}
 	s.loop.rebuild(errors.New("a test"))
 	if f.follow(t, s.Engine, 1000); len(f.held) != 0 || f.cleared != 2 {
-		t.Errorf("%d blocks are known after %d times anew", len(f.held), f.cleared)
+		t.Errorf("%d blocks are known after the cache was relearned %d times", len(f.held), f.cleared)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestBlocksOfTextsSeeAllOfThem(t *testing.T) {
 	}
 }
 
-// Nobody writes to a block of the cache that is read: blocks of rows wait for all that write there.
+// No task writes to a block of the cache that is read: blocks of rows wait for all that write there.
 func TestBlocksWaitForWhatTheyRead(t *testing.T) {
 	b := batch{blocks: []block{{0, 12}, {12, 24}, {24, 36}, {36, 60}, {60, 72}}}
 	b.spans = []attend.Span{{Row: 0, Count: 30, Start: 7}, {Row: 30, Count: 1, Start: 50}, {Row: 31, Count: 19, Whole: 19}, {Row: 50, Count: 22, Start: 100}}
@@ -156,9 +156,9 @@ func TestAPanicEndsThePipeline(t *testing.T) {
 	}
 }
 
-// A row's hidden state has the same bits whichever others are wanted, and rows that nobody wants
+// A row's hidden state has the same bits whichever others are wanted, and rows that are not wanted
 // leave the same keys and values; in blocks on several threads as without.
-func TestRowsThatNobodyWantsChangeNothing(t *testing.T) {
+func TestRowsThatNoOneWantsChangeNothing(t *testing.T) {
 	all := make([]int, 395)
 	for i := range all {
 		all[i] = i

@@ -45,7 +45,7 @@ func (o *outline) kvType(opts *Options) attend.KVType {
 	return t
 }
 
-// chooseCache measures what q8_0 costs a loaded model, where Auto would take it and nobody knows, and sizes the cache anew where it
+// chooseCache measures what q8_0 costs a loaded model, where Auto would take it and the cost is not known, and sizes the cache again where it
 // costs too much.
 func (o *outline) chooseCache(m *model, opts *Options) error {
 	if opts.KVType != attend.KVAuto || o.kvType(opts) != attend.KVQ8 || o.cacheCost != nil || len(opts.Sample) == 0 {

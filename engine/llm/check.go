@@ -54,7 +54,7 @@ func (m *model) check(c *kernel.CPU) error {
 		j.bad.Store(-1)
 		c.Run(j, named.w.Rows, 16)
 		if row := j.bad.Load(); row >= 0 {
-			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged: fetch or convert it anew",
+			return fmt.Errorf("%w: tensor %s, row %d holds a value that is not finite; the file is damaged: fetch or convert it again",
 				ErrModel, named.name, row)
 		}
 	}

@@ -105,7 +105,7 @@ func (o *outline) checkEncoder() error {
 		return fmt.Errorf("%w: it is a language model (%s without pooling_type), which generates text and embeds none", ErrModel, o.arch.name)
 	case o.plan.head.pooling == inference.PoolingNone:
 		return fmt.Errorf("%w: %s.pooling_type is 0 or missing, so that nothing says what a text's vector is; "+
-			"convert the file anew with 1 (mean), 2 (cls), 3 (last) or 4 (rank)", ErrModel, o.arch.name)
+			"convert the file again with 1 (mean), 2 (cls), 3 (last) or 4 (rank)", ErrModel, o.arch.name)
 	}
 	return o.checkLabels()
 }
@@ -228,7 +228,7 @@ func (e *Encoder) submit(c *embedCall) error {
 	return nil
 }
 
-// cancel tells the loop that nobody waits for a call.
+// cancel tells the loop that no client waits for a call.
 func (e *Encoder) cancel(c *embedCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

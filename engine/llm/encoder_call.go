@@ -87,7 +87,7 @@ func newEmbedCall(e *Encoder, a *inference.Embedding) *embedCall {
 func textLoad(n int) cost.Load { return cost.Load{Rows: n, Outputs: 1, Prompt: n * n} }
 
 // item is a text of n tokens as the queue sees it. Until a pass was timed the work of
-// texts compares, but nobody knows how long it takes.
+// texts compares, but it is not known how long it takes.
 func (c *embedCall) item(n int, p *cost.Prices, timed bool) admission.Item {
 	a := c.asked
 	it := admission.Item{

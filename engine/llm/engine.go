@@ -32,7 +32,7 @@ type Engine struct {
 	kv    *attend.KV
 	cache kvcache.Config
 	pool  *kvcache.Pool              // the loop's; a fault may replace both
-	sched *scheduler.Scheduler       // the loop's, but for Check with mu held
+	sched *scheduler.Scheduler       // the loop's, except for Check with mu held
 	end   map[inference.TokenID]bool // Options.EndTokens
 
 	blocks *blockLog // nil without Options.BlockEvents
@@ -65,7 +65,7 @@ type Stats struct {
 	Steps     uint64
 	Panics    uint64 // recovered in the step loop, those of hooks included
 	Faults    uint64 // broken invariants found by the idle check
-	Rebuilds  uint64 // times that scheduler and block pool were built anew after a fault
+	Rebuilds  uint64 // times that scheduler and block pool were rebuilt after a fault
 	LastFault string
 }
 

@@ -128,7 +128,7 @@ func prompt(seed uint64, n int) []int32 {
 	return p
 }
 
-// oracle decodes greedily by running the whole sequence through the model anew
+// oracle decodes greedily by running the whole sequence through the model again
 // for every token: no cache, no scheduler.
 func oracle(t *testing.T, f tiny, kv attend.KVType, prompt []int32, tokens int) []int32 {
 	m := load(t, f.file(t))
@@ -147,7 +147,7 @@ func oracle(t *testing.T, f tiny, kv attend.KVType, prompt []int32, tokens int) 
 	return ids[len(prompt):]
 }
 
-func TestGreedyEqualsTheModelRunAnewForEveryToken(t *testing.T) {
+func TestGreedyEqualsTheModelRunAgainForEveryToken(t *testing.T) {
 	for _, f := range families {
 		want := oracle(t, f, attend.KVF16, prompt(1, 23), 30)
 		e := start(t, f, Options{})
@@ -384,7 +384,7 @@ func TestFullQueueRefuses(t *testing.T) {
 	}
 }
 
-func TestSlowReaderIsCancelledAndHoldsNobodyUp(t *testing.T) {
+func TestSlowReaderIsCancelledAndHoldsNoOneUp(t *testing.T) {
 	e := start(t, families[0], Options{})
 	slow := greedy(prompt(8, 4), 240)
 	j := newJob(slow, e.cache.Domain(""), nil)

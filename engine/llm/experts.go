@@ -30,7 +30,7 @@ type mixing struct {
 	scores []float32 // [rows][experts]
 	routes []route   // of all rows, by expert and row
 	in     []float32 // [rows of an expert][width]
-	out    []float32 // likewise
+	out    []float32 // as above
 	sum    []float32 // [rows][width]
 }
 

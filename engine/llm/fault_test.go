@@ -53,7 +53,7 @@ func TestAPanicAnywhereInAStepIsSurvived(t *testing.T) {
 			want := ask(t, e, greedy(prompt(1, 20), 12)).tokens[0]
 			b.armed.Store(true)
 			concerned := inference.ErrInternal
-			if p == reporting { // what is reported is nobody's request
+			if p == reporting { // what is reported is no tenant's request
 				concerned = nil
 			}
 			if a := ask(t, e, greedy(prompt(2, 20), 12)); !errors.Is(a.err, concerned) {
@@ -74,7 +74,7 @@ func TestAPanicAnywhereInAStepIsSurvived(t *testing.T) {
 
 // Where the pool's counts do not add up after a panic, every live request
 // fails and the engine starts over with an empty cache.
-func TestAStateThatCannotBeTrustedIsBuiltAnew(t *testing.T) {
+func TestAStateThatCannotBeTrustedIsRebuilt(t *testing.T) {
 	b := &breakable{phase: emitting}
 	e := start(t, families[0], Options{atPhase: b.at, Scheduler: oneSeq()})
 	var stray kvcache.Table
@@ -101,7 +101,7 @@ func TestAStateThatCannotBeTrustedIsBuiltAnew(t *testing.T) {
 		t.Errorf("afterwards: %v %v, want %v", a.tokens[0], a.err, want)
 	}
 	if s := e.Stats(); s.Rebuilds != 1 || s.Scheduler.Live != 0 {
-		t.Errorf("built anew %d times, %d requests live; want 1 and 0", s.Rebuilds, s.Scheduler.Live)
+		t.Errorf("rebuilt %d times, %d requests live; want 1 and 0", s.Rebuilds, s.Scheduler.Live)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestAnEngineThatOnlyBreaksIsNotReady(t *testing.T) {
 }
 
 // A hook that panics takes nothing with it, every time.
-func TestAHookThatPanicsHurtsNobody(t *testing.T) {
+func TestAHookThatPanicsHurtsNoOne(t *testing.T) {
 	boom := func() { panic("a bad hook") }
 	for name, o := range map[string]Options{
 		"OnStep":             {OnStep: func(StepStats) { boom() }},

@@ -34,7 +34,7 @@ type Info struct {
 	KVType          string
 	KVLayout        string        // attend.KVType.Layout
 	KVCost          *float64      // nats of mean divergence that q8_0 costs beside f16; nil: not measured
-	KVMeasured      time.Duration // what measuring it took of this load; 0: it was known, or nobody asked
+	KVMeasured      time.Duration // what measuring it took of this load; 0: it was known, or it was not asked for
 	KVBlocks        int           // usable ones
 	BlockTokens     int
 	KVTokens        int // tokens that the KV cache holds

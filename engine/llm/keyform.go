@@ -135,7 +135,7 @@ func (m *model) centers(a *attention, length int) []float32 {
 const mostBalance = 8
 
 // balance chooses what channels of keys, of mean squares k, are to be multiplied with so that they are as large as those of queries, q,
-// but for one factor of the head: powers of two, the same for both of a rotated pair. nil: nothing.
+// up to one factor of the head: powers of two, the same for both of a rotated pair. nil: nothing.
 func (m *model) balance(a *attention, k, q []float64) []float32 {
 	scales, group, some := make([]float32, len(k)), a.heads/a.kvHeads, false
 	for h := range a.kvHeads {

@@ -82,7 +82,7 @@ func TestBalance(t *testing.T) {
 	m, a := biased(vector.RopeNeox, 1, 0.1)
 	k := []float64{1, 1, 1, 1, 1, 1}
 	if s := m.balance(a, k, repeat([]float64{4, 4, 4, 4, 4, 4}, 2)); s != nil {
-		t.Errorf("scales %v of keys and queries that are alike but for a factor", s)
+		t.Errorf("scales %v of keys and queries that are alike up to a factor", s)
 	}
 	k[0], k[2] = 256, 256 // a pair whose keys are 16 times as large
 	got := m.balance(a, k, repeat([]float64{1, 1, 1, 1, 1, 0}, 2))

@@ -116,7 +116,7 @@ func (l *loop) back(row *lateRow) {
 	}
 }
 
-// leave says that nobody waits for the job any more.
+// leave says that no client waits for the job any more.
 func (j *job) leave() {
 	if j.gone != nil && !j.left {
 		j.left = true

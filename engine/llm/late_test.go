@@ -91,7 +91,7 @@ func (e *endlessly) Fork() inference.Constraint {
 	return &f
 }
 
-// TestS1OthersGoOnBesideAnEndlessMask: one mask that never ends holds up nobody else, and is over when its client has gone.
+// TestS1OthersGoOnBesideAnEndlessMask: one mask that never ends holds up no other request, and is over when its client has gone.
 func TestS1OthersGoOnBesideAnEndlessMask(t *testing.T) {
 	e := start(t, families[0], Options{EndTokens: []int32{9}})
 	plain := func() *inference.Request { return greedy(repetitive(3, 30), 50) }

@@ -30,7 +30,7 @@ type Options struct {
 	KVBytes     int64                 // memory for the cache; 0 is chosen from what the machine has free
 	Sample      []inference.TokenID   // a text on which a model that is loaded is measured; nil: Auto goes by the size of heads alone
 	CacheCosts  CacheCosts            // what was measured before; nil: each load measures
-	OnMeasure   func(done, total int) // hears how far the measuring on Sample is, in rows; nil: nobody
+	OnMeasure   func(done, total int) // hears how far the measuring on Sample is, in rows; nil: none
 	KVBlocks    int                   // blocks for the cache, null block included; overrides KVBytes
 	BlockTokens int                   // tokens per block, a multiple of 16; 0 is 16
 
@@ -65,10 +65,10 @@ type Options struct {
 	// quick and must not call the engine.
 	OnStep func(StepStats)
 
-	// OnFinish, if set, is called likewise when an admitted request has ended.
+	// OnFinish, if set, is called in the same way when an admitted request has ended.
 	OnFinish func(Phases)
 
-	// OnFault, if set, is called likewise with a bug that was caught: a panic in
+	// OnFault, if set, is called in the same way with a bug that was caught: a panic in
 	// a step, with its stack, or a broken invariant found by the idle check.
 	OnFault func(string)
 
@@ -76,7 +76,7 @@ type Options struct {
 	// is called from a goroutine of the request.
 	OnFetchFailed func(r *inference.Request, err error)
 
-	// OnCancel, if set, is called likewise after a cancel freed its blocks, with
+	// OnCancel, if set, is called in the same way after a cancel freed its blocks, with
 	// the time since the cancel was asked for.
 	OnCancel func(time.Duration)
 

@@ -46,7 +46,7 @@ var (
 // branchNorms are the norms of a branch B of a layer: x = after(x + out(B(before(x)))).
 type branchNorms struct{ before, out, after normPlan }
 
-// headPlan is what becomes of a pooled vector.
+// headPlan is what happens to a pooled vector.
 type headPlan struct {
 	pooling inference.Pooling // of the rows; never PoolingRank or, for encoders, PoolingNone
 	dense   bool              // two further matrices may follow, dense_2 and dense_3

@@ -11,7 +11,7 @@ import (
 	"weir/scheduler"
 )
 
-// A reset between two steps frees the blocks that nobody uses and no others: the
+// A reset between two steps frees the blocks that are not used and no others: the
 // request that runs meanwhile keeps its blocks, and answers as it would alone.
 func TestResetFreesWhatNoRequestUses(t *testing.T) {
 	const tokens, blocks = 70, 70 / 16 // of a prompt, and whole ones in it

@@ -134,7 +134,7 @@ func comeAndGo(t *testing.T, o Options) {
 }
 
 // An engine waits for its turn no longer than for a step of the other's, however
-// busy that one is, and an idle engine keeps nobody from computing.
+// busy that one is, and an idle engine keeps no other engine from computing.
 func TestEnginesOnOnePoolAllGoOn(t *testing.T) {
 	o := Options{Pool: sharedPool(t, 2), BlockTokens: 16, KVBlocks: 200}
 	busy, quick, idle := start(t, families[0], o), start(t, families[1], o), start(t, families[2], o)

@@ -29,7 +29,7 @@ const (
 type KVSource interface {
 	// Estimate is how long so many bytes are expected to take from a replica; false: nothing is to be asked of it now.
 	Estimate(from inference.KVTransfer, bytes int64) (time.Duration, bool)
-	// Rate is how many bytes a second come from the replicas that were asked lately.
+	// Rate is how many bytes a second come from the replicas that were asked recently.
 	Rate() float64
 	// Fetch asks for blocks and gives those that come to the sink, in their order. The error is a *kvcache.TransferFault.
 	Fetch(ctx context.Context, from inference.KVTransfer, ask *kvcache.TransferAsk, to kvcache.TransferSink) error

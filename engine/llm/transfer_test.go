@@ -175,7 +175,7 @@ func TestAFetchThatFailsIsComputed(t *testing.T) {
 }
 
 // A fetch holds up its own request only. The request can be cancelled meanwhile, and a drain that waits for it can be aborted.
-func TestAFetchHoldsUpNobody(t *testing.T) {
+func TestAFetchHoldsUpNoOne(t *testing.T) {
 	m, p := families[0], prompt(9, 150)
 	o := Options{Secret: []byte("shared"), LeastFetch: patient}
 	reached := make(chan struct{}, 10)

@@ -271,7 +271,7 @@ func (l *loader) head(d *head, p headPlan, h *hparams) {
 	}
 	if _, ok := l.f.Tensor("cls.output.weight"); !ok {
 		l.fail("it is a reranker (pooling_type 4) without the tensor cls.output.weight, so that it can score nothing; " +
-			"convert the file anew with a converter that knows its head")
+			"convert the file again with a converter that knows its head")
 		return
 	}
 	l.linear(&d.scores, "cls.output", optional, p.labels, h.width)
@@ -339,7 +339,7 @@ func (l *loader) feed(f *feed, at string, h *hparams) {
 	l.linear(&f.down, at+"ffn_down", f.bias, h.width, f.width)
 }
 
-// refuseUnknown: a tensor nobody asked for means a model that is more than
+// refuseUnknown: a tensor that is not asked for means a model that is more than
 // this engine would compute, and a wrong answer is worse than none. Files
 // repeat rope_freqs per layer in old conversions; those are known copies.
 func (l *loader) refuseUnknown() {

@@ -135,7 +135,7 @@ func TestModelsEqualONNXRuntime(t *testing.T) {
 }
 
 // compareWithLibrary holds an output to what the library that trained the model answers
-// in float64: it is not farther from it than ONNX Runtime's answer, but for a few units
+// in float64: it is not farther from it than ONNX Runtime's answer, except for a few units
 // in the last place of float32.
 func compareWithLibrary(t *testing.T, exact *tensor.Tensor, got, want []tensor.Tensor) {
 	t.Helper()

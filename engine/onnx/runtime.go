@@ -47,7 +47,7 @@ func runtimeIsSet() bool {
 // caller's thread.
 type session struct {
 	s       *ort.DynamicAdvancedSession
-	cleanup runtime.Cleanup // closes what nobody closed
+	cleanup runtime.Cleanup // closes what was not closed
 	closed  atomic.Bool
 }
 

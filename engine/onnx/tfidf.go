@@ -20,7 +20,7 @@ type gram[T comparable] struct {
 	column int // of the output; -1: the sequence itself is not counted
 }
 
-// vocabulary is what TfIdfVectorizer's attributes say, but for the words.
+// vocabulary is what TfIdfVectorizer's attributes say, except for the words.
 type vocabulary struct {
 	least, most, skips int
 	starts             []int64 // where the sequences of one word, of two and so on begin in the pool

@@ -180,7 +180,7 @@ func (b *branch) node(less, double bool) (gbdt.Node, error) {
 	switch b.mode {
 	case gte, gt, neq:
 		n.Left, n.Right = b.no, b.yes
-		// A comparison with what is not a number is false, but for NEQ.
+		// A comparison with what is not a number is false, except for NEQ.
 		missingLeft = !b.track && b.mode != neq
 	case member:
 		n.Rule |= gbdt.Member

@@ -27,8 +27,8 @@ type late struct {
 }
 
 // Prepare works out what the next token may be, of a vocabulary of some tokens. Another
-// goroutine than the step loop's may call it, while nobody else uses the sampler. What it
-// fails with, Sample says; but for a meter that ends it, whose error Prepare returns.
+// goroutine than the step loop's may call it, while nothing else uses the sampler. What it
+// fails with, Sample says; except for a meter that ends it, whose error Prepare returns.
 func (s *Sampler) Prepare(vocabulary int, m *work.Meter) error {
 	if s.constraint == nil || s.late.kept || s.late.ready {
 		return nil

@@ -160,7 +160,7 @@ func TestImportsFollowTheTable(t *testing.T) {
 }
 
 // The table itself must refuse what the design forbids: a slip in it would
-// otherwise go unseen for as long as nobody breaks the rule.
+// otherwise go unseen for as long as the rule is not broken.
 func TestTableRefusesWhatTheDesignForbids(t *testing.T) {
 	for _, c := range []struct {
 		dir, imports string

@@ -190,7 +190,7 @@ type ban struct {
 }
 
 var bans = []ban{
-	{"", "cmd", "the composition root is imported by nobody"},
+	{"", "cmd", "the composition root is not imported"},
 	{"cmd/weir", "api/openai", "a verb serves nothing: internal/server is the process"},
 	{"cmd/weir", "api/edge", "a verb serves nothing: internal/server is the process"},
 	{"cmd/weir", "api/predict", "a verb serves nothing: internal/server is the process"},

@@ -61,7 +61,7 @@ func TestSumsAreCompleteAndRight(t *testing.T) {
 		for b := range 21 {
 			for _, s := range []string{fmt.Sprintf("%d + %d = %d.", a, b, a+b), fmt.Sprintf("%d - %d = %d.", a, b, a-b)} {
 				if !seen[s] {
-					t.Errorf("nobody asks for %q", s)
+					t.Errorf("%q is not asked for", s)
 				}
 			}
 		}
@@ -69,7 +69,7 @@ func TestSumsAreCompleteAndRight(t *testing.T) {
 	for a := range 13 {
 		for b := range 13 {
 			if s := fmt.Sprintf("%d x %d = %d.", a, b, a*b); !seen[s] {
-				t.Errorf("nobody asks for %q", s)
+				t.Errorf("%q is not asked for", s)
 			}
 		}
 	}

@@ -198,7 +198,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// No bytes make a Reader panic, or give text that nobody wrote.
+// No bytes make a Reader panic, or give text that was not written.
 func FuzzReader(f *testing.F) {
 	key := newKey(f, "acme")
 	label := Label{Tenant: "acme"}

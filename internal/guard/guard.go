@@ -1,4 +1,4 @@
-// Package guard is for tests of code that knows no lengths: memory behind which nothing can be touched, and what became of a call.
+// Package guard is for tests of code that knows no lengths: memory behind which nothing can be touched, and what happened to a call.
 package guard
 
 import (

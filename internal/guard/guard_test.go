@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-func TestWhatBecameOfACallIsTold(t *testing.T) {
+func TestWhatHappenedToACallIsTold(t *testing.T) {
 	x := Make[uint32](t, 3)
 	x[2] = 3
 	behind := (*uint32)(unsafe.Add(unsafe.Pointer(&x[2]), 4))

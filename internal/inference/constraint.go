@@ -8,7 +8,7 @@ import "weir/internal/work"
 // the request's stop tokens are never passed to it: the sampler allows them where Mask
 // says that the answer may end. Errors end the choice's request, and no other.
 type Constraint interface {
-	// Under says what counts the calls to come and may end them; nil is nobody. A call that
+	// Under says what counts the calls to come and may end them; nil is none. A call that
 	// ends with work.ErrLate has changed nothing and is made again at another time.
 	Under(m *work.Meter)
 	// Mask sets the bit of every token that may come next and clears all others. dst has

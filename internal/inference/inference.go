@@ -88,7 +88,7 @@ func DefaultSampling() Sampling {
 }
 
 // Request is one generation. The engine owns it from Submit
-// on; nobody changes it afterwards.
+// on; it is not changed afterwards.
 type Request struct {
 	ID          string
 	Tenant      string // unit of fairness

@@ -1,5 +1,5 @@
 // Package memory bounds the memory that requests and answers take together: one budget for the bodies of clients' requests and for the
-// answers of other servers, whoever sends them.
+// answers of other servers, whichever server sends them.
 package memory
 
 import (

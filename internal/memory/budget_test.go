@@ -77,7 +77,7 @@ func TestBuffersThatAreReadStillCount(t *testing.T) {
 	runtime.KeepAlive(body)
 	b.collected = b.collected.Add(-liveTime)
 	if _, ok := s.Buffer(100 << 10); !ok {
-		t.Error("the buffer that nobody reads any more stands in the way")
+		t.Error("the buffer that is not read any more stands in the way")
 	}
 }
 

@@ -87,7 +87,7 @@ func (s *Share) count(n int64) {
 	}
 }
 
-// Release gives all buffers back. They may still be read: large ones count until nobody does.
+// Release gives all buffers back. They may still be read: large ones count until they are not read.
 func (s *Share) Release() {
 	if s.budget == nil || s.held == 0 {
 		return

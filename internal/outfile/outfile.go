@@ -104,7 +104,7 @@ func replace(path string, mode fs.FileMode, old fs.FileInfo, write func(io.Write
 	return disk.SyncFolder(filepath.Dir(path))
 }
 
-// create makes an empty file with a name of its own. Where it is to replace another one, nobody else reads it before it has that one's mode.
+// create makes an empty file with a name of its own. Where it is to replace another one, no other process reads it before it has that one's mode.
 func create(folder string, mode fs.FileMode, old fs.FileInfo) (*os.File, error) {
 	if old != nil {
 		mode = Private

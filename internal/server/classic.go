@@ -256,7 +256,7 @@ func (p *predictors) change(ctx context.Context, by, action, name string, do fun
 	return err
 }
 
-// changed logs and counts what became of a version.
+// changed logs and counts what happened to a version.
 func (p *predictors) changed(c classic.Change) {
 	p.series.CountChange(c.What)
 	fields := []zap.Field{zap.String("change", c.What), zap.String("model", c.Name), zap.String("version", c.Version)}

@@ -52,7 +52,7 @@ func (d *deployments) derive(record configs.ServedModel, r *deployment.Revision)
 	case len(r.Resources) == 0 && r.Label == r.Version:
 		return nil
 	case r.Label == r.Version: // kept by a weir that gave it no label of its own
-		return fmt.Errorf("the label %q is that of the configuration's version, which has resources of its own; DELETE the deployment and make it anew", r.Label)
+		return fmt.Errorf("the label %q is that of the configuration's version, which has resources of its own; DELETE the deployment and make it again", r.Label)
 	}
 	return d.plan(record.Derived(r.Label, r.Resources), "")
 }
@@ -197,7 +197,7 @@ func (d *deployments) pull(ctx context.Context, reg *registry.Registry, text str
 		return "", errors.Join(err, context.Cause(ctx))
 	}
 	if r.Digest != "" && string(v.Digest) != r.Digest {
-		return "", fmt.Errorf("digest refused: %s is %s now, and the deployment's is %s, as another server has found first; deploy the version anew to take what is there now", text, v.Digest, r.Digest)
+		return "", fmt.Errorf("digest refused: %s is %s now, and the deployment's is %s, as another server has found first; deploy the version again to take what is there now", text, v.Digest, r.Digest)
 	}
 	return string(v.Digest), nil
 }

@@ -67,7 +67,7 @@ type enrichment struct {
 type modelVersion struct{ name, version string }
 
 // enriched are models with what enrichment says of them. They keep their drift and their
-// log while the model is evicted and loaded anew.
+// log while the model is evicted and loaded again.
 type enriched struct {
 	router.Predictors
 	config   enrichment

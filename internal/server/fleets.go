@@ -189,7 +189,7 @@ func (f *fleets) publish(locals []*models.Model) error {
 	return f.s.edge.SetModels(all...)
 }
 
-// changed logs what became of a replica.
+// changed logs what happened to a replica.
 func (f *fleets) changed(m configs.ServedModel, c fleet.Change) {
 	level := zap.InfoLevel
 	if c.Why != "" && c.What != string(fleet.Draining) {

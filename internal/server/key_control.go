@@ -141,7 +141,7 @@ func (c *tenantControl) CreateKey(ctx context.Context, by string, q admin.KeyReq
 	if first {
 		made.Warnings = append(made.Warnings, keychain.FirstKey)
 		if !key.Scope.Has(tenant.ScopeAdmin) {
-			made.Warnings = append(made.Warnings, "It lacks the scope admin, without which this listener answers nobody any more: weir keys create TENANT --scope admin makes one that has it.")
+			made.Warnings = append(made.Warnings, "It lacks the scope admin, without which this listener answers no key any more: weir keys create TENANT --scope admin makes one that has it.")
 		}
 	}
 	return made, nil

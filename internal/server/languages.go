@@ -461,7 +461,7 @@ func (r *resident) advise(p *planned) {
 	}
 }
 
-// changed logs and counts what became of a version, and lets edge and metrics follow a
+// changed logs and counts what happened to a version, and lets edge and metrics follow a
 // name that moved.
 func (l *languages) changed(c shelf.Change) {
 	l.count(c.What)

@@ -56,7 +56,7 @@ func (w *writes) String() string {
 	return w.text.String()
 }
 
-// A server whose context ends while its models are loaded, or before, ends whole: nothing of the loading goes on beside the closing, and nobody is told
+// A server whose context ends while its models are loaded, or before, ends whole: nothing of the loading goes on beside the closing, and no hook is told
 // that it serves.
 func TestServersThatEndWhileTheyLoad(t *testing.T) {
 	defer goleak.VerifyNone(t, append(lasting, goleak.IgnoreCurrent())...)

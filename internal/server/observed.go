@@ -39,7 +39,7 @@ type enrichedModel struct {
 }
 
 // current is a version as it is loaded now. Wrappers stand around it, so that they stay
-// when the version is loaded anew.
+// when the version is loaded again.
 type current struct {
 	about *router.Description
 	p     atomic.Pointer[router.Predictor]

@@ -32,7 +32,7 @@ type quotas struct {
 }
 
 // spent tells a meter what a tenant has spent of the day and the month of a time, so that a restart, a Redis that began
-// anew and a limit that is new are no new budget: by the ledger, of all models together, of each, and with each key that
+// again and a limit that is new are no new budget: by the ledger, of all models together, of each, and with each key that
 // has limits. Without a ledger it is nil: counts begin at 0.
 func (q *quotas) spent() meter.Spent {
 	if q.ledger == nil {

@@ -16,7 +16,7 @@ import (
 	"weir/telemetry"
 )
 
-// readConfig reads the configuration anew from the sources that the process was
+// readConfig reads the configuration again from the sources that the process was
 // started with. Flags and environment are as they were; the file may have changed.
 type readConfig func() (c configs.Config, warnings []string, err error)
 

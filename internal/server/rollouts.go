@@ -23,7 +23,7 @@ import (
 )
 
 // rollouts carry out what router/rollout decides: they apply, store, log and audit its
-// transitions, feed it with what became of requests, and have copies answered.
+// transitions, feed it with what happened to requests, and have copies answered.
 type rollouts struct {
 	s       *Server
 	control *rollout.Controller
@@ -34,7 +34,7 @@ type rollouts struct {
 	ctx     context.Context //nolint:containedctx // of what runs by itself; ends with stop
 	ended   sync.WaitGroup
 	saved   map[string]int // by rollout: how much had been seen when it was kept last; of the goroutine that applies transitions
-	others  elsewhere      // likewise
+	others  elsewhere      // as above
 	trouble telemetry.LogLimiter
 	journal *rollout.Journal // nil: there is no store
 

@@ -294,7 +294,7 @@ func (c *candidateCheck) vector() error {
 	}
 	usual, err := vectorsOf(answer)
 	if err != nil {
-		return nil //nolint:nilerr // likewise
+		return nil //nolint:nilerr // as above
 	}
 	status, answer = c.embed(c.plan.Candidate, wordings()...)
 	if status != http.StatusOK {

@@ -59,7 +59,7 @@ type Server struct {
 	reloader *reloader
 
 	compute     *pool.Pool        // of the process, shared by its engines
-	service     admission.Service // likewise: what tenants use over all of them
+	service     admission.Service // as above: what tenants use over all of them
 	languages   *languages        // language models and text encoders
 	engines     *engines          // of those in memory
 	fleets      *fleets           // models that other servers compute

@@ -20,7 +20,7 @@ const (
 	shadowQueue = 8 // copies that wait for the one that is computed; further ones are dropped
 	shadowTime  = 2 * time.Minute
 	restPoll    = 5 * time.Millisecond
-	// shadowQuiet is how long nobody may have been served here before a copy need not rest: between two requests of
+	// shadowQuiet is how long no request may have been served here before a copy need not rest: between two requests of
 	// clients that ask without a pause an engine is idle, too.
 	shadowQuiet = time.Second
 )
@@ -174,7 +174,7 @@ func (s *shadows) answeredBy(c *copied, version string) (openai.Shadowed, error)
 	return s.answered(c, entry)
 }
 
-// errUsersCame ends a copy that is computed here because nobody was served, and somebody is now.
+// errUsersCame ends a copy that is computed here because no request was served, and one is now.
 var errUsersCame = errors.New("requests of users have come")
 
 // answered has a copy computed. Here it waits for a moment without users, and gives way to those that come meanwhile, or for
@@ -221,7 +221,7 @@ func (s *shadows) giveWay(ctx context.Context, give context.CancelCauseFunc) {
 	give(errUsersCame)
 }
 
-// awaitRest waits until a copy may be computed here: until nobody is served (alone), until copies have rested, or until the
+// awaitRest waits until a copy may be computed here: until no request is served (alone), until copies have rested, or until the
 // server stops.
 func (s *shadows) awaitRest() (alone bool) {
 	tick := time.NewTicker(restPoll)

@@ -37,7 +37,7 @@ func (e *ends) add(f func()) uint64 {
 	return e.last
 }
 
-// take gives what is to be called, once; nil where it was, or nobody wants it any more.
+// take gives what is to be called, once; nil where it was, or it is not wanted any more.
 func (e *ends) take(number uint64) func() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

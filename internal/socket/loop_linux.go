@@ -105,7 +105,7 @@ func (l *loop) read(f *following, e *syscall.EpollEvent) {
 			f.end()
 		}
 	}()
-	// The events come at edges. A read that did not fill the buffer has left nothing behind, and what comes later is an edge again; but for
+	// The events come at edges. A read that did not fill the buffer has left nothing behind, and what comes later is an edge again; except for
 	// an end that came with the data, which the event tells.
 	ends := e.Events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0
 	for range loopReads {
@@ -114,7 +114,7 @@ func (l *loop) read(f *following, e *syscall.EpollEvent) {
 		}
 	}
 	again := edges(e.Fd)
-	_ = syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_MOD, int(f.fd), &again) // is reported anew
+	_ = syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_MOD, int(f.fd), &again) // is reported again
 }
 
 // read reads once, and reports whether there may be more. The caller holds mu.

@@ -23,7 +23,7 @@ func follower(t *testing.T, c net.Conn) Follower {
 	return f
 }
 
-// All bytes come once and in order, whoever reads them: Follow, which uses as much of each piece as it likes and ends when it likes, or Read
+// All bytes come once and in order, with either way of reading: Follow, which uses as much of each piece as it likes and ends when it likes, or Read
 // in between; of more connections than one loop has, at once. The end comes, too, also where it lies right behind the last byte.
 func TestFollowedBytesArrive(t *testing.T) {
 	const conns = 3 * loopShare / 2

@@ -67,7 +67,7 @@ type conn struct {
 
 	// Of Read and Follow, by the lock of in.
 	ahead    []byte // read and not used while it was followed: the next Read's
-	aheadErr error  // likewise
+	aheadErr error  // as above
 	latest   []byte // what the last Read has given
 	reads    int
 }
@@ -186,7 +186,7 @@ func (w *writer) SetWriteDeadline(t time.Time) error {
 	return w.TCPConn.SetWriteDeadline(t)
 }
 
-// SetDeadline is likewise for writes.
+// SetDeadline is the same for writes.
 func (w *writer) SetDeadline(t time.Time) error {
 	w.dated.Store(!t.IsZero())
 	return w.TCPConn.SetDeadline(t)

@@ -153,7 +153,7 @@ func TestWritesArePatient(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	if _, err := QuickWrites(b, time.Millisecond).Write(text); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a write that nobody reads: %v", err)
+		t.Errorf("a write that is not read: %v", err)
 	}
 }
 

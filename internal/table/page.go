@@ -192,7 +192,7 @@ func (p *pages) dataV1(h *format.DataPageHeader, body []byte) ([]Value, error) {
 	defined, n, err := []int32(nil), int(h.NumValues), checkCount(h.NumValues)
 	if err == nil && p.optional {
 		if h.DefinitionLevelEncoding != format.RLE {
-			return nil, fmt.Errorf("its levels have the old encoding %v; write the file anew", h.DefinitionLevelEncoding)
+			return nil, fmt.Errorf("its levels have the old encoding %v; write the file again", h.DefinitionLevelEncoding)
 		}
 		var levels []byte
 		if levels, body, err = prefixed(body); err == nil {

@@ -11,8 +11,8 @@ import (
 
 // Errors of Take and Yield.
 var (
-	// ErrGone says that nobody waits for the work any more.
-	ErrGone = errors.New("nobody waits for the work any more")
+	// ErrGone says that the work is not wanted any more.
+	ErrGone = errors.New("the work is not wanted any more")
 	// ErrFull says that a tenant has as many pieces of work as it may.
 	ErrFull = errors.New("too many pieces of work wait for a turn")
 	// ErrLate says that a turn did not come in time.
@@ -71,12 +71,12 @@ type Turn struct {
 	has    bool          // it has a turn
 }
 
-// NewQueue gives turns to nobody yet.
+// NewQueue has given no turns yet.
 func NewQueue(c Config) *Queue {
 	return &Queue{config: c, free: max(c.Turns, 1), tenants: map[string]*tenant{}}
 }
 
-// Take waits for a turn of a tenant. done is closed when nobody waits for the work any more; nil is never. The caller must
+// Take waits for a turn of a tenant. done is closed when the work is not wanted any more; nil is never. The caller must
 // end the turn.
 func (q *Queue) Take(done <-chan struct{}, name string) (*Turn, error) {
 	t := &Turn{queue: q, name: name, done: done, wake: make(chan struct{}, 1)}

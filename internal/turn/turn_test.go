@@ -122,7 +122,7 @@ func TestTenantsShare(t *testing.T) {
 	})
 }
 
-// TestWhoGivesUpLeaves: whoever gives up while it waits leaves nothing behind, and a turn that is given at that time is given on.
+// TestWhoGivesUpLeaves: a caller that gives up while it waits leaves nothing behind, and a turn that is given at that time is given on.
 func TestWhoGivesUpLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(Config{Turns: 1, Most: 3})

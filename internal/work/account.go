@@ -37,7 +37,7 @@ func Of[T any](owner *T, limit int64, above *Account) *Account {
 	return a
 }
 
-// Reclaim runs the garbage collector and has what nobody refers to any more given back when it returns: the collector's own cleanups come
+// Reclaim runs the garbage collector and has what is not referred to any more given back when it returns: the collector's own cleanups come
 // by some time later.
 func (a *Account) Reclaim() {
 	if a == nil {
@@ -61,7 +61,7 @@ func (a *Account) ownerless() (all []*Account) {
 	return all
 }
 
-// close gives back all that the account holds. It may be called again: whoever comes second waits until all is given back.
+// close gives back all that the account holds. It may be called again: a second caller waits until all is given back.
 func (a *Account) close() {
 	top := a.top()
 	top.mu.Lock()

@@ -90,5 +90,5 @@ func (m *Meter) Spent() int64 {
 	return m.spent
 }
 
-// Reset begins anew, with the same limit and the same Ask.
+// Reset starts over, with the same limit and the same Ask.
 func (m *Meter) Reset() { m.spent, m.next, m.err = 0, 0, nil }

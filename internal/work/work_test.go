@@ -68,7 +68,7 @@ func TestAccountsCountUpwards(t *testing.T) {
 	}
 }
 
-// TestAccountsOfOwnersAreReclaimed: what an owner kept is given back once, however often it is asked for, when nobody refers to the owner.
+// TestAccountsOfOwnersAreReclaimed: what an owner kept is given back once, however often it is asked for, when the owner is not referred to.
 func TestAccountsOfOwnersAreReclaimed(t *testing.T) {
 	type owner struct{ self, other *owner }
 	tenant := NewAccount(1000, nil)

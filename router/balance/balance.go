@@ -74,7 +74,7 @@ type Request struct {
 	Pool    Pool         // whose replicas may get it
 	// Holders are replicas from which others can fetch KV blocks of the prompt, those with the most keys of it first.
 	Holders []prefix.Match
-	Seen    *[]Candidate // gets what the pick has looked at; nil: nobody wants to know
+	Seen    *[]Candidate // gets what the pick has looked at; nil: not wanted
 }
 
 // Balancer chooses among the replicas of one model. It is safe for concurrent use. What every pick changes shares no cache line with
@@ -85,7 +85,7 @@ type Balancer struct {
 	index     *prefix.Index
 	replicas  []replica
 	members   atomic.Pointer[[numPools]members]
-	nextSweep atomic.Int64 // when loads are added up anew
+	nextSweep atomic.Int64 // when loads are summed again
 
 	mu     sync.Mutex // members change
 	expire time.Duration

@@ -314,11 +314,11 @@ func TestDrainingAndAvoidedReplicasGetNothing(t *testing.T) {
 		b.Suspend(1)
 		b.Suspend(2)
 		if _, err := b.Pick(start, &Request{Avoid: Set{3}}); !errors.Is(err, ErrNone) {
-			t.Errorf("with nobody left: %v", err)
+			t.Errorf("with no replica left: %v", err)
 		}
 		b.Drain(3)
 		if _, err := b.Pick(start, &Request{}); !errors.Is(err, ErrNone) {
-			t.Errorf("with nobody active: %v", err)
+			t.Errorf("with no active replica: %v", err)
 		}
 	})
 }

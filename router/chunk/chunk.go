@@ -39,7 +39,7 @@ type Chunk struct {
 	Seen     Set    // choices in the event
 	Finished Set    // those that have a finish reason in it
 	Ends     []Text // their finish reasons; only until the next event is read
-	Texts    []Text // what they say in words; likewise
+	Texts    []Text // what they say in words; as above
 	Wrong    string // what has another type than it must have; "" is nothing
 
 	null   bool // usage is null

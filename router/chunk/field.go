@@ -17,7 +17,7 @@ func Fields(data []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Elements gives the elements of an array, likewise.
+// Elements gives the elements of an array in the same way.
 func Elements(data []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		s := skimmer{b: data}

@@ -609,7 +609,7 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// A rollout that takes a version back leaves the one before, on a server that starts anew too; one that promotes it settles it.
+// A rollout that takes a version back leaves the one before, on a server that restarts too; one that promotes it settles it.
 func TestRollouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
@@ -647,7 +647,7 @@ func TestRollouts(t *testing.T) {
 	})
 }
 
-// Whatever is asked for in whatever order, while servers are killed, start anew, fail now and then, and the store goes away:
+// Whatever is asked for in whatever order, while servers are killed, restart, fail now and then, and the store goes away:
 // in the end all answer with what is wanted.
 func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(20) {

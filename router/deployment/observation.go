@@ -90,7 +90,7 @@ func Await(seen []Observation, servers []Server, model string) []Observation {
 	return seen
 }
 
-// IsFinal reports whether each server has said what becomes of a generation there, and nothing is left to wait for. Where none computes
+// IsFinal reports whether each server has said what happens to a generation there, and nothing is left to wait for. Where none computes
 // the model it is not: one that does may be on its way.
 func IsFinal(seen []Observation, generation int64) bool {
 	final := false
@@ -179,7 +179,7 @@ func (r *Record) short(seen []Observation, parts int) (Summary, []string) {
 		case o.Generation != r.Generation: // Difference says so
 			state = Progressing
 			continue
-		case o.State == Pending: // likewise
+		case o.State == Pending: // as above
 			state = Progressing
 			continue
 		case o.hasPart() || o.Why == "":

@@ -21,7 +21,7 @@ import (
 type Revision struct {
 	Generation int64             `json:"generation"`          // of the record when it was first asked for
 	Version    string            `json:"version"`             // label, name in the models folder, or name on a hub
-	Digest     string            `json:"digest,omitempty"`    // what the first server to find it found; empty: nobody has yet
+	Digest     string            `json:"digest,omitempty"`    // what the first server to find it found; empty: none has yet
 	Label      string            `json:"label"`               // tells the model's versions apart, in requests MODEL@LABEL too
 	Resources  map[string]string `json:"resources,omitempty"` // settings of the model, by the configuration's keys
 	// NeedsBytes is the memory that the first server which had its files has forecast; 0: none has yet.

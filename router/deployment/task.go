@@ -215,7 +215,7 @@ func (t *task) settle(ctx context.Context, r *Record) error {
 	}
 	_, err := t.f.change(ctx, t.model, func(now *Record) (Record, bool) {
 		if !now.Created.Equal(r.Created) {
-			return *now, false // it was deleted, and made anew
+			return *now, false // it was deleted, and made again
 		}
 		return now.Settle(r.Generation)
 	})

@@ -30,7 +30,7 @@ var sourceNames = [...]string{"request", "store", "constant"}
 
 func (s Source) String() string { return sourceNames[s] }
 
-// Action says what becomes of a value that breaks its range or is no known category.
+// Action says what happens to a value that breaks its range or is no known category.
 type Action uint8
 
 // The actions by their names in a manifest.

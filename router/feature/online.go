@@ -120,7 +120,7 @@ func (o *Online) Stats() OnlineStats {
 var (
 	errNotJudged = errors.New("not the store's fault")
 	// errRefused: the breaker is open.
-	errRefused = errors.New("the online store did not answer lately")
+	errRefused = errors.New("the online store did not answer recently")
 	// errNoTime: the request has no time left for a read.
 	errNoTime = errors.New("the request has no time left to read the online store")
 )

@@ -22,7 +22,7 @@ const (
 	TooOld                     // older than max_staleness, or of unknown age
 	Mistyped                   // not of the feature's type
 	Timeout                    // the store did not answer in the request's time
-	Unavailable                // the store cannot be reached, or could not lately
+	Unavailable                // the store cannot be reached, or could not recently
 	Unknown                    // no known category, and on_violation is clip
 	outcomes
 )

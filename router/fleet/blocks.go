@@ -166,7 +166,7 @@ func (f *Fleet) blockKeys(c *router.Call) []prefix.Key {
 	}
 	tokens := c.Tokens[:min(len(c.Tokens), prefix.MaxDepth*root.blockTokens)]
 	domain := f.cache(*root).Domain(c.Domain)
-	if root.told { // such an engine shares its cache between all that it serves, but for salts
+	if root.told { // such an engine shares its cache between all that it serves, except for salts
 		domain = kvevent.Domain(root.blockTokens, c.Salt)
 	}
 	return domain.Chain(make([]prefix.Key, 0, len(tokens)/root.blockTokens), tokens, root.blockTokens)

@@ -28,9 +28,9 @@ func sources(fakes ...*fake) (list []Source) {
 	return list
 }
 
-// TestOneBrokenReplicaHarmsNobody: whatever one replica of three does to every request, callers are answered by the others,
+// TestOneBrokenReplicaHarmsNoOne: whatever one replica of three does to every request, callers are answered by the others,
 // each once, and the broken one is found out.
-func TestOneBrokenReplicaHarmsNobody(t *testing.T) {
+func TestOneBrokenReplicaHarmsNoOne(t *testing.T) {
 	requests := 200
 	if testing.Short() {
 		requests = 40

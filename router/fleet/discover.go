@@ -103,7 +103,7 @@ func (s *Source) checkDiscover() error {
 	return nil
 }
 
-// discovered asks the store for the servers that compute the model. One of which nobody is there any more is told as such: then
+// discovered asks the store for the servers that compute the model. One which no server has any more is told as such: then
 // requests are refused at once.
 func (f *Fleet) discovered(ctx context.Context, s Source) ([]Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
@@ -240,7 +240,7 @@ func (f *Fleet) Reconfigure(sources []Source) error {
 			found[i] = []Target{{Base: base, Source: s}}
 			continue
 		}
-		for j, old := range f.config.Sources { // until it has been looked at anew
+		for j, old := range f.config.Sources { // until it has been looked at again
 			if reflect.DeepEqual(old, s) {
 				found[i] = f.found[j]
 			}

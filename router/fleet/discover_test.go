@@ -46,7 +46,7 @@ func TestReplicasFromTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
-		stop := f.look(t.Context(), &all) // without probes: nobody is there
+		stop := f.look(t.Context(), &all) // without probes: there is no server
 		defer func() { stop(); all.Wait(); f.Close() }()
 		ids := func() (list []string) {
 			time.Sleep(2 * discoverEvery)

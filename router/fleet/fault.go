@@ -27,7 +27,7 @@ const (
 	Overrun             // a stream that goes on behind the end of its answer
 	Misconfigured       // 3xx, 401, 402, 403, 404, 405, 407: a key, an account, a path or a model's name is wrong, if other replicas answer
 	NoEndpoint          // 404, 405 of embeddings, ranking and the like that say nothing of the model: the server does not have this API
-	TooLarge            // 413, likewise
+	TooLarge            // 413, as above
 	Throttled           // 429
 	Overloaded          // 503, 529
 	Rejected            // another status of 400 and above: the request is wrong
@@ -108,7 +108,7 @@ func faultOf(status int) Fault {
 	return ServerError
 }
 
-// judged is the fault of a refusal. Whoever asks a chat model for vectors is told that there is no such path by servers that are well
+// judged is the fault of a refusal. A client that asks a chat model for vectors is told that there is no such path by servers that are well
 // configured: chats show whether they are.
 func (fl *flight) judged(a *router.Answer) Fault {
 	fault := faultOf(a.Status)

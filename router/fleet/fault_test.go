@@ -420,7 +420,7 @@ func TestRefusalsSpillOnce(t *testing.T) {
 	}
 }
 
-// Once content has passed, a broken stream ends with an error and is not begun anew.
+// Once content has passed, a broken stream ends with an error and is not started over.
 func TestBrokenStreamsEndWithAnError(t *testing.T) {
 	for _, fault := range []string{"cut mid-stream", "end mid-stream", "stall mid-stream"} {
 		a, b := newFake(t, "a", fault), newFake(t, "b", fault)
@@ -503,7 +503,7 @@ func TestNoRetryAfterTheDeadline(t *testing.T) {
 }
 
 // Who hangs up says nothing about the replica.
-func TestHangingUpBlamesNobody(t *testing.T) {
+func TestHangingUpBlamesNoOne(t *testing.T) {
 	a := newFake(t, "a", "stall")
 	f := fleetOf(t, Config{Routing: Routing{BreakerFailures: 1}}, a)
 	for range 3 {
@@ -517,7 +517,7 @@ func TestHangingUpBlamesNobody(t *testing.T) {
 	if got, _, err := take(t, f, call("")); err != nil || got.Status != 200 {
 		t.Errorf("%v", err)
 	}
-	got, err := f.Send(t.Context(), call(streamed)) // nobody reads it
+	got, err := f.Send(t.Context(), call(streamed)) // it is not read
 	if err != nil {
 		t.Fatal(err)
 	}

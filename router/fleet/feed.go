@@ -85,7 +85,7 @@ type feed struct {
 	changes    []prefix.Event
 }
 
-// follow reads events until ctx ends. When the connection breaks, what was missed is asked for, or the replica's cache is learned anew.
+// follow reads events until ctx ends. When the connection breaks, what was missed is asked for, or the replica's cache is relearned.
 func (f *Fleet) followEvents(ctx context.Context, r *replica) {
 	r.mu.Lock()
 	r.fed = &EventsStatus{}
@@ -179,10 +179,10 @@ func numbered(frames [][]byte) (n uint64, payload []byte, err error) {
 }
 
 // begin catches up with the publisher after a connection was made. The batch that was read last is asked for again: where it is not the
-// same, the engine was started anew.
+// same, the engine was restarted.
 func (d *feed) begin(ctx context.Context) error {
 	if d.r.target.Events.Replay == "" {
-		d.anew(0, false)
+		d.relearn(0, false)
 		err := d.tell()
 		d.next = lastBatchUnknown
 		return err
@@ -195,7 +195,7 @@ func (d *feed) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	d.anew(0, true)
+	d.relearn(0, true)
 	if err := d.tell(); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ var errOtherEngine = errors.New("the batches of KV events are of another process
 func (d *feed) live(ctx context.Context, n uint64, payload []byte) error {
 	switch {
 	case d.next == lastBatchUnknown:
-		d.anew(n, n == 0)
+		d.relearn(n, n == 0)
 	case n < d.known:
 		return nil
 	case n < d.next:
@@ -226,21 +226,21 @@ func (d *feed) live(ctx context.Context, n uint64, payload []byte) error {
 		case err == nil && n < d.next:
 			return nil
 		case n != d.next: // what was published before is gone
-			d.anew(n, false)
+			d.relearn(n, false)
 		}
 	}
 	return d.take(n, payload)
 }
 
-// anew forgets all that the replica holds. Whole says that the batches that follow are all that its engine has published.
-func (d *feed) anew(next uint64, whole bool) {
+// relearn forgets all that the replica holds. Whole says that the batches that follow are all that its engine has published.
+func (d *feed) relearn(next uint64, whole bool) {
 	d.ledger.Forget()
 	d.next, d.whole = next, whole
 	d.epoch++
 	d.seq = 0
 	d.changes = append(d.changes[:0], prefix.Event{Kind: prefix.Cleared, Partial: !whole})
 	d.r.mu.Lock()
-	d.r.fed.Anew++
+	d.r.fed.Relearned++
 	d.r.mu.Unlock()
 }
 
@@ -309,7 +309,7 @@ func (d *feed) replayOnce(ctx context.Context, from uint64) (done bool, err erro
 		case first && from < d.next: // the one that was read last is gone
 			return false, errOtherEngine
 		case n > d.next && first && from == 0:
-			d.anew(n, false) // older ones are gone
+			d.relearn(n, false) // older ones are gone
 		case n > d.next && first:
 			return false, errOtherEngine
 		case n > d.next:

@@ -312,7 +312,7 @@ func TestPromptsGoWhereVLLMHasTheirBlocks(t *testing.T) {
 	d.holds(map[int]int{1: 3, 2: 1})
 	d.publish(false, clearedBlocks, blocksOf(3, 0, 1))
 	d.holds(map[int]int{1: 0, 2: 0, 3: 1})
-	d.shows(EventsStatus{Whole: true, Blocks: 1, Batches: 4, Anew: 1})
+	d.shows(EventsStatus{Whole: true, Blocks: 1, Batches: 4, Relearned: 1})
 }
 
 // What was published before the router came is asked for.
@@ -323,7 +323,7 @@ func TestEventsFromBeforeTheStart(t *testing.T) {
 	newFed(t, p, nil).holds(map[int]int{1: 4})
 }
 
-// Batches that are lost are asked for; without a way to ask, or where they are gone, the cache is learned anew.
+// Batches that are lost are asked for; without a way to ask, or where they are gone, the cache is relearned.
 func TestLostEvents(t *testing.T) {
 	d := newFed(t, newPublisher(t), nil)
 	d.publish(false, blocksOf(1, 0, 1))
@@ -338,7 +338,7 @@ func TestLostEvents(t *testing.T) {
 	d.forget()
 	d.publish(false, blocksOf(3, 0, 1))
 	d.holds(map[int]int{1: 0, 2: 0, 3: 1})
-	d.shows(EventsStatus{Blocks: 1, Batches: 6, Anew: 2})
+	d.shows(EventsStatus{Blocks: 1, Batches: 6, Relearned: 2})
 }
 
 func TestLostEventsWithoutReplays(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 type Source struct {
 	URL  string // "http://10.0.0.7:8000/v1"
 	DNS  string // the same with a name of which each address is a replica
-	File string // with a URL on each line; read anew when it changes
+	File string // with a URL on each line; read again when it changes
 
 	Discover     string            // DiscoverStore; its servers say their own region and admin URL
 	NodeSelector map[string]string // labels of the servers that Discover finds; none: all
@@ -168,7 +168,7 @@ type Fleet struct {
 	found     [][]Target // by source
 	members   atomic.Pointer[members]
 	moved     chan struct{} // holds a value after the set has changed
-	resourced chan struct{} // likewise after the sources have
+	resourced chan struct{} // as above after the sources have
 
 	counts struct {
 		retries, spills, resumed, none, displaced atomic.Int64

@@ -203,7 +203,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 		err = BadAnswer.because("the answer is a stream, and none was asked for")
 	}
 	if err != nil {
-		_ = res.Body.Close() // nobody asked for it so
+		_ = res.Body.Close() // it was not asked for so
 		return answer, err
 	}
 	if streamed {
@@ -372,7 +372,7 @@ func (fl *flight) breaks(a *attempt, err error) error {
 }
 
 // again reports whether another replica shall be asked, after an answer or an error that
-// nobody has seen yet.
+// was not seen yet.
 func (fl *flight) again() bool {
 	now := time.Now()
 	if fl.ctx.Err() != nil || fl.late(now) || !fl.fleet.has(fl) {

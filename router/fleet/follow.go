@@ -77,7 +77,7 @@ func beginsEvent(piece []byte) bool {
 
 const (
 	maxLengthDigits = 7        // of a chunk that is read here
-	maxChunkBytes   = 64 << 10 // likewise, with its frame; a longer one is net/http's
+	maxChunkBytes   = 64 << 10 // as above, with its frame; a longer one is net/http's
 )
 
 // wholeChunk gives the data of the chunk that b begins with, and how many bytes that is with its frame (RFC 9112, 7.1). n is 0 where that is

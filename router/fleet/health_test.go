@@ -98,7 +98,7 @@ func TestProbes(t *testing.T) {
 	a.state.Store(&draining)
 	until(t, "a drains", func() bool { return stateOf(f, a.id()) == Draining })
 	only(b)
-	a.state.Store(&loading) // it has been started anew
+	a.state.Store(&loading) // it has been restarted
 	until(t, "a is down", func() bool { return stateOf(f, a.id()) == Down })
 	only(b)
 	a.state.Store(nil)

@@ -106,7 +106,7 @@ func (p *Predictor) Predict(ctx context.Context, q *router.Prediction) error {
 	}
 	began := time.Now()
 	answer, err := p.fleet.Send(ctx, call)
-	defer answer.Release() // the outputs may lie in it, and count until nobody reads them
+	defer answer.Release() // the outputs may lie in it, and count until they are not read
 	q.Waited, q.Computed, q.Batch = 0, time.Since(began), 0
 	switch {
 	case ctx.Err() != nil:

@@ -73,9 +73,9 @@ func predict(t *testing.T, p *Predictor) (*router.Prediction, error) {
 	return q, p.Predict(t.Context(), q)
 }
 
-// TestOneBrokenPredictorHarmsNobody: the table of faults holds for predictions: whatever one server of three does, callers get
+// TestOneBrokenPredictorHarmsNoOne: the table of faults holds for predictions: whatever one server of three does, callers get
 // the others' rows, and the broken one is found out. Alone it is named by its fault, and no page of it reaches a caller.
-func TestOneBrokenPredictorHarmsNobody(t *testing.T) {
+func TestOneBrokenPredictorHarmsNoOne(t *testing.T) {
 	kinds := map[string]Fault{"401": Misconfigured, "403": Misconfigured, "404": Misconfigured, "413": TooLarge, "429": Throttled, "500": ServerError, "502": ServerError}
 	tells := map[string]string{
 		"401": "refuses this server's credential (status 401)", "403": "credential (status 403)", "404": "does not know the model", "413": "so large a request (status 413)",
@@ -113,7 +113,7 @@ func TestOneBrokenPredictorHarmsNobody(t *testing.T) {
 	}
 }
 
-// Outputs for which this server never has memory are a refusal that nobody tries again, and the server that gave them is not blamed.
+// Outputs for which this server never has memory are a refusal that is not tried again, and the server that gave them is not blamed.
 func TestOutputsThatNeverFit(t *testing.T) {
 	p := predictorOf(t, balance.Prefix, predictServer(t, ""))
 	p.fleet.config.Bodies = memory.New(1)

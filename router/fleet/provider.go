@@ -78,7 +78,7 @@ func (fl *flight) translateOnce(ctx context.Context, a *attempt, api provider.AP
 		answer.Header.Set(warnings, "ignored "+strings.Join(asked.Ignored, ", ignored "))
 	}
 	if _, err := decode(res); err != nil {
-		_ = res.Body.Close() // nobody asked for it so
+		_ = res.Body.Close() // it was not asked for so
 		return answer, err
 	}
 	who := provider.Identity{ID: fl.call.Head.RequestID, Model: r.model, Created: time.Now().Unix()}

@@ -158,7 +158,7 @@ var (
 	errStalled     = errors.New("the replica sent nothing for too long")
 	// errNotJudged: the end of the attempt says nothing about the replica.
 	errNotJudged = errors.New("not the replica's fault")
-	// errRefused: likewise, but the answer came sooner than one to the request would have.
+	// errRefused: as above, but the answer came sooner than one to the request would have.
 	errRefused = fmt.Errorf("refused: %w", errNotJudged)
 )
 
@@ -208,7 +208,7 @@ func (a *attempt) begun() {
 	}
 }
 
-// report tells what became of the attempt.
+// report tells what happened to the attempt.
 func (a *attempt) report(err error) {
 	if a.tell == nil {
 		return

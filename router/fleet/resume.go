@@ -117,7 +117,7 @@ func (r *resume) event(out, event []byte) []byte {
 		return append(out, event...)
 	}
 	if said == "" && !finished && len(c.Choices) > 0 {
-		return out // the role that began the answer anew
+		return out // the role that began the answer again
 	}
 	told := r.unrepeated(said)
 	r.note(told)

@@ -174,7 +174,7 @@ func TestBrokenStreamsGoOn(t *testing.T) {
 	}
 }
 
-// Where a stream cannot go on, or nobody asked for it, it ends with an error.
+// Where a stream cannot go on, or it was not asked for, it ends with an error.
 func TestStreamsThatCannotGoOn(t *testing.T) {
 	for _, tc := range []struct {
 		fields string

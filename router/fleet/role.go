@@ -15,7 +15,7 @@ type Role string
 // The roles.
 const (
 	Both    Role = "both"    // it computes prompts and answers
-	Decode  Role = "decode"  // likewise; prefill replicas compute long prompts for it
+	Decode  Role = "decode"  // as above; prefill replicas compute long prompts for it
 	Prefill Role = "prefill" // it computes prompts, and answers where no other replica is left
 )
 

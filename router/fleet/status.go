@@ -23,7 +23,7 @@ type Status struct {
 
 	Running  int              // requests that were sent there and have not ended
 	Requests int64            // since it was added
-	Faults   map[string]int64 // likewise, by kind; those that never came are left out
+	Faults   map[string]int64 // as above, by kind; those that never came are left out
 	Untold   int64            // tokens of its answers that were counted here, because it did not tell them
 	Rests    time.Duration    // for so long it has asked for no requests; 0: it has not
 
@@ -38,12 +38,12 @@ type Status struct {
 
 // EventsStatus is how the KV events of a replica are followed.
 type EventsStatus struct {
-	Whole   bool   `json:"whole"`            // all that the engine has cached is known
-	Blocks  int    `json:"blocks"`           // that it has cached, as far as is known
-	Unread  int    `json:"unread,omitempty"` // blocks that cannot be followed: pictures, other adapters
-	Batches int64  `json:"batches"`          // that were read
-	Anew    int64  `json:"learned_anew"`     // how often the cache was learned anew, the first time among them
-	Failing string `json:"failing,omitempty"`
+	Whole     bool   `json:"whole"`            // all that the engine has cached is known
+	Blocks    int    `json:"blocks"`           // that it has cached, as far as is known
+	Unread    int    `json:"unread,omitempty"` // blocks that cannot be followed: pictures, other adapters
+	Batches   int64  `json:"batches"`          // that were read
+	Relearned int64  `json:"learned_anew"`     // how often the cache was relearned, the first time among them
+	Failing   string `json:"failing,omitempty"`
 }
 
 // Status lists the replicas by their ids.
@@ -97,7 +97,7 @@ type Counts struct {
 	None    int64            // picks that found no replica
 	// Displaced are those of None that found others than those of the tenant's residency.
 	Displaced int64
-	Prefills  map[string]int64 // what became of long prompts' prefixes; nil where no replica has the role prefill
+	Prefills  map[string]int64 // what happened to long prompts' prefixes; nil where no replica has the role prefill
 }
 
 // Counts may be called at any time.

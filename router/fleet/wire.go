@@ -83,7 +83,7 @@ func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *w
 	}}
 }
 
-// close ends the connections that nobody uses.
+// close ends the connections that are not used.
 func (w *wire) close() { w.client.CloseIdleConnections() }
 
 // send posts a JSON object to a path below the base URL and returns when the answer's
@@ -126,7 +126,7 @@ func (w *wire) at(path string) *url.URL {
 	return &own
 }
 
-// infer posts tensors to a classical model, likewise.
+// infer posts tensors to a classical model in the same way.
 func (w *wire) infer(ctx context.Context, model string, c *router.Call, header http.Header) (*http.Response, error) {
 	address := w.root("/v2/models/" + url.PathEscape(model) + "/infer")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))

@@ -23,7 +23,7 @@ type Event struct {
 	Key    Key
 	Parent Key // the key before it; zero at the start of a chain
 
-	// Partial, of Cleared: the replica may hold more than it tells, from before. Until it begins anew, what it was given counts, too (Confirm).
+	// Partial, of Cleared: the replica may hold more than it tells, from before. Until it starts over, what it was given counts, too (Confirm).
 	Partial bool
 }
 
@@ -47,7 +47,7 @@ func (ix *Index) Cursor(r Replica) (epoch, seq uint64) {
 }
 
 // Apply takes in an event of a replica. Events that were applied before and removals of what is not held change nothing. An event
-// of another epoch means that the replica began anew: all that it held is dropped first. Where events are missing, the error is a
+// of another epoch means that the replica started over: all that it held is dropped first. Where events are missing, the error is a
 // *GapError.
 func (ix *Index) Apply(r Replica, e Event) error {
 	h := ix.lock(r)

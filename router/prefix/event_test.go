@@ -76,7 +76,7 @@ func TestT41GapsAreNamedAndFilled(t *testing.T) {
 	}
 }
 
-// A real pool's events, lost and listed anew, keep the index equal to the pool.
+// A real pool's events, lost and listed again, keep the index equal to the pool.
 func TestT41FollowsARealCache(t *testing.T) {
 	pool, err := kvcache.New(kvcache.Config{Blocks: 65, BlockTokens: 4, ModelDigest: "m", KVType: "none", Events: true})
 	if err != nil {

@@ -160,7 +160,7 @@ func (s *slab[T]) extend(chunks int) {
 	s.dir.Store(&dir)
 }
 
-// clear forgets all elements. Nobody may read meanwhile.
+// clear forgets all elements. It may not be read meanwhile.
 func (s *slab[T]) clear() { s.dir.Store(nil) }
 
 // chunks is the number of chunks that exist.

@@ -55,7 +55,7 @@ func (t *nodeTable) put(n nodeID, entry uint32) {
 	t.slots[t.at(n.hash())] = newNodeSlot(n.hash(), entry)
 }
 
-// resize makes the table anew with so many slots.
+// resize makes the table again with so many slots.
 func (t *nodeTable) resize(slots int) {
 	old := t.slots
 	t.slots, t.shift = make([]nodeSlot, slots), uint8(32-bits.Len(uint(slots-1)))

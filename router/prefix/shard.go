@@ -216,7 +216,7 @@ func (s *shard) hold(place uint32, r Replica, held bool) {
 }
 
 // release counts one entry less. It reports whether the node knew it, and whether it was the last one: then the node's place is the
-// caller's. A node goes as it is: whoever makes it another one writes all of it.
+// caller's. A node goes as it is: code that makes it another one writes all of it.
 func (s *shard) release(place uint32, r Replica, held bool) (named, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

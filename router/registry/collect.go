@@ -243,7 +243,7 @@ func (r *Registry) isFresh(e fs.DirEntry) bool {
 	return err == nil && strings.HasPrefix(e.Name(), newPrefix) && r.now().Sub(info.ModTime()) < time.Hour
 }
 
-// sweepIngest removes what nobody is writing any more: copies at once, for they cannot be gone on with, and beginnings of
+// sweepIngest removes what is not being written any more: copies at once, for they cannot be gone on with, and beginnings of
 // downloads when they are old.
 func (r *Registry) sweepIngest(e fs.DirEntry) error {
 	path := r.path(ingestFolder, e.Name())
@@ -268,7 +268,7 @@ func (r *Registry) sweepIngest(e fs.DirEntry) error {
 }
 
 // mark adds all blobs that the index reaches. Manifests of other tools are followed, too; one that cannot be read stops
-// the removal of anything, for nobody knows what it needs.
+// the removal of anything, for it is not known what it needs.
 func (r *Registry) mark(ix *index, live map[digest.Digest]bool) error {
 	todo := slices.Clone(ix.foreign)
 	for _, e := range ix.entries {

@@ -113,7 +113,7 @@ func (in *ingest) publish(ctx context.Context, e *entry, ref Ref) error {
 		d := e.desc.Digest
 		if old, ok := ix.entries[d]; ok {
 			if old.source == "" {
-				e.source = "" // what was imported stays imported: nobody else may have it
+				e.source = "" // what was imported stays imported: it may be nowhere else
 			}
 		} else {
 			e.added = r.now()

@@ -192,7 +192,7 @@ func (r *Registry) remembered(d digest.Digest, info os.FileInfo) bool {
 	return err == nil && json.Unmarshal(data, &mark) == nil && mark == markOf(info)
 }
 
-// Progress is told how many bytes of how many are done; total is 0 where nobody knows it.
+// Progress is told how many bytes of how many are done; total is 0 where it is not known.
 type Progress func(done, total int64)
 
 // checkBlob reads a blob and compares its digest, unless it was found right and has not changed since; force reads in

@@ -56,7 +56,7 @@ type Role string
 const (
 	Weights   Role = "weights"
 	Tokenizer Role = "tokenizer" // that replaces the one of the weights
-	Template  Role = "template"  // likewise, of the chat
+	Template  Role = "template"  // as above, of the chat
 	Features  Role = "features"  // manifest of a classical model's inputs
 	Golden    Role = "golden"    // rows with the outputs that must come out
 	Profile   Role = "profile"   // that drift is measured against
@@ -80,7 +80,7 @@ type File struct {
 // digest names.
 type Record struct {
 	Sampling *Sampling          `json:"sampling,omitempty"`
-	Safety   json.RawMessage    `json:"safety,omitempty"`  // a policy, as whoever enforces it defines it
+	Safety   json.RawMessage    `json:"safety,omitempty"`  // a policy, as the server that enforces it defines it
 	Lineage  *Lineage           `json:"lineage,omitempty"` // where the weights come from
 	Metrics  map[string]float64 `json:"metrics,omitempty"` // measured offline, by name
 	Approval *Approval          `json:"approval,omitempty"`

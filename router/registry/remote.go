@@ -218,7 +218,7 @@ type Pull struct {
 }
 
 // Pull copies a version from a registry and points an alias at it. Blobs that are here are not transferred, a transfer
-// that was cut goes on where it was, whoever began it, and two processes that pull the same transfer it once. Bytes are
+// that was cut goes on where it was, whichever process began it, and two processes that pull the same transfer it once. Bytes are
 // compared with their digests; nothing is visible before all of it is on disk.
 func (r *Registry) Pull(ctx context.Context, pull Pull) (Version, error) {
 	ref, err := ParseRef(pull.Name)
@@ -326,8 +326,8 @@ func (p *peer) file(b ocispec.Descriptor) hub.File {
 
 // wanted is a blob that is to be here.
 type wanted struct {
-	digest digest.Digest // empty: nobody knows it before the bytes are here
-	size   int64         // 0 beside an empty digest: likewise
+	digest digest.Digest // empty: it is not known before the bytes are here
+	size   int64         // 0 beside an empty digest: as above
 	file   hub.File
 }
 

@@ -328,7 +328,7 @@ func TestFetchOfFiles(t *testing.T) {
 	if again, err := r.Fetch(t.Context(), f); err != nil || again.Digest != v.Digest || requests.Load() != 0 {
 		t.Errorf("again: %d requests, %v", requests.Load(), err)
 	}
-	// A file whose digest nobody knows.
+	// A file whose digest is not known.
 	f.Name, f.Files = "mine", []hub.File{{URL: server.URL + "/a-00001-of-00002.gguf", Name: "m.gguf"}}
 	if v, err = r.Fetch(t.Context(), f); err != nil || r.Verify(t.Context(), v, nil) != nil {
 		t.Error(err)

@@ -120,7 +120,7 @@ func (r *Registry) Sign(ctx context.Context, v Version, key ed25519.PrivateKey) 
 	return s, err
 }
 
-// Signatures are those of a version, checked by nobody.
+// Signatures are those of a version, not checked.
 func (r *Registry) Signatures(v Version) ([]Signature, error) {
 	data, err := readSmall(r.path(signaturesFolder, v.Digest.Encoded()), 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -216,7 +216,7 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// Held is a version that this process uses: nobody removes its files until it is released or the process ends.
+// Held is a version that this process uses: its files are not removed until it is released or the process ends.
 type Held struct {
 	Version
 	lease *lease

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Outcome is what became of a request that an arm answered.
+// Outcome is what happened to a request that an arm answered.
 type Outcome struct {
 	Rollout   string // that chose the arm, by its plan's ID: requests of one that is over say nothing of the next
 	Arm       Arm

@@ -43,7 +43,7 @@ var (
 	// ErrTaken says that a model has one already.
 	ErrTaken = errors.New("a rollout of this model is under way")
 	// ErrKilled says that rollouts are switched off.
-	ErrKilled = errors.New("rollouts are switched off until the server starts anew")
+	ErrKilled = errors.New("rollouts are switched off until the server restarts")
 )
 
 // Free says why a rollout of a model cannot begin now; nil: it can.
@@ -167,7 +167,7 @@ func (c *Controller) do(model string, f func(r *Rollout) error) ([]Transition, e
 	return list, err
 }
 
-// Observe takes in what became of a request, if the rollout that chose its arm runs still.
+// Observe takes in what happened to a request, if the rollout that chose its arm runs still.
 func (c *Controller) Observe(model string, now time.Time, o *Outcome) []Transition {
 	list, _ := c.do(model, func(r *Rollout) error { // no rollout, no news
 		if r.plan.ID == o.Rollout {
@@ -251,7 +251,7 @@ func (c *Controller) ModelOf(id string) string {
 	return ""
 }
 
-// Compare takes in what became of a copy, if the rollout that it was made for runs still.
+// Compare takes in what happened to a copy, if the rollout that it was made for runs still.
 func (c *Controller) Compare(model string, now time.Time, o *Copied) []Transition {
 	list, _ := c.do(model, func(r *Rollout) error {
 		if r.plan.ID == o.Rollout {
@@ -378,7 +378,7 @@ func (c *Controller) Record(id string, now time.Time) (KeptRecord, error) {
 }
 
 // Seen is how much has been seen of each rollout that is not over, by its id: what is kept
-// of it is to be kept anew where this has changed.
+// of it is to be kept again where this has changed.
 func (c *Controller) Seen() map[string]int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

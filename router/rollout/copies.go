@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Copied is what became of a copy, beside the answer that the stable version gave: both
+// Copied is what happened to a copy, beside the answer that the stable version gave: both
 // answer as if alone, and with the likeliest tokens.
 type Copied struct {
 	Rollout  string // as of outcomes
@@ -15,7 +15,7 @@ type Copied struct {
 	Distance float64       // of the texts, 0 to 1; 0 is the same text
 	Again    Distances     // of the stable version's own answer from its answer, where it was asked twice
 	ITL      time.Duration // of the candidate's answer; 0: not measured
-	Stable   time.Duration // likewise, of the stable version's
+	Stable   time.Duration // as above, of the stable version's
 	Compute  Computed      // for a token
 	Output   int
 	Before   int // tokens of the stable version's answer
@@ -54,7 +54,7 @@ type copies struct {
 	Reason      string    `json:"reason"` // of the last failure
 
 	ITLTimes     histogram `json:"itl_times"`     // how many times the stable version's gap an answer's is, as times of timesUnit
-	ComputeTimes histogram `json:"compute_times"` // likewise of the computing time of a token
+	ComputeTimes histogram `json:"compute_times"` // as above of the computing time of a token
 }
 
 // timesUnit stands for one time as much in a histogram.
@@ -162,7 +162,7 @@ func (g *Gates) judgeDistance(c *copies) judgement {
 	return judgement{verdict: good}
 }
 
-// judgeSame compares how many texts are the same, likewise.
+// judgeSame compares how many texts are the same.
 func (g *Gates) judgeSame(c *copies) judgement {
 	if g.MatchDrop < 0 || c.SameAgain.N == 0 {
 		return judgement{verdict: good}

@@ -245,7 +245,7 @@ func TestBetterKPIWorseP99(t *testing.T) {
 	}
 	allowed := func(p *Plan) { better(p); p.Gates.P99Ratio, p.Gates.TTFTRatio = -1, -1 }
 	if res := simulate(t, plan(allowed), with(func(w *traffic) { w.converts, w.tail = 0.25, 0.05 }), 100, 1); res.state != Promoted {
-		t.Errorf("whoever wants it all the same: %s", res.state)
+		t.Errorf("an operator wants it all the same: %s", res.state)
 	}
 	if res := simulate(t, plan(better), fine, 100, 1); res.state != Paused || !strings.Contains(res.transitions[len(res.transitions)-1].Reason, "goal") {
 		t.Errorf("a candidate that is no better: %s: %s", res.state, res.transitions[len(res.transitions)-1].Reason)
@@ -258,7 +258,7 @@ func TestBetterKPIWorseP99(t *testing.T) {
 	}
 }
 
-// What is told of an answer counts once for its arm, the last word counts, and nobody tells
+// What is told of an answer counts once for its arm, the last word counts, and no one tells
 // anything of another's answer or of one that is forgotten.
 func TestSignals(t *testing.T) {
 	c := NewController()

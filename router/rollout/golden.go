@@ -19,7 +19,7 @@ type Golden struct {
 	// Of models that generate text.
 	Prompt    string          `json:"prompt,omitempty"` // a user's message, or the text that a model without a chat template goes on with
 	MaxTokens int             `json:"max_tokens,omitempty"`
-	Text      string          `json:"text,omitempty"`   // the answer is this, but for space around it
+	Text      string          `json:"text,omitempty"`   // the answer is this, except for space around it
 	Regex     string          `json:"regex,omitempty"`  // the answer matches it somewhere, in RE2's notation
 	Schema    json.RawMessage `json:"schema,omitempty"` // the answer is JSON that fits the schema
 

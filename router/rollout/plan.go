@@ -1,10 +1,10 @@
 // Package rollout decides which version of a model answers a request while a new one is
-// tried: first on copies whose answers nobody sees, then for a growing share of the
-// requests, always the same version for the same conversation. What became of the requests
+// tried: first on copies whose answers are not shown, then for a growing share of the
+// requests, always the same version for the same conversation. What happens to the requests
 // comes back as outcomes; gates compare the two versions, and the new one is taken back by
 // itself where it is worse, promoted where it was as good through all steps, and paused
 // where nothing can be told. The package has no clock and starts nothing: time is an
-// argument, and whoever owns a Controller applies, stores and audits its transitions.
+// argument, and the owner of a Controller applies, stores and audits its transitions.
 package rollout
 
 import (
@@ -65,9 +65,9 @@ const (
 // has its default, and one below 0 is no gate.
 type Gates struct {
 	ErrorRate     float64 `json:"error_rate,omitempty"`     // share of failed answers above the stable version's: 0.01
-	DeniedRate    float64 `json:"denied_rate,omitempty"`    // share of requests answered 4xx, but for 429, likewise: 0.02
+	DeniedRate    float64 `json:"denied_rate,omitempty"`    // share of requests answered 4xx, except for 429, as above: 0.02
 	ThrottledRate float64 `json:"throttled_rate,omitempty"` // share of requests answered 429 or 503: 0.02
-	EmptyRate     float64 `json:"empty_rate,omitempty"`     // share of empty answers, likewise: 0.01
+	EmptyRate     float64 `json:"empty_rate,omitempty"`     // share of empty answers, as above: 0.01
 	LengthRate    float64 `json:"length_rate,omitempty"`    // share of answers that only their limit ended: 0.1
 	RefusalRate   float64 `json:"refusal_rate,omitempty"`   // share of answers that refuse: 0.05
 	TTFTRatio     float64 `json:"ttft_ratio,omitempty"`     // p95 of times to first token, or to answers in one piece, over the stable version's: 1.5

@@ -144,7 +144,7 @@ func draw(id, what, key string) uint64 {
 // share is a drawn number as one from 0 to below 1.
 func share(drawn uint64) float64 { return float64(drawn>>11) / (1 << 53) }
 
-// Observe takes in what became of a request.
+// Observe takes in what happened to a request.
 func (r *Rollout) Observe(now time.Time, o *Outcome) {
 	if r.state.Over() || o.Arm >= numArms {
 		return
@@ -156,7 +156,7 @@ func (r *Rollout) Observe(now time.Time, o *Outcome) {
 	}
 }
 
-// Compare takes in what became of a copy.
+// Compare takes in what happened to a copy.
 func (r *Rollout) Compare(now time.Time, c *Copied) {
 	if r.state != Running {
 		return
@@ -335,7 +335,7 @@ func (r *Rollout) note(now time.Time, to State, by, why string) {
 	r.pending = append(r.pending, t)
 }
 
-// Take gives the transitions since the last call, for whoever applies them.
+// Take gives the transitions since the last call, for the owner that applies them.
 func (r *Rollout) Take() []Transition {
 	list := r.pending
 	r.pending = nil
@@ -365,7 +365,7 @@ func (r *Rollout) Replace(now time.Time, by string) error {
 // Pause keeps the share as it is. Gates go on taking the candidate back.
 func (r *Rollout) Pause(now time.Time, by string) error { return r.decide(now, Paused, by, "paused") }
 
-// Resume begins the step anew.
+// Resume begins the step over.
 func (r *Rollout) Resume(now time.Time, by string) error {
 	if r.state != Paused {
 		return fmt.Errorf("%w, or it runs: it is %s", ErrOver, r.state)

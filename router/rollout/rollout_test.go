@@ -136,7 +136,7 @@ func (w traffic) outcome(random *rand.Rand, arm Arm) *Outcome {
 	return o
 }
 
-// result is what became of a simulated rollout.
+// result is what happened to a simulated rollout.
 type result struct {
 	state       State
 	took        time.Duration // from the candidate's first bad answer, or from the start

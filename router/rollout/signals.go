@@ -15,7 +15,7 @@ type SignalKind uint8
 // The kinds.
 const (
 	Conversion SignalKind = iota // what was hoped for came of it; an answer of which nothing is told has none
-	Thumbs                       // whoever read it liked it, or not
+	Thumbs                       // the reader liked it, or not
 	Label                        // how right it was
 	numSignals
 )

@@ -60,7 +60,7 @@ type Options struct {
 	OnChange func(Change)
 }
 
-// Change is what became of a version.
+// Change is what happened to a version.
 type Change struct {
 	Name, Label string
 	What        string // "load", "unload", "evict", "idle", "fail", "move"

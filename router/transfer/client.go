@@ -99,7 +99,7 @@ func (r *remote) forget(now time.Time) {
 	}
 }
 
-// Rate is how many bytes a second come from the replicas that were asked lately.
+// Rate is how many bytes a second come from the replicas that were asked recently.
 func (c *Client) Rate() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

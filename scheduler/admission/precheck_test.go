@@ -204,7 +204,7 @@ func BenchmarkDoor(b *testing.B) {
 	})
 }
 
-// Requests of one call that have no room where nothing waits never have it: nobody is told to try again.
+// Requests of one call that have no room where nothing waits never have it: no request is told to try again.
 func TestWhatNeverFitsIsNotToldToTryAgain(t *testing.T) {
 	b := Bounds{MaxRequests: 40, MaxTokens: 1000}
 	busy := Waiting{Requests: 30, Choices: 30, Tokens: 900}

@@ -43,8 +43,8 @@ func TestPreferredRequestsPassTheOldestAFewTimesOnly(t *testing.T) {
 	}
 }
 
-// Requests that are due go first; nobody is preferred to them.
-func TestNobodyIsPreferredToWhoIsDue(t *testing.T) {
+// Requests that are due go first; none is preferred to them.
+func TestNoOneIsPreferredToWhoIsDue(t *testing.T) {
 	q := mustQueue(t, Config{})
 	for ref, due := range []int64{0, 40, 30} {
 		if _, err := q.Offer(Item{Ref: uint64(ref), Due: due, Cost: 1}); err != nil {

@@ -284,7 +284,7 @@ func TestGuaranteedShare(t *testing.T) {
 }
 
 // Whatever requests cost and however many come, a class that waits gets its share
-// of the work of higher classes but for one request, and no more than that beside
+// of the work of higher classes except for one request, and no more than that beside
 // higher classes that wait too.
 func TestSharesHoldForRandomCosts(t *testing.T) {
 	const most = 500 // of one request
@@ -625,7 +625,7 @@ func TestTheMostServedTenantGivesWayFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// heavy: the retry, then the youngest; then large; then those of nobody's debt.
+	// heavy: the retry, then the youngest; then large; then those of no debt.
 	if want := []uint64{4, 10, 6, 5, 7, 11, 9, 8, 3, 14}; !slices.Equal(gone, want) {
 		t.Errorf("%v gave way, want %v", gone, want)
 	}
@@ -1112,7 +1112,7 @@ func BenchmarkShed(b *testing.B) {
 				it := Item{Tenant: "above", Class: inference.Interactive, Tokens: 10}
 				gone, ok := q.Shed(it)
 				if !ok {
-					b.Fatal("nobody gives way")
+					b.Fatal("no request gives way")
 				}
 				t, err := q.Offer(it)
 				if err != nil {

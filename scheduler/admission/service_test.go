@@ -34,7 +34,7 @@ func TestWhoFloodsALaneWaitsInAnother(t *testing.T) {
 	}
 	for range 20 {
 		if _, ok := serveNext(t, q[0]); !ok {
-			t.Fatal("the first lane serves nobody")
+			t.Fatal("the first lane serves no tenant")
 		}
 	}
 	q[0].Exchange()
@@ -79,7 +79,7 @@ func TestDebtOfAnotherLaneIsBounded(t *testing.T) {
 	t.Error("the flood starves: it waited for more than its debt of 10 turns")
 }
 
-// Where nobody waits or runs, nobody is deprived, and no debt grows.
+// Where no tenant waits or runs, none is deprived, and no debt grows.
 func TestAnIdleLaneKeepsNoScore(t *testing.T) {
 	q := lanes(t, 2, Config{MaxRequests: 4000})
 	for range 100 {
@@ -89,13 +89,13 @@ func TestAnIdleLaneKeepsNoScore(t *testing.T) {
 	offer(t, q[1], 0, "flood:10")
 	offer(t, q[1], 0, "modest:10")
 	if got := takeAll(t, q[1]); got[0] != 1 {
-		t.Errorf("whoever came first to an idle lane does not go first: %v", got)
+		t.Errorf("the tenant that came first to an idle lane does not go first: %v", got)
 	}
 }
 
 // The gap bound: between a turn of one tenant and a later turn of another, while
 // both wait in a lane all the time, the second is charged no more by weight than
-// the first, over all lanes, but for single charges.
+// the first, over all lanes, except for single charges.
 func TestGapOfServiceOverLanes(t *testing.T) {
 	const most = 400 // of one charge
 	for seed := range uint64(40) {

@@ -77,7 +77,7 @@ func lengthOf(bin int) int {
 	return 1<<log + (quarter+1)<<(log-2) - 1
 }
 
-// add takes in an answer's length and makes the table of expectations anew.
+// add takes in an answer's length and makes the table of expectations again.
 func (h *histogram) add(n int) {
 	for i := range h.weights {
 		h.weights[i] *= lengthFade

@@ -4,7 +4,7 @@
 // batch, and whatever else waits of the same kind (the same version of a model, the
 // same shape of rows) joins it, as far as the batch's limit goes.
 //
-// A batch never waits to grow, unless its kind has a delay: whoever is free to
+// A batch never waits to grow, unless its kind has a delay: a worker that is free to
 // compute takes what waits. So requests are alone while the lane is idle, and
 // batches grow by themselves while it is busy.
 //

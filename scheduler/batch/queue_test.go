@@ -233,7 +233,7 @@ func TestNothingWaitsForTheClock(t *testing.T) {
 }
 
 // A delay neither makes a request miss its deadline nor holds up another kind.
-func TestDelayHurtsNobody(t *testing.T) {
+func TestDelayHurtsNoOne(t *testing.T) {
 	q := newQueue(t, Config{})
 	offer(t, q, 0, Work{User: "slow", Tenant: "a", Kind: "k", Rows: 1, MaxRows: 9, Delay: 1000, DoneBy: 500, Cost: 100})
 	offer(t, q, 0, Work{User: "eager", Tenant: "a", Kind: "e", Rows: 1, MaxRows: 9})

@@ -41,7 +41,7 @@ func TestStepsComeAndGoOneByOne(t *testing.T) {
 	}{
 		{60, Load{QueueWait: 1999 * time.Millisecond}, 0},
 		{2, Load{QueueWait: time.Minute}, 0},
-		{1, Load{}, 0}, // a pause begins the time anew
+		{1, Load{}, 0}, // a pause begins the time again
 		{3, Load{QueueWait: time.Minute}, 0},
 		{1, Load{QueueWait: 2 * time.Second}, 1},
 		{60, Load{QueueWait: 1600 * time.Millisecond}, 1}, // between the thresholds
@@ -64,7 +64,7 @@ func TestStepsComeAndGoOneByOne(t *testing.T) {
 	}
 }
 
-// Where nobody looked for a while, nothing is believed of that time.
+// Where the wait was not looked at for a while, nothing is believed of that time.
 func TestAGapProvesNothing(t *testing.T) {
 	c := newController(t, steps())
 	at := time.Unix(1000, 0)
@@ -184,7 +184,7 @@ func TestExpectedWait(t *testing.T) {
 			t.Errorf("20 waiting at 4 a second for %d s wait %v", seconds, got)
 		}
 		if got := look(400, 0, 0); got != 0 {
-			t.Errorf("nobody waits, and the wait is %v", got)
+			t.Errorf("no request waits, and the wait is %v", got)
 		}
 	}
 	look(1, 1000, 0)

@@ -7,7 +7,7 @@ import (
 
 // Wait expects how long a request that comes now waits: what waits, over the rate at
 // which requests were admitted of late while others waited (Little's law). While
-// nobody waits the rate is that of arrivals, which says nothing. The zero value has
+// no request waits the rate is that of arrivals, which says nothing. The zero value has
 // seen nothing. It belongs to one goroutine.
 type Wait struct {
 	last     time.Time

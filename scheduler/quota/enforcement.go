@@ -6,7 +6,7 @@ import (
 )
 
 // Enforcement says how limits of tokens and money treat an answer, whose length
-// nobody knows before its end.
+// is not known before its end.
 //
 // A strict limit is never exceeded. A request reserves all that its answer may use,
 // as far as the limit has it at all, and an answer that finds the limit used up

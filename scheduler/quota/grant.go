@@ -81,7 +81,7 @@ func (h *Holder) parts() [numParts]part {
 type Ask struct {
 	Input  int64 // prompt tokens of all its prompts
 	Output int64 // tokens that all its answers are expected to have, at most what they may have
-	Most   int64 // tokens that they may have, which strict limits reserve; 0 where nobody said so: as Output
+	Most   int64 // tokens that they may have, which strict limits reserve; 0 where the request does not say: as Output
 	Price  Price
 }
 
@@ -114,7 +114,7 @@ type Grant struct {
 	Remaining Remaining
 
 	// Generated is where the holder notes how many output tokens there are, for a meter that tells it to others in case
-	// this process ends; nil: nobody asks.
+	// this process ends; nil: never asked.
 	Generated *atomic.Int64
 
 	// Degraded is set by a meter that could not reach what it shares with others.

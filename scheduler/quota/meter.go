@@ -89,7 +89,7 @@ func (m *Meter) TopUp(now time.Time, g *Grant, generated, cover int64) error {
 	return nil
 }
 
-// opened is a grant that is open; one whose lease has ended is opened anew, so that
+// opened is a grant that is open; one whose lease has ended is opened again, so that
 // strict limits hold for what still runs. Nil is one without limits, or settled.
 func (m *Meter) opened(g *Grant) (*open, error) {
 	o := m.grants.find(g.ID)
@@ -202,7 +202,7 @@ func (m *Meter) advance(now time.Time) {
 // lapsedFor is how long a grant whose lease has ended may still tell what it used.
 const lapsedFor = 24 * time.Hour
 
-// lapse ends a grant that nobody renewed. What it held counts as spent: nobody tells what it has used of it.
+// lapse ends a grant that was not renewed. What it held counts as spent: it is not known what it has used of it.
 func (m *Meter) lapse(o *open) {
 	if o.lapsed {
 		m.grants.drop(o)

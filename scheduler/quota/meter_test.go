@@ -182,9 +182,9 @@ func TestAnswersThatOutliveTheirLimit(t *testing.T) {
 	}
 }
 
-// What nobody renews runs no more. Of a budget all that it held counts as spent, so that nothing is given out twice,
+// What is not renewed runs no more. Of a budget all that it held counts as spent, so that nothing is given out twice,
 // until it tells after all what it used.
-func TestLeasesEndWhatNobodyRenews(t *testing.T) {
+func TestLeasesEndWhatNoOneRenews(t *testing.T) {
 	m := NewMeter(Config{Lease: 10 * time.Second})
 	who := holder(Limits{MaxStreams: 2, DailyTokens: 150, Enforcement: Strict})
 	dead := mustReserve(t, m, noon, who, Ask{Input: 10, Output: 40})

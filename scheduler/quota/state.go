@@ -224,7 +224,7 @@ func (s *State) overBudget(b budget, amount int64) *Refusal {
 	return r
 }
 
-// untilPeriodEnds is the time until a budget begins anew.
+// untilPeriodEnds is the time until a budget starts over.
 func (s *State) untilPeriodEnds(k Kind) time.Duration {
 	end := time.Date(int(s.Month/12), time.Month(s.Month%12)+2, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	if k == DailyTokens || k == DailyCost {

@@ -1,7 +1,7 @@
 // Package audit records changes that people and rules make to a server, as a chain in
 // which each entry holds the hash of the one before it: an entry that was altered,
 // removed or put in shows. The hashes are keyed (Key): who can rewrite the whole store
-// cannot compute the chain anew. What is missing at its end shows against a Head that was
+// cannot compute the chain again. What is missing at its end shows against a Head that was
 // noted elsewhere: in a file apart from the store (Heads), or in a log.
 package audit
 

@@ -22,7 +22,7 @@ func NewHeads(path string) *Heads { return &Heads{path} }
 // Path is the file.
 func (h *Heads) Path() string { return h.path }
 
-// maxHeadsBytes is how large the file may grow before it is written anew with its last line.
+// maxHeadsBytes is how large the file may grow before it is written again with its last line.
 const maxHeadsBytes = 64 << 10
 
 // Note adds a head. A line is written at once and at the file's end, so that no two processes mix theirs.
@@ -65,7 +65,7 @@ func (h *Heads) Last() (last Head, err error) {
 	return last, nil
 }
 
-// Replace writes the file anew with one head, whole or not at all.
+// Replace writes the file again with one head, whole or not at all.
 func (h *Heads) Replace(head Head) error {
 	if err := outfile.WriteBytes(h.path, outfile.Private, []byte(head.String()+"\n")); err != nil {
 		return fmt.Errorf("note the head of the audit log: %w", err)

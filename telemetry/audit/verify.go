@@ -112,7 +112,7 @@ func (w *walk) step(e *Entry) {
 	w.last = e.Head()
 	if made && !w.key.IsZero() {
 		w.keyed = true
-		if w.broken != nil && e.Action == ActionAccept && w.accepted(e.Details) { // nobody makes such an entry without the key
+		if w.broken != nil && e.Action == ActionAccept && w.accepted(e.Details) { // such an entry takes the key
 			w.broken = nil
 		}
 	}

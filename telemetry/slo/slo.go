@@ -71,7 +71,7 @@ func (o Objectives) Validate() error {
 	} {
 		if s.share >= 1 || fastest*(1-s.share) >= 1 {
 			return fmt.Errorf("%s is %s; it must be above %s, since else even an hour without one good event burns its budget less than "+
-				"%g times as fast as allowed and alerts nobody, and below 100%%", s.name, Percent(s.share), Percent(1-1/fastest), fastest)
+				"%g times as fast as allowed and alerts no one, and below 100%%", s.name, Percent(s.share), Percent(1-1/fastest), fastest)
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ type Exporter struct {
 	lost     atomic.Uint64
 }
 
-// Stats are the requests that were offered, by what became of their spans.
+// Stats are the requests that were offered, by what happened to their spans.
 type Stats struct {
 	Sent     uint64
 	Overflow uint64 // dropped: the queue was full

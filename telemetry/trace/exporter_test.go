@@ -160,7 +160,7 @@ func TestBatchIsSentAgainToABusyCollector(t *testing.T) {
 
 // A collector that hangs, is gone or refuses costs requests nothing but their
 // traces, which are counted.
-func TestBrokenCollectorsSlowNobody(t *testing.T) {
+func TestBrokenCollectorsSlowNoOne(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer hanging.Close()
@@ -169,10 +169,10 @@ func TestBrokenCollectorsSlowNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + gone.Addr().String()
+	absent := "http://" + gone.Addr().String()
 	_ = gone.Close()
 	refusing := newCollector(t, func(int) int { return http.StatusBadRequest })
-	for name, endpoint := range map[string]string{"hangs": hanging.URL, "is gone": nobody, "refuses": refusing.URL} {
+	for name, endpoint := range map[string]string{"hangs": hanging.URL, "is gone": absent, "refuses": refusing.URL} {
 		t.Run(name, func(t *testing.T) {
 			e := newExporter(t, endpoint)
 			const offered = queueRequests + 2000
@@ -180,7 +180,7 @@ func TestBrokenCollectorsSlowNobody(t *testing.T) {
 			for range offered {
 				e.Offer(&Request{Name: "chat", Start: began, End: began})
 			}
-			closeWithin(t, e, 200*time.Millisecond) // offering waited for nobody: the collector that hangs still does
+			closeWithin(t, e, 200*time.Millisecond) // offering waited for none: the collector that hangs still does
 			st := e.Stats()
 			if st.Sent != 0 || st.Overflow+st.Lost != offered {
 				t.Errorf("of %d offered: %+v", offered, st)

@@ -83,7 +83,7 @@ func TestRecorderKeepsScrubbedTexts(t *testing.T) {
 	})
 }
 
-// A log that hangs holds up nobody, and costs no more memory than its bounds.
+// A log that hangs holds up no request, and costs no more memory than its bounds.
 func TestRecorderNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memory{hold: make(chan struct{})}

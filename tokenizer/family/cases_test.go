@@ -219,7 +219,7 @@ func (c *chatCase) begun(f *Family, prompt []tokenizer.Span) (text string) {
 	return text + strings.TrimSuffix(c.Expect.Content, c.Input)
 }
 
-// agrees reports whether the answer is the expected one, but for white space around its parts and in JSON.
+// agrees reports whether the answer is the expected one, except for white space around its parts and in JSON.
 func (c *chatCase) agrees(a answer) bool {
 	content, arguments, names := told(a.parts)
 	thought := ""

@@ -215,7 +215,7 @@ func (p *Parser) messageText(final bool) bool {
 	return true
 }
 
-// address is whom a header names as the recipient; empty where it names nobody.
+// address is whom a header names as the recipient; empty where it names none.
 func address(header string) string {
 	_, to, ok := strings.Cut(header, "to=")
 	if !ok {

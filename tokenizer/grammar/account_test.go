@@ -10,7 +10,7 @@ import (
 	"weir/internal/work"
 )
 
-// TestGrammarsAtTheirLimitsGiveBack: what answers have worked out until their grammar's limit is given back with the answers, whoever keeps
+// TestGrammarsAtTheirLimitsGiveBack: what answers have worked out until their grammar's limit is given back with the answers, whatever keeps
 // the grammars, and an account holds what live grammars do.
 func TestGrammarsAtTheirLimitsGiveBack(t *testing.T) {
 	const limit, grammars = 1 << 20, 8

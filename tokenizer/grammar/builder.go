@@ -181,7 +181,7 @@ func (b *Builder) fits() bool {
 	return b.err == nil
 }
 
-// Meter counts the work of front ends, too; nil is nobody.
+// Meter counts the work of front ends, too; nil is none.
 func (b *Builder) Meter() *work.Meter { return b.limits.Meter }
 
 // Room is how many bytes there are for what front ends make.

@@ -65,7 +65,7 @@ func (k *known) bytes() int {
 }
 
 // cache bounds what is known over one vocabulary. What was not used since the hand last came by gives way; readers that hold it still may
-// go on reading. The cache refers to it weakly, so that a grammar that nobody uses any more is not kept alive by its masks.
+// go on reading. The cache refers to it weakly, so that a grammar that is not used any more is not kept alive by its masks.
 type cache struct {
 	mu    sync.Mutex
 	all   []entry

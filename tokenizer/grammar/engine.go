@@ -103,7 +103,7 @@ func (e *engine) begin() error {
 // enter takes the engine for one call, which m counts. The caller leaves.
 func (e *engine) enter(m *work.Meter) error {
 	if m != nil && m.Hurried {
-		for !e.mu.TryLock() { // whoever hurries, too, is done at once
+		for !e.mu.TryLock() { // a second worker that hurries is done at once
 			if e.slow.Load() > 0 {
 				return work.ErrLate
 			}

@@ -216,6 +216,6 @@ func TestHurriedCallsDoNotWait(t *testing.T) {
 		t.Errorf("the derivation was not interrupted: %v", err)
 	}
 	if _, err := hurried.Mask(mask); err != nil && !errors.Is(err, ErrLimit) {
-		t.Errorf("once nobody is at work: %v", err)
+		t.Errorf("once no call is at work: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ type Limits struct {
 	Answer  int // units that all masks of one request may take, with a tenth of Work more for each of its tokens
 	Bytes   int // memory of one grammar with what its answers have worked out; once they have filled a quarter, later answers begin with none of it
 
-	Meter   *work.Meter   // counts what compiling takes, and may end it; nil: nobody does
+	Meter   *work.Meter   // counts what compiling takes, and may end it; nil: it is not called
 	Account *work.Account // that of the grammar is below it; nil: none
 }
 

@@ -3,10 +3,10 @@
 
     faults.py --weir ./weir [--model m.gguf] [--faults 50] [--clients 4] [--kinds kill,rst] [--resume]
 
-Of one replica's process: kill (-9, started anew), restart (SIGTERM, started anew with a cold cache), all-but-one (kill -9 of the two others, too).
+Of one replica's process: kill (-9, restarted), restart (SIGTERM, restarted with a cold cache), all-but-one (kill -9 of the two others, too).
 By a proxy before it: rst of its connections, refuse (new ones, too), stall (for longer than the router waits), slow (each piece comes late),
 500, json (an answer, or a stream's first event, that is none), cut (streams and answers end in the middle).
-Of the router, started anew on its port: router-stop (SIGTERM), router-kill (-9).
+Of the router, restarted on its port: router-stop (SIGTERM), router-kill (-9).
 
 Clients ask chats and completions, as streams and as whole answers, at temperature 0; the right texts are asked of all replicas before. An answer
 is right, or it says that it failed after a part of the right text (a status, an error event), or it counts as

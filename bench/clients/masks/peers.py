@@ -135,7 +135,7 @@ def follow(engine, case):
 
 
 def results(engine, cases, limit):
-    """follow for each case, in a process that is begun anew when a case takes longer than the limit."""
+    """follow for each case, in a process that is started over when a case takes longer than the limit."""
     done = 0
     while done < len(cases):
         result, out = os.pipe()

@@ -134,7 +134,7 @@ NORMAL = ["normal%d" % i for i in range(7)]
 async def mix(server, keys, seconds, bad):
     """The clients of all tenants for a while: their answers by tenant, and the compute that each had.
 
-    What is answered after the end is left out of both: whoever has the most clients has the most to be answered then.
+    What is answered after the end is left out of both: the server with the most clients has the most to be answered then.
     """
     answers = {name: [] for name in NORMAL + ["abuser", "onoff", "long"]}
     until, tasks = time.monotonic() + seconds, []

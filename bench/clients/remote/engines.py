@@ -3,7 +3,7 @@
 
     engines.py --weir ./weir --llama-server llama-server --model m.gguf
 
-needs the package openai. A llama-server (a chat model and, started anew, a server of vectors) and a weir serve the same file under names and
+needs the package openai. A llama-server (a chat model and, restarted, a server of vectors) and a weir serve the same file under names and
 keys of their own. weir route has them as replicas of the model "both", alone as "llama" and "weir", behind a wrong key as "locked", and
 "ladder" falls back from a server that is not there to a weir. Cases ask through the router with OpenAI's client and kill the llama-server in
 the middle of its streams. Everything is on loopback; the status is 1 if a case fails.
@@ -202,7 +202,7 @@ class Cases:
         expect(f"no silent loss: {dict(outcomes)}", not any("without" in o for o in outcomes))
         expect(f"streams that go on elsewhere are whole: {dict(outcomes)}", not any(o.startswith("resumed: told") for o in outcomes))
         e = self.refused(lambda: self.ask("llama"))
-        expect(f"its own model has nobody, {e.status_code}", e.status_code in (502, 503))
+        expect(f"its own model has no server, {e.status_code}", e.status_code in (502, 503))
         self.llama.start()
         end = time.monotonic() + 30
         while time.monotonic() < end and not all(r["state"] == "ready" for r in self.replicas("llama")):

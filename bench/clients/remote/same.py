@@ -4,7 +4,7 @@
     same.py --weir ./weir --served m --vllm http://127.0.0.1:8001 --vllm http://127.0.0.1:8002
 
 needs the package openai, and vLLMs that run, started with --enable-auto-tool-choice --tool-call-parser hermes; the first one is asked directly. With
-others at work, vLLM's own answers at temperature 0 differ (sums of other order), so nobody else may ask them. The status is 1 if a case fails.
+others at work, vLLM's own answers at temperature 0 differ (sums of other order), so no others may ask them. The status is 1 if a case fails.
 """
 import argparse, collections, json, os, subprocess, sys, tempfile, time, urllib.request
 

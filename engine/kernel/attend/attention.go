@@ -82,7 +82,7 @@ func New(member *pool.Member, level isa.Level) *Attention {
 }
 
 // Attend answers a query. The work of a span grows with its own length only. A
-// row's sums run over segments of fixed positions in ascending order, whoever
+// row's sums run over segments of fixed positions in ascending order, whichever worker
 // computes them.
 func (a *Attention) Attend(q Query) {
 	j := &a.job

@@ -101,7 +101,7 @@ func TestOnlyRoundedKeysHaveAForm(t *testing.T) {
 	for _, typ := range kvTypes {
 		kv := newKV(t, typ, 16, 2, 1, 32)
 		if form := kv.form(0); form.centers != nil || form.scales != nil {
-			t.Errorf("%v: a form that nobody set", typ)
+			t.Errorf("%v: a form that was not set", typ)
 		}
 		kv.SetKeyForm(0, KeyForm{Centers: make([]float32, 32), Scales: slices.Repeat([]float32{2}, 32)})
 		form := kv.form(0)

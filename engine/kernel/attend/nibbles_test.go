@@ -61,7 +61,7 @@ func checkOpened(t *testing.T, kv *KV, open []byte, token int, k, v []float32) {
 	}
 }
 
-// A value is at most half of a step from its code, the largest of both signs included, but for the rounding of the scale.
+// A value is at most half of a step from its code, the largest of both signs included, except for the rounding of the scale.
 func TestNibblesAreNearest(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
 	for range 1000 {

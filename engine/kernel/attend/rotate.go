@@ -5,7 +5,7 @@ import "weir/engine/kernel/isa"
 // Some elements of keys are many times as large as their neighbours, the same ones at nearly every
 // token, and a scale that fits them leaves few steps to the others. So keys and queries of
 // q8_0 are rotated before they are rounded, by the Walsh-Hadamard transform of a head: an outlier becomes a little
-// of each element, and products of keys and queries stay what they are, but for a factor. Values are
+// of each element, and products of keys and queries stay what they are, up to a factor. Values are
 // rotated, too, and the mixed ones back. (QuIP and QuaRot do the same to weights; ik_llama.cpp to keys.)
 
 // rotated is how many values are rotated together: the largest power of two that divides a head, so that a head of 96

@@ -142,7 +142,7 @@ type tokenRows struct {
 	headDim  int
 }
 
-// storeF32 stores the keys and, laid out likewise, the values of tokens from token on.
+// storeF32 stores the keys and, laid out as above, the values of tokens from token on.
 func storeF32(tile []byte, k tokenRows, v []float32, token int) {
 	x, d := vector.Floats(tile), k.headDim
 	keys, vals := x[:tileTokens*d], x[tileTokens*d:]

@@ -73,7 +73,7 @@ func alignedFloats(n int) []float32 {
 	return s[skip : int(skip)+n]
 }
 
-// alignedCodes allocates the codes of n blocks likewise.
+// alignedCodes allocates the codes of n blocks in the same way.
 func alignedCodes(n int) []weightCodes {
 	floats := alignedFloats(n * int(unsafe.Sizeof(weightCodes{})) / 4)
 	return unsafe.Slice((*weightCodes)(unsafe.Pointer(unsafe.SliceData(floats))), n)

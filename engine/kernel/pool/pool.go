@@ -22,7 +22,7 @@ type Job interface {
 }
 
 // Pool is a fixed set of persistent workers that several engines may share,
-// each through a [Member] of its own. Whoever calls Member.Run is worker 0 of that
+// each through a [Member] of its own. The caller of Member.Run is worker 0 of that
 // round; the others wait between rounds, spinning first and parked on a channel
 // after that. A round allocates nothing.
 //
@@ -187,7 +187,7 @@ func (p *Pool) claim(worker int) {
 	}
 }
 
-// ready says whether a worker may go on: worker 0 when nobody else is inside,
+// ready says whether a worker may go on: worker 0 when no other worker is inside,
 // the others when a round other than their last is open or the pool is closed.
 func (p *Pool) ready(worker int, last uint64) bool {
 	if worker > 0 {

@@ -22,7 +22,7 @@ import (
 // brief ones by the same rule, and its turn goes on after them.
 type turns struct {
 	mu      sync.Mutex
-	holder  *Member // whose turn it is; nil: nobody's
+	holder  *Member // whose turn it is; nil: no member's
 	since   int64   // when the turn began, in nanoseconds of [now]
 	clock   int64   // the holder's counter when its turn began; of the last holder where there is none
 	waiting []*Member
@@ -111,7 +111,7 @@ func (t *turns) due(long *Member, now int64) bool {
 	return i >= 0 && t.waiting[i].used <= long.used+(now-t.since)/long.weight
 }
 
-// only reports whether nobody but l has the turn or waits for it.
+// only reports whether no other member than l has the turn or waits for it.
 func (t *turns) only(l *Member) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +132,7 @@ func (t *turns) interrupted(long *Member, more bool, now int64) *Member {
 }
 
 // briefly begins the turn of the member that may interrupt long, or continues that
-// of long and returns nil. The turn is nobody's before.
+// of long and returns nil. No member has the turn before.
 func (t *turns) briefly(long *Member, now int64) *Member {
 	i := t.least(true)
 	if i < 0 || t.waiting[i].used > long.used {
@@ -145,7 +145,7 @@ func (t *turns) briefly(long *Member, now int64) *Member {
 	return l
 }
 
-// leading passes the turn on, if nobody has it, and returns the member whose turn on
+// leading passes the turn on, if no member has it, and returns the member whose turn on
 // the lead goroutine begins. The lead goroutine calls it, so that no message to it
 // is needed.
 func (t *turns) leading(now int64) *Member {
@@ -195,13 +195,13 @@ func (t *turns) least(brief bool) int {
 	return best
 }
 
-// end charges the holder for its turn, which is nobody's then.
+// end charges the holder for its turn, which no member has then.
 func (t *turns) end(now int64) {
 	t.holder.used += (now - t.since) / t.holder.weight
 	t.holder = nil
 }
 
-// pass gives the turn to the member that is next, and tells whoever computes for it.
+// pass gives the turn to the member that is next, and tells the goroutine that computes for it.
 func (t *turns) pass(now int64) {
 	i := t.least(false)
 	if i < 0 {

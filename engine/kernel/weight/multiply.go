@@ -28,7 +28,7 @@ func (n *Norm) Apply(level isa.Level, dst, x []float32) {
 // Dst[i][o] = sum_c x[i][c]*W[o][c] + Bias[o], Dst being [rows][W.Rows]; Bias may
 // be nil. With Add the result is added to Dst. Act, which is Identity or GELU, is
 // applied to what is in Dst then. Output says that W is an output matrix, where a loss goes straight into the logits: more of the activations
-// count as large, so that the steps of the others are smaller. A Fine product is that of floats but for a few millionths: what rounding takes
+// count as large, so that the steps of the others are smaller. A Fine product is that of floats except for a few millionths: what rounding takes
 // from activations is multiplied, too, which takes twice the time where weights need not be waited for. One product that is either
 // makes all so that are computed with it.
 type Product struct {

@@ -243,7 +243,7 @@ func (k kind) addToSums(row []float32, index int, steps int32) {
 
 func addQuad(b []byte, i int, v int32) { putQuad(b, i, quad(b, i)+uint32(v)) }
 
-// quantizeRow writes what a panel of this row alone holds but for the large values, which it notes in marks: of each
+// quantizeRow writes what a panel of this row alone holds except for the large values, which it notes in marks: of each
 // block a bit for each value and the inverse of the scale. It reports whether any block has values above limit.
 // dst and marks are memory for dwords of several types, seen as floats.
 func quantizeRow(level isa.Level, k kind, limit float32, dst, x, marks []float32) (large bool) {

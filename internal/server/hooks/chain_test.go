@@ -74,7 +74,7 @@ func TestRolloutsHearOfRequestsLast(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 	if h.OnTokenGap != nil || h.OnWork != nil {
-		t.Error("hooks that nobody has are called")
+		t.Error("hooks that are not set are called")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestOneListenerIsCalledItself(t *testing.T) {
 	}
 }
 
-// Hooks of predictions and of batches are those of generations but for what is not theirs.
+// Hooks of predictions and of batches are those of generations except for what is not theirs.
 func TestHooksByProtocol(t *testing.T) {
 	metrics, err := telemetry.NewMetrics(telemetry.Build{})
 	if err != nil {

@@ -85,7 +85,7 @@ func predictionHooks(m *telemetry.Metrics, log *zap.Logger, refused *refusals, t
 }
 
 // isTimed reports whether the objectives ask for the times of a request's tokens: lines of batches wait for others, and
-// nobody for them.
+// no tenant for them.
 func isTimed(r *edge.RequestStart) bool { return r.Class != inference.Batch }
 
 func observeFinish(m *telemetry.Model, f *edge.RequestFinish) {

@@ -15,13 +15,13 @@ const (
 	deniedAddresses = 16          // that an entry names
 )
 
-// signIns gathers callers who showed a proof that stands for nobody, for the audit log: one entry for all of a time. The
+// signIns gathers callers who showed a proof that stands for no tenant, for the audit log: one entry for all of a time. The
 // time doubles as long as they go on, up to an hour, so that a flood adds 30 entries on its first day.
 type signIns struct {
 	note func(state.Details) // writes an entry
 
 	mu        sync.Mutex
-	timer     *time.Timer // nil: nobody was denied
+	timer     *time.Timer // nil: none were denied
 	window    time.Duration
 	last      time.Time // when the last entry was written
 	from      time.Time

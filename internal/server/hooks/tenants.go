@@ -56,7 +56,7 @@ func (t *tenantHooks) refused(r edge.Refusal) {
 	}
 }
 
-// Denied notes a caller who is nobody. Who shows nothing does not try to sign in, and is in the metrics only.
+// Denied notes a caller who is no tenant. Who shows nothing does not try to sign in, and is in the metrics only.
 func (t *tenantHooks) Denied(listener, reason, remote string) {
 	kind := tenant.DenialKind(reason)
 	t.metrics.CountDenied(listener, kind)

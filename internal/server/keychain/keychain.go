@@ -130,12 +130,12 @@ func (k *Keychain) checkTenant(ctx context.Context, name string) error {
 		name, strings.Join(names, ", "))
 }
 
-// UnlistedNote is what whoever makes a key for a tenant that nobody made should know; "" for others.
+// UnlistedNote is what the operator who makes a key for a tenant that was not made should know; "" for others.
 func UnlistedNote(d *tenant.Directory, name string) string {
 	if d.Lists(name) {
 		return ""
 	}
-	return fmt.Sprintf("Nobody has made a tenant %s: it has the settings of the entry * of the configuration, or no limits where there is none. POST /admin/tenants makes it.", name)
+	return fmt.Sprintf("The tenant %s was not made: it has the settings of the entry * of the configuration, or no limits where there is none. POST /admin/tenants makes it.", name)
 }
 
 // issue makes a key and has it written under an id that is free.

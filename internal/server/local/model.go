@@ -119,7 +119,7 @@ func (m *Model) Submit(r *inference.Request) (*inference.Stream, error) {
 	return streams[0], nil
 }
 
-// Close frees a model that nobody was served with.
+// Close frees a model that no request was served with.
 func (m *Model) Close() error {
 	if m.Encoder != nil {
 		return m.Encoder.Close(context.Background())
@@ -130,7 +130,7 @@ func (m *Model) Close() error {
 // Hooks are called by the engine's loop.
 type Hooks struct {
 	Progress func(done, total int64)
-	Measures func(done, total int) // of what the cache costs, at a model's first load; nil: nobody looks
+	Measures func(done, total int) // of what the cache costs, at a model's first load; nil: not shown
 	Options  func(*llm.Options)    // sets the engine's own hooks
 }
 
@@ -157,7 +157,7 @@ func Load(c configs.Config, f *gguf.File, hooks Hooks) (*Model, error) {
 	opts.EndTokens = m.Tokenizer.EOG()
 	opts.Sample, opts.OnMeasure = cacheSample(m.Tokenizer), hooks.Measures
 	opts.Secret = prefixSecret(c.Engine)
-	opts.BlockEvents = c.Engine.PrefixCacheKey != "" // without it nobody else can make use of the hashes
+	opts.BlockEvents = c.Engine.PrefixCacheKey != "" // without it no router can make use of the hashes
 	if hooks.Options != nil {
 		hooks.Options(&opts)
 	}

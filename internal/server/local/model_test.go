@@ -7,7 +7,7 @@ import (
 )
 
 // Replicas that are given a key agree on block hashes; a process without one
-// shares them with nobody.
+// does not share them.
 func TestPrefixSecretIsTheKeyOrChance(t *testing.T) {
 	if string(prefixSecret(configs.Engine{PrefixCacheKey: "a key of replicas"})) != "a key of replicas" {
 		t.Error("the key is not used")

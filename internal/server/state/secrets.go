@@ -71,14 +71,14 @@ func auditOf(c configs.Store, pepper tenant.Pepper) (auditlog.Options, error) {
 		return a, nil //nolint:nilerr // the server says that no head is noted
 	}
 	if u, err := url.Parse(address); err == nil {
-		u.User = nil // one database, whoever asks
+		u.User = nil // one database for all that ask
 		sum := sha256.Sum256([]byte(u.String()))
 		a.Heads = audit.NewHeads(filepath.Join(dir, "audit-head-"+hex.EncodeToString(sum[:8])))
 	}
 	return a, nil
 }
 
-// makePepper writes a new pepper whole or not at all, and takes that of whoever was
+// makePepper writes a new pepper whole or not at all, and takes that of the process that was
 // faster.
 func makePepper(path string) ([]byte, error) {
 	secret := make([]byte, tenant.MinPepperBytes)

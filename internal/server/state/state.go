@@ -74,7 +74,7 @@ func URL(c configs.Store) (string, error) {
 	return SqliteScheme + filepath.Join(dir, storeFile), nil
 }
 
-// Exists is false only for a SQLite file at its default place that nobody has
+// Exists is false only for a SQLite file at its default place that has not been
 // made yet.
 func Exists(c configs.Store) (bool, error) {
 	if c.URL != "" {

@@ -126,7 +126,7 @@ type transfer struct {
 	state state
 	done  int64
 	saved time.Time
-	next  int // chunk that nobody has taken
+	next  int // chunk that is not taken yet
 }
 
 func (d *Downloader) transfer(ctx context.Context, f File, path string, progress func(done, total int64)) error {
@@ -349,7 +349,7 @@ func (t *transfer) sequential(ctx context.Context, resp *http.Response) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return fmt.Errorf("%w; the server has no ranges, so the next try begins anew", err)
+		return fmt.Errorf("%w; the server has no ranges, so the next try starts over", err)
 	}
 	return t.out.Sync()
 }
@@ -360,7 +360,7 @@ type diskError struct{ err error }
 func (e *diskError) Error() string { return e.err.Error() }
 func (e *diskError) Unwrap() error { return e.err }
 
-// stallTime is how long a server may send nothing before the request is sent anew.
+// stallTime is how long a server may send nothing before the request is sent again.
 const stallTime = 60 * time.Second
 
 // copy hands on what is read.

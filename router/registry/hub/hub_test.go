@@ -389,7 +389,7 @@ func TestInterruptedDownloadGoesOn(t *testing.T) {
 	}
 }
 
-func TestChangedFileBeginsAnew(t *testing.T) {
+func TestChangedFileBeginsAgain(t *testing.T) {
 	old, data := random(1<<20), bytes.Repeat([]byte("new"), 1<<18)
 	s := newStandIn(t, map[string][]byte{"file.gguf": old})
 	d := downloader(s.client(""))

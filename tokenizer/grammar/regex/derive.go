@@ -13,7 +13,7 @@ func (a *Automaton) Derive(n Node, b byte) (Node, error) {
 	return d, a.err
 }
 
-// derive gives any node once the call must end; nobody keeps what is made of it.
+// derive gives any node once the call must end; what is made of it is not kept.
 func (a *Automaton) derive(id Node, b byte) Node {
 	if !a.spend(1) {
 		return NoText

@@ -103,7 +103,7 @@ type choice struct {
 	keyword   string
 	branches  []*value
 	exclusive bool // a oneOf: at most one branch may hold
-	veiled    bool // all branches are contraries, or parts of one: they name nothing, and nobody asks what they look at
+	veiled    bool // all branches are contraries, or parts of one: they name nothing, and what they look at is not asked
 	trail     *trail
 }
 

@@ -49,7 +49,7 @@ func (c *compiler) refuse(s *value, keyword, format string, args ...any) error {
 }
 
 // orIgnore notes an error of a keyword as ignored where the options are lenient, and else returns it. A pattern that is
-// none in any dialect is a mistake of its author, which nobody wants ignored.
+// none in any dialect is a mistake of its author, which should not be ignored.
 func (c *compiler) orIgnore(err error) error {
 	var e *Error
 	if c.options.Strict || !errors.As(err, &e) || e.Keyword == "" || errors.Is(err, regex.ErrPattern) {

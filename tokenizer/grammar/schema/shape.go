@@ -34,7 +34,7 @@ type compiler struct {
 	limits  Limits
 	report  Report
 	work    int
-	meter   *work.Meter // counts the work, too; nil is nobody
+	meter   *work.Meter // counts the work, too; nil is none
 	room    int64       // bytes that an automaton may take
 
 	// loose lets more through rather than less: it asks whether schemas exclude each other, where a keyword that is not enforced, or one
@@ -271,7 +271,7 @@ func (c *compiler) plainList(s *value) bool {
 	return asserted == 1
 }
 
-// booleans matches true and false, but for those that members exclude; nil where none is left.
+// booleans matches true and false, except for those that members exclude; nil where none is left.
 func (c *compiler) booleans(members []*value) *regex.Regex {
 	var left []string
 	for truth, word := range map[bool]string{false: "false", true: "true"} {

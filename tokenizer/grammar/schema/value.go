@@ -302,7 +302,7 @@ func fingerprint(dst []byte, v *value) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// quote appends a text as JSON in the one spelling that we give keys, patterns and constants: every character as it is, but for those that
+// quote appends a text as JSON in the one spelling that we give keys, patterns and constants: every character as it is, except for those that
 // RFC 8259 wants escaped, and those in their short form where they have one.
 func quote(dst []byte, s string) []byte {
 	dst = append(dst, '"')
