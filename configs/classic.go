@@ -112,7 +112,7 @@ func predictSettings(c *Config) []Setting {
 			binding: bindDuration(&c.Predict.Drift.Window, time.Second, 30*24*time.Hour)},
 		{Key: "predict.drift_min_rows", Flag: "drift-min-rows", Usage: "rows that a window needs to be judged; it goes on until it has them",
 			binding: bindInt(&c.Predict.Drift.MinRows, 1, math.MaxInt32, "")},
-		{Key: "predict.drift_psi", Flag: "drift-psi", Usage: "population stability index from which on a window is off; three in a row are drift",
+		{Key: "predict.drift_psi", Flag: "drift-psi", Usage: "threshold of the population stability index of a window; three windows in a row above it are drift",
 			binding: bindRatio(&c.Predict.Drift.PSI)},
 		{Key: "predict.log", Flag: "prediction-log", Usage: "folder for predictions and their features, in Parquet files; empty keeps none",
 			binding: bindText(&c.Predict.Log.Folder, "a folder", func(string) bool { return true })},

@@ -70,7 +70,7 @@ type Config struct {
 type Server struct {
 	Host            string
 	Port            int           // 0 takes a free one
-	AdminAddress    string        // of the second listener; "off" for none
+	AdminAddress    string        // of the admin listener; "off" for none
 	GRPCAddress     string        // of the predict protocol over gRPC; "off" for none
 	PeerKeys        []string      // that weirs share which pass requests on to one another
 	Region          string        // where this server is; empty: in none
@@ -82,7 +82,7 @@ type Server struct {
 	ShutdownTimeout time.Duration // for running requests after SIGTERM
 
 	TLS      api.TLSFiles // of the API's listener
-	TLSAdmin bool         // of the second listener, too
+	TLSAdmin bool         // of the admin listener, too
 }
 
 // Tiktoken says where /tokenize finds the vocabularies of OpenAI's models.
@@ -207,7 +207,7 @@ func settings(c *Config) []Setting {
 		{Key: "server.port", Flag: "port", Usage: "port of the API; 0 takes a free one",
 			binding: bindInt(&c.Server.Port, 0, 65535, "")},
 		{Key: "server.admin_address", Flag: "admin-address",
-			Usage:   "address of the second listener, for operators: metrics, profiles, reset of the prefix cache; off for none",
+			Usage:   "address of the admin listener, for operators: metrics, profiles, reset of the prefix cache; off for none",
 			binding: bindText(&c.Server.AdminAddress, "host:port, or off", isAddressOrOff)},
 		{Key: "server.grpc_address", Flag: "grpc-address",
 			Usage:   "address of classical models over gRPC, for callers, and over TLS, as the API has; 127.0.0.1:8001 is usual, off for none",
@@ -216,8 +216,8 @@ func settings(c *Config) []Setting {
 			Usage:   "key of at least 8 bytes that clients send as a bearer token; repeat for several",
 			binding: bindList(&c.API.APIKeys, "a key of at least 8 bytes")},
 		{Key: "server.peer_key", Flag: "peer-key", Secret: true,
-			Usage: "key of at least 32 bytes that this weir shares with the routers and replicas that it believes whose request it is, " +
-				"best from the environment or the file; repeat to replace one: the first signs, all are taken",
+			Usage: "shared secret of at least 32 bytes between routers and replicas, by which replicas trust the tenant that a router names; " +
+				"best from the environment or the file; repeat to rotate: the first signs, all are accepted",
 			binding: bindList(&c.Server.PeerKeys, "a key of at least 32 bytes")},
 		{Key: "server.region", Flag: "region",
 			Usage:   "region of this server: tenants whose residency names others are refused",
@@ -249,7 +249,7 @@ func settings(c *Config) []Setting {
 		{Key: "server.tls_client_ca", Flag: "tls-client-ca",
 			Usage:   "PEM file with the authorities whose client certificates stand for tenants; empty asks clients for none",
 			binding: bindText(&c.Server.TLS.ClientCA, "a path", anyText)},
-		{Key: "server.tls_admin", Flag: "tls-admin", Usage: "serve the second listener over TLS too, with the same certificate",
+		{Key: "server.tls_admin", Flag: "tls-admin", Usage: "serve the admin listener over TLS too, with the same certificate",
 			binding: bindBool(&c.Server.TLSAdmin)},
 		{Key: "server.api_metrics", Flag: "api-metrics",
 			Usage:   "serve GET /metrics on the API's port too, to clients that have the API key",
@@ -386,7 +386,7 @@ func modelSettings(m *Model) []Setting {
 			binding: bindNames(&m.Prompts, "a name, = and a text", isPrompt)},
 
 		{Key: "model.safety", Flag: "safety",
-			Usage:   "policy of the list policies that requests and answers must keep; none: none; empty is the one that the version was imported with, if any",
+			Usage:   "safety policy for requests and answers, by its name in the list policies; none turns it off; empty is the one that the version was imported with, if any",
 			binding: bindText(&m.Safety, "the name of a policy", anyText)},
 
 		{Key: "model.memory_bytes", Flag: "model-memory-bytes",
@@ -406,7 +406,7 @@ func engineSettings(e *Engine) []Setting {
 			Usage:   "instruction set of the kernels; auto is the best that the machine has",
 			binding: bindChoice(&e.CPULevel, CPULevels)},
 		{Key: "engine.fine_activations", Flag: "fine-activations",
-			Usage:   "multiply what rounding takes from activations, too: answers are those of the exact weights, and prompts take nearly twice as long",
+			Usage:   "correct the rounding of activations: answers are those of the exact weights, and prompts take nearly twice as long",
 			binding: bindBool(&e.Fine)},
 		{Key: "engine.encoder_dtype", Flag: "encoder-dtype",
 			Usage: "what text encoders multiply float matrices in: bfloat16 takes half the time of float32 on processors with " +
@@ -574,7 +574,7 @@ func (c Config) CheckExposure(issued bool) error {
 	return nil
 }
 
-// ExposesAdmin reports whether other machines reach the second listener, which asks for keys of all kinds then.
+// ExposesAdmin reports whether other machines reach the admin listener, which asks for keys of all kinds then.
 func (c Config) ExposesAdmin() bool {
 	host, _, err := net.SplitHostPort(c.Server.AdminAddress)
 	return err == nil && !isLoopback(host)

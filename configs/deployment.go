@@ -61,7 +61,7 @@ func ParseDeployment(name string, spec []byte) (deployment.Spec, error) {
 	return s, nil
 }
 
-// isDeployedName reports whether a name is one that a path of the second listener can end with.
+// isDeployedName reports whether a name is one that a path of the admin listener can end with.
 func isDeployedName(s string) bool { return isServedName(s) && path.Clean("/"+s) == "/"+s }
 
 func deploymentFields(s *deployment.Spec) []field {

@@ -366,7 +366,7 @@ const modelsSample = `
 #         role: both # decode, and prefill: a weir that computes long prompts for those with decode
 #         model: their-name # default: the name here
 #         api_key: a-key # or api_key_file: a path, or api_key_env: the name of an environment variable
-#         admin_url: http://10.0.0.7:9090 # a weir's second listener: its metrics
+#         admin_url: http://10.0.0.7:9090 # a weir's admin listener: its metrics
 #         zone: a
 #         region: eu # tenants with a residency go to replicas of theirs only
 #         apis: [responses, messages] # of other kinds than weir: what they serve beside chat completions

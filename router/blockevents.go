@@ -24,7 +24,7 @@ type BlockEvents struct {
 // MostBlockEvents are in one answer.
 const MostBlockEvents = 16384
 
-// BlockEventsPath is where they are asked for, on the second listener.
+// BlockEventsPath is where they are asked for, on the admin listener.
 const BlockEventsPath = "/admin/kv-events"
 
 // BlockEvent is a change as JSON has it: "stored HASH", "stored HASH PARENT", "removed HASH" or

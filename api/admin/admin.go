@@ -1,4 +1,4 @@
-// Package admin is the second listener: metrics, profiles, state and the reset of
+// Package admin is the admin listener: metrics, profiles, state and the reset of
 // the prefix cache, for operators. It uses net/http, whose pprof and promhttp
 // handlers work as they are, and must not be reachable by clients of the API.
 package admin
@@ -24,7 +24,7 @@ import (
 	"weir/router/transfer"
 )
 
-// Config is what the handlers of the second listener are made of.
+// Config is what the handlers of the admin listener are made of.
 type Config struct {
 	Metrics     http.Handler                    // GET /metrics; nil: 404
 	Ready       func() (ready bool, why string) // GET /health and /ready; nil: always ready
@@ -73,7 +73,7 @@ func (c Config) batches(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, map[string]any{"batches": list})
 }
 
-// New returns the handler of the second listener.
+// New returns the handler of the admin listener.
 func New(c Config) http.Handler {
 	mux := http.NewServeMux()
 	if c.Metrics != nil {

@@ -41,7 +41,7 @@ type callerKey struct{}
 // by says who sent a request, for the audit log: the key or the tenant, and the address.
 func by(r *http.Request) string {
 	caller, _ := r.Context().Value(callerKey{}).(tenant.Caller) // none: no proof was asked for
-	return cmp.Or(caller.By(r.RemoteAddr), "second listener, from "+r.RemoteAddr)
+	return cmp.Or(caller.By(r.RemoteAddr), "admin listener, from "+r.RemoteAddr)
 }
 
 // caller checks the caller's scope. As long as no key has an admin scope, the listener asks for none, and only takes connections of

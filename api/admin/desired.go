@@ -39,7 +39,7 @@ type Match struct {
 	None       bool
 }
 
-// DeploymentView is a deployment as the second listener shows it: what is wanted in the words of the request, what each
+// DeploymentView is a deployment as the admin listener shows it: what is wanted in the words of the request, what each
 // server does, and why they differ.
 type DeploymentView struct {
 	ModelID       string            `json:"modelId"`

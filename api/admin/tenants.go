@@ -42,7 +42,7 @@ const (
 	FromAPI  = "api"
 )
 
-// TenantView is a tenant as the second listener shows it.
+// TenantView is a tenant as the admin listener shows it.
 type TenantView struct {
 	Name     string            `json:"name"`
 	Origin   string            `json:"origin"` // FromFile or FromAPI

@@ -22,7 +22,7 @@ const OutcomesPath = "/v1/outcomes"
 // outcome is its body: the id of an answer, and one or several of what may be told of it.
 type outcome struct {
 	ID         string `json:"id"`
-	Tenant     string `json:"tenant"` // on the second listener
+	Tenant     string `json:"tenant"` // on the admin listener
 	Conversion any    `json:"conversion"`
 	Thumbs     any    `json:"thumbs"`
 	Label      any    `json:"label"`
@@ -69,7 +69,7 @@ func ReadOutcomes(body []byte, tenant string) ([]rollout.Signal, *api.Error) {
 	return list, nil
 }
 
-// parseOutcome reads a JSON object whose fields are known, each of them once. Only callers of the second listener may name a tenant.
+// parseOutcome reads a JSON object whose fields are known, each of them once. Only callers of the admin listener may name a tenant.
 func parseOutcome(body []byte, anyTenant bool) (o outcome, err error) {
 	if err := json.Unmarshal(body, &o); err != nil {
 		return o, jsonfault.Describe(err, body)

@@ -169,7 +169,7 @@ func TestKeysWithoutAnAuditLogAreNotMade(t *testing.T) {
 	}
 }
 
-// do sends a request to the second listener.
+// do sends a request to the admin listener.
 func (s *started) do(method, path, key string) int {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.metrics+path, http.NoBody)

@@ -106,7 +106,7 @@ func TestReloadChangesWhoMayCall(t *testing.T) {
 	}
 }
 
-// Endpoint pickers read the metrics of the API's port without a key, where that is set; and a second listener that other machines reach
+// Endpoint pickers read the metrics of the API's port without a key, where that is set; and an admin listener that other machines reach
 // asks for the configuration's keys, which may read metrics and change nothing.
 func TestMetricsWithoutAKey(t *testing.T) {
 	const key = "0123456789abcdef"

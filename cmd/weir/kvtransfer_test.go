@@ -234,7 +234,7 @@ func (s *started) stored(r *started) int {
 func TestBlocksAreForPeers(t *testing.T) {
 	s := start(t, sharing(nil))
 	if got := s.postTo(s.metrics + transfer.Path); got != http.StatusUnauthorized {
-		t.Errorf("status %d on the second listener", got)
+		t.Errorf("status %d on the admin listener", got)
 	}
 	if got := s.postTo(s.api + transfer.Path); got != http.StatusNotFound {
 		t.Errorf("status %d on the API's", got)

@@ -20,7 +20,7 @@ import (
 	"weir/router/rollout"
 )
 
-// operator talks to the second listener of a running server.
+// operator talks to the admin listener of a running server.
 type operator struct {
 	base, key string
 	client    *http.Client
@@ -30,7 +30,7 @@ type operator struct {
 
 // operating gives a verb the flags that name a running server.
 func operating(cmd *cobra.Command, do func(ctx context.Context, o *operator, args []string) error) *cobra.Command {
-	address := cmd.Flags().String("admin", "127.0.0.1:9090", "address of the server's second listener")
+	address := cmd.Flags().String("admin", "127.0.0.1:9090", "address of the server's admin listener")
 	key := new(string)
 	keyFlag(cmd.Flags(), key, "key", "WEIR_ADMIN_KEY", "API key with the admin scope, where the server asks for one")
 	ca := cmd.Flags().String("ca", "", "PEM file of the authorities that sign the server's certificate, for https addresses (default: the system's)")
@@ -73,7 +73,7 @@ func (o *operator) call(ctx context.Context, method, path string, body, into any
 	}
 	res, err := o.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w; --admin names the second listener of a running server", err)
+		return fmt.Errorf("%w; --admin names the admin listener of a running server", err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, lookBytes))

@@ -186,7 +186,7 @@ func TestPoolsOfWeirs(t *testing.T) {
 	}
 }
 
-// killer is a way to a weir's second listener that kills the weir amid its first KV blocks.
+// killer is a way to a weir's admin listener that kills the weir amid its first KV blocks.
 type killer struct {
 	listener net.Listener
 	to       string

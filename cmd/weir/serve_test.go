@@ -319,7 +319,7 @@ func (s *started) await(line string) {
 	s.t.Errorf("the metrics never said %s", line)
 }
 
-func TestSecondListenerResetsThePrefixCache(t *testing.T) {
+func TestAdminListenerResetsThePrefixCache(t *testing.T) {
 	s := start(t, nil)
 	_ = s.post("/v1/completions", `{"prompt": "`+strings.Repeat("the prefix cache ", 20)+`", "max_tokens": 1}`).Body.Close()
 	r, err := http.Post(s.metrics+"/reset_prefix_cache", "", nil)
@@ -335,7 +335,7 @@ func TestSecondListenerResetsThePrefixCache(t *testing.T) {
 	}
 }
 
-func TestSecondListenerSaysDraining(t *testing.T) {
+func TestAdminListenerSaysDraining(t *testing.T) {
 	s := start(t, func(c *configs.Config) { c.Server.ShutdownTimeout = servertest.Patience })
 	if status, body := s.get(s.metrics + "/ready"); status != http.StatusOK {
 		t.Errorf("before: %d %s", status, body)

@@ -119,7 +119,7 @@ func TestMoreConnectionsThanDescriptors(t *testing.T) {
 	p := startProcess(t, 96)
 	whole := p.beginStream()
 	end := p.flood(400)
-	p.await("weir_connections_open 64") // of the second listener, during the flood
+	p.await("weir_connections_open 64") // of the admin listener, during the flood
 	whole()
 	end()
 	p.alive()

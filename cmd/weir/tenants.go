@@ -33,7 +33,7 @@ func newTenantsForget() *cobra.Command {
 		Long: "Delete a tenant's prompts and answers from the store: those that log_prompts kept, the answers of\n" +
 			"idempotency keys, responses, files and batches, and the keys that encrypted them, so that copies of the\n" +
 			"store are unreadable, too. Sums of usage stay. A running server has more in its memory: there, POST\n" +
-			"/admin/tenants/TENANT/forget on the second listener deletes both.\n\n" +
+			"/admin/tenants/TENANT/forget on the admin listener deletes both.\n\n" +
 			"Nothing brings them back. On a terminal the tenant's name has to be typed again; scripts say --yes.",
 		Example: "  weir tenants forget acme\n  weir tenants forget acme --yes",
 		Args:    exactly(1),

@@ -164,7 +164,7 @@ func TestMetricsByTenant(t *testing.T) {
 		}
 	}
 	if status, _, _ := s.as("weir_wrong", "GET", s.metrics+"/admin/requests", ""); status != 401 {
-		t.Fatalf("the second listener answers a wrong key with %d", status)
+		t.Fatalf("the admin listener answers a wrong key with %d", status)
 	}
 	_, _, scrape := s.as(operator, "GET", s.metrics+"/metrics", "")
 	for _, want := range []string{

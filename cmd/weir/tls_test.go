@@ -144,12 +144,12 @@ func TestReloadOfCertificates(t *testing.T) {
 	}
 }
 
-// The second listener over TLS, and weir top that looks at it.
-func TestSecondListenerOverTLS(t *testing.T) {
+// The admin listener over TLS, and weir top that looks at it.
+func TestAdminListenerOverTLS(t *testing.T) {
 	p := servertest.NewPKI(t)
 	s := start(t, func(c *configs.Config) { c.Server.TLS, c.Server.TLSAdmin = p.Files(), true })
 	if !strings.HasPrefix(s.metrics, "https://") {
-		t.Fatalf("the second listener is %s", s.metrics)
+		t.Fatalf("the admin listener is %s", s.metrics)
 	}
 	var out, errs strings.Builder
 	if code := execute([]string{"top", s.metrics, "--ca", p.Path("ca.crt"), "--once", "--interval", "100ms"}, &out, &errs); code != exitOK {

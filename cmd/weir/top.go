@@ -181,7 +181,7 @@ func (t *top) look(ctx context.Context) (*look, error) {
 	}
 	parser := expfmt.NewTextParser(promtext.UTF8Validation)
 	if l.metrics, err = parser.TextToMetricFamilies(strings.NewReader(string(text))); err != nil {
-		return nil, fmt.Errorf("read %s/metrics: %w; is this the second listener of a weir server?", t.base, err)
+		return nil, fmt.Errorf("read %s/metrics: %w; is this the admin listener of a weir server?", t.base, err)
 	}
 	text, err = t.get(ctx, fmt.Sprintf("/admin/requests?state=running&limit=%d", lookRequests))
 	if err != nil {
@@ -193,7 +193,7 @@ func (t *top) look(ctx context.Context) (*look, error) {
 		Note     string       `json:"engine_error"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("read %s/admin/requests: %w; is this the second listener of a weir server?", t.base, err)
+		return nil, fmt.Errorf("read %s/admin/requests: %w; is this the admin listener of a weir server?", t.base, err)
 	}
 	l.requests, l.matching, l.note = answer.Requests, answer.Matching, answer.Note
 	l.batches, err = t.unfinished(ctx)
@@ -213,7 +213,7 @@ func (t *top) unfinished(ctx context.Context) ([]batch.Progress, error) {
 		Batches []batch.Progress `json:"batches"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("read %s/admin/batches: %w; is this the second listener of a weir server?", t.base, err)
+		return nil, fmt.Errorf("read %s/admin/batches: %w; is this the admin listener of a weir server?", t.base, err)
 	}
 	return answer.Batches, nil
 }
@@ -244,9 +244,9 @@ func (t *top) get(ctx context.Context, path string) ([]byte, error) {
 	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("ask %s%s: %s; give a key with the admin scope with --key", t.base, path, answer.Status)
 	case answer.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("ask %s%s: %w; is this the second listener of a weir server?", t.base, path, errNoSuchPath)
+		return nil, fmt.Errorf("ask %s%s: %w; is this the admin listener of a weir server?", t.base, path, errNoSuchPath)
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("ask %s%s: %s; is this the second listener of a weir server?", t.base, path, answer.Status)
+		return nil, fmt.Errorf("ask %s%s: %s; is this the admin listener of a weir server?", t.base, path, answer.Status)
 	}
 	return body, nil
 }

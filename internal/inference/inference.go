@@ -130,7 +130,7 @@ type Request struct {
 // an ordinary request.
 type KVTransfer struct {
 	DoRemotePrefill bool   `json:"do_remote_prefill,omitempty"` // another replica has blocks of the prompt, to be fetched
-	RemoteURL       string `json:"remote_url,omitempty"`        // its second listener
+	RemoteURL       string `json:"remote_url,omitempty"`        // its admin listener
 	RemoteModel     string `json:"remote_model,omitempty"`      // its name of the model
 	RemoteTokens    int    `json:"remote_tokens,omitempty"`     // of the prompt that it is thought to have; 0: not known
 

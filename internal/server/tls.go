@@ -69,6 +69,6 @@ func (s adminTrouble) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte("TLS handshake error")) {
 		level = zap.DebugLevel
 	}
-	s.log.Log(level, "second listener", zap.ByteString("trouble", bytes.TrimSpace(line)))
+	s.log.Log(level, "admin listener", zap.ByteString("trouble", bytes.TrimSpace(line)))
 	return len(line), nil
 }

@@ -221,7 +221,7 @@ type Server struct {
 
 	Instance string            `json:"instance"`
 	URL      string            `json:"url"`                 // of its API, as others reach it
-	AdminURL string            `json:"admin_url,omitempty"` // of the second listener; empty: others do not reach it
+	AdminURL string            `json:"admin_url,omitempty"` // of the admin listener; empty: others do not reach it
 	Region   string            `json:"region,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Models   []string          `json:"models,omitempty"` // names and aliases that it computes

@@ -15,7 +15,7 @@ import (
 	"weir/router/balance"
 )
 
-// cached is a weir whose second listener tells what its cache holds.
+// cached is a weir whose admin listener tells what its cache holds.
 type cached struct {
 	*httptest.Server
 	asked chan string // what a reader has, as it asks
@@ -178,7 +178,7 @@ func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
 	keys := kvcache.Config{Secret: []byte("s")}.Domain("acme").Chain(nil, make([]int32, 16*40), 16)
 	list := f.members.Load().list
 	f.balancer.Index().Hold(list[1].number, keys[:30], 0)
-	f.balancer.Index().Hold(list[2].number, keys, 0) // which has no second listener here
+	f.balancer.Index().Hold(list[2].number, keys, 0) // which has no admin listener here
 	var residency []string
 	told := func(to int) string {
 		fl := &flight{fleet: f, call: &router.Call{Residency: residency}, holders: f.holders(keys)}

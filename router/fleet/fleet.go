@@ -34,7 +34,7 @@ type Source struct {
 	Role     Role     // "" is Both; the others are of weirs alone
 	Model    string   // the replicas' name of the model; "" is the fleet's
 	APIKey   Key      // sent as a bearer token; "" is none
-	AdminURL string   // of the second listener, for metrics and block events; "" is none
+	AdminURL string   // of the admin listener, for metrics and block events; "" is none
 	Zone     string   // where the replicas are; "" is not known
 	Region   string   // where the replicas are; without one they get no request of a tenant with a residency
 	APIs     []string // that they serve beside chat completions, of APIs; weirs serve all

@@ -99,7 +99,7 @@ func (f *Fleet) scrape(ctx context.Context, r *replica) {
 }
 
 // metricsURL is where a replica's metrics are; "" where it has none. A weir has them on its
-// second listener.
+// admin listener.
 func (r *replica) metricsURL() string {
 	path := kinds[r.target.Kind].metrics
 	switch {

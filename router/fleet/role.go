@@ -39,7 +39,7 @@ func (s *Source) checkRole() error {
 	case s.Kind != "" && s.Kind != Weir:
 		return fmt.Errorf("a replica of kind %q has the role %s; only weirs give one another their KV blocks: leave the role out, and let the engine's own router keep its pools", s.Kind, s.Role)
 	case s.AdminURL == "":
-		return fmt.Errorf("a replica has the role %s and no admin_url; KV blocks pass between second listeners: give its URL", s.Role)
+		return fmt.Errorf("a replica has the role %s and no admin_url; KV blocks pass between admin listeners: give its URL", s.Role)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (t *transport) take(req *http.Request) (*link, error) {
 func (t *transport) last(address string) *link {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, l := range slices.Backward(t.idle) { // a replica has one address, or two with its second listener
+	for i, l := range slices.Backward(t.idle) { // a replica has one address, or two with its admin listener
 		if l.address == address {
 			t.idle = slices.Delete(t.idle, i, i+1)
 			return l

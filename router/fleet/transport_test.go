@@ -207,7 +207,7 @@ func TestLargeBodiesMayBeRefusedEarly(t *testing.T) {
 	}
 }
 
-// Connections to a replica's second listener are its own.
+// Connections to a replica's admin listener are its own.
 func TestAddressesHaveTheirOwnConnections(t *testing.T) {
 	a, _, servedA := scripted(t, okLength)
 	b, _, servedB := scripted(t, okLength)

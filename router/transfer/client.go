@@ -149,7 +149,7 @@ func (c *Client) ask(ctx context.Context, from inference.KVTransfer, asked *kvca
 	fault := func(reason string, err error) error { return &kvcache.TransferFault{Reason: reason, Err: err} }
 	base, err := url.Parse(from.RemoteURL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fault(kvcache.TransferRefused, fmt.Errorf("%.100q is no URL of a weir's second listener", from.RemoteURL))
+		return nil, fault(kvcache.TransferRefused, fmt.Errorf("%.100q is no URL of a weir's admin listener", from.RemoteURL))
 	}
 	body := ask{Model: asked.Model, Domain: asked.Domain, Identity: asked.Identity}
 	for _, h := range asked.Hashes[:min(len(asked.Hashes), MostBlocks)] {

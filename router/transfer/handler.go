@@ -12,7 +12,7 @@ import (
 	"weir/router"
 )
 
-// Path is where blocks are asked for, on the second listener.
+// Path is where blocks are asked for, on the admin listener.
 const Path = "/admin/kv-blocks"
 
 // ContentType is that of an answer.

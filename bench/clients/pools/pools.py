@@ -13,7 +13,7 @@ PEER, PREFIX = "p" * 40, "prefix-secret-of-24-bytes"
 
 
 def start(args, core, *flags):
-    """A weir, its address and that of its second listener."""
+    """A weir, its address and that of its admin listener."""
     pinned = ["taskset", "-c", str(core)] if core is not None else []
     process = subprocess.Popen([*pinned, args.weir, *flags, "--port", "0", "--admin-address", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     api = admin = ""

@@ -54,7 +54,7 @@ class LlamaServer:
 
 
 def start_weir(args, *flags):
-    """A weir process, its port and that of its second listener."""
+    """A weir process, its port and that of its admin listener."""
     process = subprocess.Popen([args.weir, *flags, "--port", "0", "--admin-address", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=args.log, text=True)
     port = admin = 0
     for line in process.stdout:

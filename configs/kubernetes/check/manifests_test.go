@@ -279,7 +279,7 @@ func TestGatewaysFindTheirBackends(t *testing.T) {
 	}
 }
 
-// Routers know what is said of the replicas with the replicas' own secrets, read their second listener, and have their tokenizer.
+// Routers know what is said of the replicas with the replicas' own secrets, read their admin listener, and have their tokenizer.
 func TestRoutersKnowTheirReplicas(t *testing.T) {
 	c := read(t)
 	secret := func(name, variable string) string {
