@@ -91,7 +91,7 @@ var Refusals = map[string]Refusal{
 	"insufficient_quota":    {http.StatusTooManyRequests, TypeQuota, 0},
 	"rate_limit_exceeded":   {http.StatusTooManyRequests, TypeRateLimit, time.Second},
 	"client_closed_request": {statusHungUp, TypeInvalidRequest, 0}, // read by clients that have closed their sending half alone
-	"response_cancelled":    {statusHungUp, TypeInvalidRequest, 0}, // nobody receives it
+	"response_cancelled":    {statusHungUp, TypeInvalidRequest, 0}, // the client has gone
 
 	// the server
 	"constraint_failed":       {http.StatusInternalServerError, TypeServer, 0},

@@ -340,7 +340,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 func (s *Server) refuseUnreadable(ctx *fasthttp.RequestCtx, err error) {
 	e := unreadable(ctx, err)
 	if hungUp(err) {
-		e.Write(ctx) // there was no request yet, and nobody was refused
+		e.Write(ctx) // there was no request yet, and none was refused
 		return
 	}
 	if full := s.turnsAway(ctx); full != nil {

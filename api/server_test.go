@@ -556,7 +556,7 @@ func TestConfigNamesTheWrongSetting(t *testing.T) {
 }
 
 // A client that closes its connection while it sends a request has hung up: its request was not malformed. Before there is
-// a request, nobody is told.
+// a request, no client is told.
 func TestAHangUpIsNotAMalformedRequest(t *testing.T) {
 	for _, tc := range []struct {
 		name, sent string

@@ -14,7 +14,7 @@ type Route struct {
 	None     int64            // picks that found no replica
 	// Displaced are those of None that found replicas only outside the regions of the tenant's residency.
 	Displaced int64
-	Prefills  map[string]int64 // what became of prompts' prefixes, by outcome; nil where no replica computes them for others
+	Prefills  map[string]int64 // what happened to prompts' prefixes, by outcome; nil where no replica computes them for others
 }
 
 // RouteReplica is the state of one of its servers. Counts are since it was added.
@@ -60,7 +60,7 @@ func (m *Metrics) AddRoutes(read func() []Route) error {
 		displaced: desc("weir_route_no_replica_in_region_total",
 			"Picks that found replicas, and none in a region where the tenant's data stays.", model),
 		prefills: desc("weir_route_prefills_total",
-			"Requests by what became of their prompts' prefixes at prefill replicas: done, not begun (short, cost, failing, unknown, no_replica), or failed and computed at the decode replica.", model, "outcome"),
+			"Requests by what happened to their prompts' prefixes at prefill replicas: done, not begun (short, cost, failing, unknown, no_replica), or failed and computed at the decode replica.", model, "outcome"),
 		requests: desc("weir_route_requests_total", "Requests that were sent to a replica.", replica),
 		errors: desc("weir_route_errors_total", "Answers of replicas with a fault, by kind; docs/replicas.md has what follows each.",
 			replica, "kind"),

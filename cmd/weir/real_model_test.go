@@ -17,7 +17,7 @@ import (
 	"weir/internal/server/local"
 )
 
-var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answers anew; takes minutes")
+var rewriteExact = stdflag.Bool("rewrite", false, "write the exact weights' answers again; takes minutes")
 
 // realModel is a model that answers are held on, and what it is held to. The figures follow how activations, keys and values are rounded.
 type realModel struct {
@@ -225,7 +225,7 @@ func testRealModelIsNear(t *testing.T, m realModel) {
 	}
 }
 
-// With -rewrite, the answers that the exact weights give are written anew, a token per pass over the text so far.
+// With -rewrite, the answers that the exact weights give are written again, a token per pass over the text so far.
 func TestRealModelExactAnswers(t *testing.T) {
 	if !*rewriteExact {
 		t.Skip("writes testdata with -rewrite only")

@@ -342,7 +342,7 @@ func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deploymen
 			return "", "", err
 		}
 	}
-	return st.State, whereOf(&st), nil
+	return st.State, placeOf(&st), nil
 }
 
 // isNews reports whether a place of a rollout is later than the last one that was taken.
@@ -373,8 +373,8 @@ func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.
 // deploymentActor is who starts rollouts and moves names for deployments.
 const deploymentActor = "deployment"
 
-// whereOf says for people where a rollout stands.
-func whereOf(st *rollout.Status) string {
+// placeOf says for people where a rollout stands.
+func placeOf(st *rollout.Status) string {
 	if st.State.Over() {
 		return st.Reason
 	}

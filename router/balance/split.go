@@ -55,7 +55,7 @@ const (
 	SplitWorth     SplitVerdict = iota
 	SplitShort                  // few tokens are to be computed
 	SplitCost                   // the prompt costs no less in two parts
-	SplitFailing                // likewise, because of what has failed at the prefilling replica of late
+	SplitFailing                // as above, because of what has failed at the prefilling replica of late
 	SplitUnknown                // it is not known how fast the decoding replica fetches
 	SplitNoReplica              // one of the pools has none that may take it
 )

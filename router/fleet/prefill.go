@@ -29,16 +29,16 @@ type prefilled struct {
 	computed int // of these, the last ones: for this request
 }
 
-// prefillOutcome says what became of a prompt's prefix.
+// prefillOutcome says what happened to a prompt's prefix.
 type prefillOutcome uint8
 
 const (
 	prefillDone        prefillOutcome = iota
 	prefillShort                      // not begun: few tokens are to be computed
-	prefillCost                       // likewise: it is expected to cost no less
-	prefillFailing                    // likewise, because of what has failed at the prefill replica of late
-	prefillUnknown                    // likewise: it is not known how fast the decode replica fetches blocks, or how replicas hash them
-	prefillNoReplica                  // likewise: none takes it
+	prefillCost                       // as above: it is expected to cost no less
+	prefillFailing                    // as above, because of what has failed at the prefill replica of late
+	prefillUnknown                    // as above: it is not known how fast the decode replica fetches blocks, or how replicas hash them
+	prefillNoReplica                  // as above: none takes it
 	prefillUnreachable                // failed: no connection
 	prefillRefused                    // another status than 200
 	prefillTimeout                    // it took far longer than was expected

@@ -182,7 +182,7 @@ func TestAPrefillThatIsLateIsNotTriedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// A caller who hangs up ends the prefix as well, and nobody is blamed.
+// A caller who hangs up ends the prefix as well, and no replica is blamed.
 func TestACallerWhoHangsUpEndsThePrefix(t *testing.T) {
 	p := newPooled(t)
 	ctx, hangUp := context.WithCancel(t.Context())
