@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 	"time"
+
 	"weir/api/replay"
 	"weir/api/usage"
 	"weir/telemetry/audit"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -58,7 +59,7 @@ const deletedRows = 500
 // DeleteAll deletes what a statement finds, some rows at a time: their number is the statement's last parameter.
 func (d *database) DeleteAll(ctx context.Context, statement string, which ...any) (deleted int64, err error) {
 	for {
-		result, err := d.Write.ExecContext(ctx, statement, append(which[:len(which):len(which)], deletedRows)...)
+		result, err := d.Write.ExecContext(ctx, statement, append(slices.Clip(which), deletedRows)...)
 		if err != nil {
 			return deleted, err
 		}

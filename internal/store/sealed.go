@@ -82,7 +82,7 @@ func (f Field) Open(key *envelope.DataKey, tenant, id string, stored []byte) ([]
 	return key.Open(f.label(tenant, id), stored)
 }
 
-// SealText and OpenText are for columns of text.
+// SealText is Seal for a column of text.
 func (f Field) SealText(key *envelope.DataKey, tenant, id, plain string) string {
 	if key == nil {
 		return plain
@@ -90,6 +90,7 @@ func (f Field) SealText(key *envelope.DataKey, tenant, id, plain string) string 
 	return base64.StdEncoding.EncodeToString(f.Seal(key, tenant, id, []byte(plain)))
 }
 
+// OpenText is Open for a column of text.
 func (f Field) OpenText(key *envelope.DataKey, tenant, id, stored string) (string, error) {
 	if key == nil {
 		return stored, nil

@@ -2,10 +2,8 @@ package store_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,10 +133,4 @@ func TestContextsEndWaiting(t *testing.T) {
 			t.Errorf("the end of the context was noticed after %v", waited)
 		}
 	})
-}
-
-func testKey(id, name, label string, created time.Time) tenant.Key {
-	k := tenant.Key{ID: fmt.Sprintf("%010s", id), Tenant: name, Label: label, Scope: tenant.ScopeInference | tenant.ScopeMetrics, Created: created}
-	copy(k.Hash[:], rand.Text())
-	return k
 }

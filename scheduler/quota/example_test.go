@@ -18,8 +18,7 @@ func Example() {
 	fmt.Println(first.Ask.Output, "tokens are reserved for the answer:", err)
 
 	_, err = m.Reserve(now, acme, quota.Ask{Input: 400, Output: 100})
-	var refused *quota.Refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*quota.Refusal](err); ok {
 		fmt.Printf("%s: %d of %d are left, %d are needed; again in %v\n", refused.Kind, refused.Left, refused.Limit, refused.Need, refused.RetryAfter)
 	}
 

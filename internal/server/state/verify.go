@@ -8,7 +8,7 @@ import (
 
 // Verify names what is damaged in a store.
 func Verify(ctx context.Context, s *Store) error {
-	findings, err := s.DB.Verify(ctx, s.Audit.Findings)
+	findings, err := s.Verify(ctx, s.Audit.Findings)
 	if err != nil {
 		return fmt.Errorf("the store cannot be read, and may be damaged: %w", err)
 	}

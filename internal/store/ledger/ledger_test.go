@@ -117,14 +117,14 @@ func TestBatchInDoubtCountsOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := openStore(t, url, opts{FlushEvery: time.Hour})
 		s.Record(usage.Record{Ended: ledgerDay, Tenant: "a"})
-		<-s.Ledger.writing
-		s.Ledger.take()
-		batch := slices.Clone(s.Ledger.batch)
+		<-s.writing
+		s.take()
+		batch := slices.Clone(s.batch)
 		if err := s.writeBatch(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.Ledger.batch = batch // as if the commit's answer had been lost
-		s.Ledger.writing <- struct{}{}
+		s.batch = batch // as if the commit's answer had been lost
+		s.writing <- struct{}{}
 		s.Record(usage.Record{Ended: ledgerDay, Tenant: "a"})
 		if report := wholeReport(t, s); report.Total.Requests != 2 {
 			t.Errorf("%d requests, want 2", report.Total.Requests)
