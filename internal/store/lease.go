@@ -36,7 +36,7 @@ func (s *DB) Renew(ctx context.Context) error {
 	if err := s.renewLease(ctx); err != nil {
 		return err
 	}
-	return s.runAll(ctx, &s.tasks.renewals)
+	return s.runAll(ctx, &s.renewals)
 }
 
 func (s *DB) renewLease(ctx context.Context) error {
@@ -55,7 +55,7 @@ func (s *DB) endLease(ctx context.Context) error {
 // Sweep does what OnSweep was told of, forgets data keys that other processes destroyed, and deletes the leases of processes that are
 // gone. It is done by itself, every minute.
 func (s *DB) Sweep(ctx context.Context) error {
-	if err := s.runAll(ctx, &s.tasks.sweeps); err != nil {
+	if err := s.runAll(ctx, &s.sweeps); err != nil {
 		return err
 	}
 	if s.keys != nil {
