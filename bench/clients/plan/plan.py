@@ -29,7 +29,7 @@ def rates(args, prompt, output):
 def planned(args, prefill, decode, prompt, output):
     """Requests a second of one replica, by the plan."""
     text = run(args.weir, "plan", "--prefill", prefill, "--decode", decode, "--sequences", args.clients, "--rate", 100, "--prompt", prompt, "--output-tokens", output, "--headroom", 0)
-    return 100 / float(re.search(r"by compute .*= ([\d.]+) replicas", text, re.S)[1])
+    return 100 / float(re.search(r"by compute [^\n]*= ([\d.]+) replicas", text)[1])
 
 
 def serving(args, *flags):
