@@ -617,6 +617,6 @@ func TestAResetIsNotAMalformedRequest(t *testing.T) {
 			t.Errorf("a reset is told as %s", e.Code)
 		}
 	case <-time.After(patience):
-		t.Fatal("nobody was told")
+		t.Fatal("the hook was not called")
 	}
 }

@@ -117,7 +117,7 @@ func (r *responseRequest) readStore(o *request, fault **api.Error) {
 	switch {
 	case !r.background:
 	case !r.store:
-		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "background", "background is true and the response is not kept, so nobody could read it; send store: true, "+
+		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "background", "background is true and the response is not kept, so that no client could read it; send store: true, "+
 			"to a server that keeps this tenant's responses"))
 	}
 }

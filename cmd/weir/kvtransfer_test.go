@@ -264,9 +264,6 @@ var (
 func TestFetchedAgainstComputedPrefix(t *testing.T) {
 	rounds, tokens := *transferRounds, *transferTokens
 	overRealModels(t, func(t *testing.T, m realModel) {
-		if m.large && !reference.Long() {
-			t.Skip("computes a larger model in long runs only")
-		}
 		path := reference.Model(t, m.name)
 		with := sharing(func(c *configs.Config) { c.Model.Path, c.Engine.KVMemoryBytes = path, 1<<30 })
 		far, near := start(t, with), start(t, with)

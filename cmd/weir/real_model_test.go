@@ -205,9 +205,6 @@ func testRealModelAnswersFinely(t *testing.T, m realModel) {
 func TestRealModelIsNearItsExactWeights(t *testing.T) { overRealModels(t, testRealModelIsNear) }
 
 func testRealModelIsNear(t *testing.T, m realModel) {
-	if m.large && !reference.Long() {
-		t.Skip("its exact weights are gigabytes: in long runs only")
-	}
 	c := configs.Default()
 	m.configure(t)(&c)
 	q := &qualityFlags{context: 128, from: 32, windows: 1}
