@@ -42,6 +42,7 @@ type listener struct {
 	pause    time.Duration // before the next Accept; owned by the accepting goroutine
 	closed   chan struct{}
 	closing  sync.Once
+	closeErr error       // of the one Close of the listener below; written once, by closing
 	stopping atomic.Bool // the server shuts down
 
 	mu      sync.Mutex
@@ -110,10 +111,14 @@ func (l *listener) rest(d time.Duration) bool {
 	}
 }
 
-// Close ends Accept, also one that rests.
+// Close ends Accept, also one that rests. Shutdown and a Serve that has just begun may both close the same listener; each
+// gets the error of the one Close.
 func (l *listener) Close() error {
-	l.closing.Do(func() { close(l.closed) })
-	return l.Listener.Close()
+	l.closing.Do(func() {
+		close(l.closed)
+		l.closeErr = l.Listener.Close()
+	})
+	return l.closeErr
 }
 
 // wrap makes a conn of a new connection, and closes the one that has to make place for it.

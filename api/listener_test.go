@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
 
 	"weir/internal/memory"
 )
@@ -70,6 +71,16 @@ func TestAcceptOutlastsShortages(t *testing.T) {
 		t.Error("a broken listener is tried for ever")
 	}
 	_ = s.Shutdown(t.Context())
+}
+
+// Shutdown closes a listener whose Serve has just begun and closes it, too: neither is told that it was closed before.
+func TestAListenerMayBeClosedTwice(t *testing.T) {
+	l := newListener(fasthttputil.NewInmemoryListener(), DefaultConfig(), &memory.Budget{})
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestPausingAcceptEndsAtClose(t *testing.T) {
