@@ -16,7 +16,7 @@ import (
 // ErrBackup says that a backup is damaged, cut off or none.
 var ErrBackup = errors.New("this is no whole backup of a store")
 
-// Opener opens a backup, anew each time.
+// Opener opens a backup, from its beginning each time.
 type Opener func() (io.ReadCloser, error)
 
 var (

@@ -23,7 +23,7 @@ type dialect struct {
 	// migrationLock makes a transaction the only one that migrates; "" where each
 	// writing transaction is alone.
 	migrationLock string
-	// tableLock keeps other writers off a table for a transaction; "" likewise.
+	// tableLock keeps other writers off a table for a transaction; "" where a writing transaction is alone.
 	tableLock string
 
 	tables    string            // query: names of weir's tables, in order

@@ -145,7 +145,7 @@ func (s *sealing) bind(ctx context.Context, bound, id string) error {
 		}
 	}
 	if bound != id {
-		return fmt.Errorf("%w are those of another store, or were lost and made anew: the store needs the keys %s, and these are %s; put those back from their copy",
+		return fmt.Errorf("%w are those of another store, or were lost and made again: the store needs the keys %s, and these are %s; put those back from their copy",
 			ErrKeys, bound, id)
 	}
 	return nil

@@ -204,7 +204,7 @@ func (s *sealing) resealRow(ctx context.Context, table *sealedTable, tenant stri
 	return nil
 }
 
-// writeResealed writes rows that nobody has changed meanwhile.
+// writeResealed writes rows that were not changed meanwhile.
 func (s *sealing) writeResealed(ctx context.Context, table *sealedTable, tenant, key string, rows []sealedRow) (count int64, err error) {
 	columns := table.columns()
 	for i, column := range columns {

@@ -35,7 +35,7 @@ func NewClaims(db *store.DB, bytes int64) *Claims {
 	return s
 }
 
-// sweep deletes idempotency keys whose time is over and that nobody executes.
+// sweep deletes idempotency keys whose time is over and that no request executes.
 func (s *Claims) sweep(ctx context.Context) error {
 	_, err := s.db.DeleteAll(ctx, s.db.SQL(`DELETE FROM weir_replay WHERE (tenant, key) IN
 		(SELECT tenant, key FROM weir_replay WHERE expires <= NOW AND (answer IS NOT NULL OR
@@ -251,7 +251,7 @@ func (s *Claims) ForgetAnswers(ctx context.Context, tenant string) (int64, error
 		(SELECT tenant, key FROM weir_replay WHERE tenant = $1 AND answer IS NOT NULL LIMIT $2)`, tenant)
 }
 
-// doubts are claims that nobody executes but that the database may have: they are
+// doubts are claims that no request executes but that the database may have: they are
 // abandoned as soon as it answers. Past maxDoubts a key waits for the end of its time.
 type doubts struct {
 	mu     sync.Mutex

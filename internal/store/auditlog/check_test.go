@@ -91,7 +91,7 @@ func TestTamperedAuditLogsAreFound(t *testing.T) {
 	}
 }
 
-// recompute makes the chain anew from an entry on, with somebody else among the actors.
+// recompute rebuilds the chain from an entry on, with another name among the actors.
 func recompute(t *testing.T, s *Store, from int64, key audit.Key) {
 	t.Helper()
 	var last audit.Head

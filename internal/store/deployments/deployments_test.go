@@ -214,7 +214,7 @@ func TestPartsAreTakenByLeases(t *testing.T) {
 		if list, err := stores[has[1]].Servers(ctx); err != nil || len(list) != 1 || !list[0].Own || list[0].Labels["region"] != "eu" {
 			t.Errorf("%+v %v", list, err)
 		}
-		if ok, err := stores[has[0]].TakePart(ctx, "a", 1); !ok || err != nil { // nobody else has taken it
+		if ok, err := stores[has[0]].TakePart(ctx, "a", 1); !ok || err != nil { // no other server has taken it
 			t.Errorf("%v %v", ok, err)
 		}
 		next := take(1)

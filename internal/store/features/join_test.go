@@ -87,7 +87,7 @@ func (p *wire) forward(from, to net.Conn) {
 	}
 }
 
-// die closes the listener and all connections: nobody listens from now on.
+// die closes the listener and all connections: from now on the address refuses connections.
 func (p *wire) die() {
 	p.stall.Store(false)
 	p.listener.Close()

@@ -264,7 +264,7 @@ func TestRowsThatTheDatabaseRefuses(t *testing.T) {
 	})
 }
 
-// Rows that nobody will ask for again go: leases of processes that died, and the batch
+// Rows that no process will ask for again are deleted: leases of processes that died, and the batch
 // numbers of their ledgers. The store's own stay.
 func TestTracesOfTheDeadAreSwept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {

@@ -79,7 +79,7 @@ func (m *Meter) settle(batch []ended) (again []ended) {
 			m.saw(nil)
 			continue
 		}
-		if isUnknownScript(err) { // Redis began anew
+		if isUnknownScript(err) { // Redis was restarted
 			_ = m.script.Load(ctx, client).Err() // if not, the next round tells
 		} else {
 			m.saw(err)

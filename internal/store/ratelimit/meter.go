@@ -71,11 +71,11 @@ var ErrUnreachable = errors.New("the shared meter of quotas cannot be reached")
 // decision is one script, atomic and by the server's time; settling happens in the
 // background, several requests at once.
 type Meter struct {
-	o       Options // but for its terms
+	o       Options // except for its terms
 	terms   atomic.Pointer[Terms]
 	changed chan struct{} // capacity 1: the terms are others
 	client  atomic.Pointer[redis.Client]
-	options *redis.Options // of the client, but for the times
+	options *redis.Options // of the client, except for the times
 	script  *redis.Script
 	down    atomic.Int64 // Unix nanoseconds from which on Redis is asked again; 0: it can be reached
 	stats   counts
@@ -290,7 +290,7 @@ func (m *Meter) TopUp(g *quota.Grant, generated, cover int64) error {
 	return nil
 }
 
-// goesOn is what becomes of a running answer that Redis does not decide on.
+// goesOn says whether a running answer that Redis does not decide on goes on; nil: it does.
 func (m *Meter) goesOn() error {
 	if m.local() == nil {
 		return ErrUnreachable

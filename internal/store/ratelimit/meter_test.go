@@ -386,7 +386,7 @@ func TestGrantsAreRenewed(t *testing.T) {
 }
 
 // redisServer is a server of the test's own, to be killed. It listens on a socket of the file
-// system, so that nobody else can have its port.
+// system, so that no other process can have its port.
 type redisServer struct {
 	t      *testing.T
 	path   string
@@ -488,7 +488,7 @@ func TestTermsOfAnOpenMeter(t *testing.T) {
 		Terms: Terms{Timeout: time.Hour}, Retry: time.Nanosecond, Local: local, // it is always tried again
 	})
 	who := quota.Holder{Tenant: "a", Limits: &quota.Limits{MaxStreams: 9}}
-	// Whoever still waits by the terms of before waits for an hour.
+	// A call that still waited by the former terms would wait for an hour.
 	reserve := func(terms Terms) quota.Grant {
 		t.Helper()
 		m.SetTerms(terms)

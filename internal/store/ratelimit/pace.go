@@ -12,7 +12,8 @@ type pace struct {
 }
 
 // most is how many output tokens an answer may have at its process's end, if that comes before the next renewal: twice as
-// many more as its pace makes of the time until then. Where it has not begun, or does not tell, nobody knows.
+// many more as its pace makes of the time until then. Before its first
+// token an answer has no pace, and no bound.
 func (p *pace) most(generated int64, now time.Time, next time.Duration) int64 {
 	const beside = 64 // an answer that has just begun, or waited
 	if generated == 0 {

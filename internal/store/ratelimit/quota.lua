@@ -155,8 +155,8 @@ local function keep(id, g, lease)
 	redis.call('ZADD', KEYS[2], string.format('%.0f', now + lease), id)
 end
 
--- expire ends the grants that nobody renewed: who had them is gone, or cannot reach Redis. Nobody tells what such a
--- request has used, so all that it may have used counts as spent: what its last renewal said, or what it held. Should
+-- expire ends the grants that were not renewed: the process that had them is gone, or cannot reach Redis. What such a
+-- request has used is not known, so all that it may have used counts as spent: what its last renewal said, or what it held. Should
 -- it end after all, within KEPT, what it really used counts instead.
 local KEPT = DAY
 local function expire()
@@ -312,7 +312,7 @@ if lapsed then recall(g) end
 
 if op == 'topup' then -- generated, cover, cost of cover, cost of generated, input, then parts
 	local generated, cover = tonumber(ARGV[5]), tonumber(ARGV[6])
-	if not g or lapsed then -- its lease ended, or Redis began anew: it is opened again
+	if not g or lapsed then -- its lease ended, or Redis was restarted: it is opened again
 		g = {at = now, input = tonumber(ARGV[9]), output = 0, charged = 0, money = 0, parts = parts(10)}
 		if untold then
 			if lapsed then drop(id) end
@@ -365,7 +365,7 @@ end
 -- settle: ran, input, output, cost, when it was granted, then parts
 local ran, input, output, cost = ARGV[5] == '1', tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 if not g then
-	-- It was settled before, or its lease has ended, or Redis has begun anew since: then
+	-- It was settled before, or its lease has ended, or Redis was restarted since: then
 	-- what it used counts.
 	local names, at = parts(10), tonumber(ARGV[9])
 	if untold then return tell() end

@@ -10,7 +10,7 @@ import (
 )
 
 // untold is the script's answer where Redis has not counted a budget: it is new, or Redis
-// began anew and has lost what was spent.
+// was restarted and has lost what was spent.
 const untold = -2
 
 var errForgetful = errors.New("store: Redis forgets what it was told")
@@ -36,7 +36,7 @@ func (m *Meter) decide(who *quota.Holder, args []any) (reply, error) {
 	return r, err
 }
 
-// seed tells Redis what was spent of a holder's budgets, but for those that it counts by now.
+// seed tells Redis what was spent of a holder's budgets, except for those that it counts by now.
 func (m *Meter) seed(who *quota.Holder) error {
 	now := time.Now().UTC()
 	list, err := m.o.Spent(who.Tenant, now)

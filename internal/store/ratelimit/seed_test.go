@@ -80,7 +80,7 @@ func TestAnEmptyRedisIsToldWhatWasSpent(t *testing.T) {
 }
 
 // A ledger that does not answer is a meter that does not: closed, or each weir by itself.
-func TestARedisThatNobodyCanTellDecidesNothing(t *testing.T) {
+func TestARedisWithoutTheLedgersCountsDecidesNothing(t *testing.T) {
 	local := &localMeter{meter: quota.NewMeter(quota.Config{})}
 	o := Options{Local: local, Spent: func(string, time.Time) ([]quota.Spending, error) { return nil, errors.New("the database is away") }}
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), o)
