@@ -9,16 +9,16 @@ type arrayPart struct {
 }
 
 // arrayPart reads items, prefixItems and, of older drafts, lists in items and additionalItems.
-func (c *compiler) arrayPart(m *value) (arrayPart, error) {
-	items, prefix := c.doc.keyword(m, "items"), c.doc.keyword(m, "prefixItems")
+func (rd *reader) arrayPart(m *value) (arrayPart, error) {
+	items, prefix := rd.doc.keyword(m, "items"), rd.doc.keyword(m, "prefixItems")
 	if prefix != nil && prefix.kind != array {
-		return arrayPart{}, c.wrong(m, "prefixItems", "needs a list of schemas")
+		return arrayPart{}, wrong(m, "prefixItems", "needs a list of schemas")
 	}
 	if items != nil && items.kind == array {
-		if c.doc.draft == draft2020 || prefix != nil {
-			return arrayPart{}, c.wrong(m, "items", "a list is of drafts before 2020-12; name it prefixItems")
+		if rd.doc.draft == draft2020 || prefix != nil {
+			return arrayPart{}, wrong(m, "items", "a list is of drafts before 2020-12; name it prefixItems")
 		}
-		return arrayPart{items.items, c.doc.keyword(m, "additionalItems")}, nil
+		return arrayPart{items.items, rd.doc.keyword(m, "additionalItems")}, nil
 	}
 	if prefix == nil {
 		return arrayPart{nil, items}, nil
@@ -29,37 +29,43 @@ func (c *compiler) arrayPart(m *value) (arrayPart, error) {
 // maxPlaces bounds the items that have a schema of their own.
 const maxPlaces = 10_000
 
+// arrayForms makes the forms of arrays.
+type arrayForms struct {
+	*reader
+	shapes *shapeTable
+}
+
 // array makes the form of the arrays that all members hold for.
-func (c *compiler) array(members []*value, under map[*value][]*value) (form, error) {
+func (a *arrayForms) array(members []*value, under map[*value][]*value) (form, error) {
 	f := &arrayForm{}
 	var err error
-	if f.least, f.most, err = c.counts(members, "minItems", "maxItems"); err != nil {
+	if f.least, f.most, err = a.counts(members, "minItems", "maxItems"); err != nil {
 		return nil, err
 	}
 	parts := make([]arrayPart, len(members))
 	places := 0
 	for i, m := range members {
-		if parts[i], err = c.arrayPart(m); err != nil {
+		if parts[i], err = a.arrayPart(m); err != nil {
 			return nil, err
 		}
 		places = max(places, len(parts[i].items))
-		if u := c.doc.keyword(m, "uniqueItems"); u != nil && u.truth && (f.most < 0 || f.most > 1) {
+		if u := a.doc.keyword(m, "uniqueItems"); u != nil && u.truth && (f.most < 0 || f.most > 1) {
 			f.unique = m
 		}
-		if err := c.refuseOfArrays(m); err != nil {
+		if err := a.refuseOfArrays(m); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.spend(places * len(parts)); err != nil {
+	if err := a.spend(places * len(parts)); err != nil {
 		return nil, err
 	}
 	if f.most >= 0 {
 		places = min(places, f.most)
 	}
 	if places > maxPlaces {
-		return nil, c.wrong(members[0], "", "more than %d items have schemas of their own; use items for what repeats", maxPlaces)
+		return nil, wrong(members[0], "", "more than %d items have schemas of their own; use items for what repeats", maxPlaces)
 	}
-	looks := c.looks(members, parts, under)
+	looks := a.looks(members, parts, under)
 	for i := range places + 1 {
 		var set []*value
 		for _, part := range parts {
@@ -78,7 +84,7 @@ func (c *compiler) array(members []*value, under map[*value][]*value) (form, err
 		if i == places && slices.ContainsFunc(set, isNever) {
 			break
 		}
-		s, err := c.shape(set)
+		s, err := a.shapes.of(set)
 		if err != nil {
 			return nil, err
 		}
@@ -92,14 +98,14 @@ func (c *compiler) array(members []*value, under map[*value][]*value) (form, err
 }
 
 // refuseOfArrays refuses what a grammar cannot say of arrays.
-func (c *compiler) refuseOfArrays(m *value) error {
-	if v := c.doc.keyword(m, "contains"); v != nil {
-		least, err := c.count(m, "minContains", 1)
+func (a *arrayForms) refuseOfArrays(m *value) error {
+	if v := a.doc.keyword(m, "contains"); v != nil {
+		least, err := a.count(m, "minContains", 1)
 		if err != nil {
 			return err
 		}
-		if least > 0 || c.doc.keyword(m, "maxContains") != nil {
-			if err := c.refuse(m, "contains", "that some items fit a schema is not enforced; say it of all items, or of the first by prefixItems"); err != nil {
+		if least > 0 || a.doc.keyword(m, "maxContains") != nil {
+			if err := a.refuse(m, "contains", "that some items fit a schema is not enforced; say it of all items, or of the first by prefixItems"); err != nil {
 				return err
 			}
 		}
@@ -114,11 +120,11 @@ type look struct {
 }
 
 // looks reads unevaluatedItems; where a schema has looked at all items before it, it says nothing.
-func (c *compiler) looks(members []*value, parts []arrayPart, under map[*value][]*value) []look {
+func (a *arrayForms) looks(members []*value, parts []arrayPart, under map[*value][]*value) []look {
 	var looks []look
 	for i, m := range members {
-		v := c.doc.keyword(m, "unevaluatedItems")
-		if v == nil || c.loose {
+		v := a.doc.keyword(m, "unevaluatedItems")
+		if v == nil || a.loose {
 			continue
 		}
 		l, every := look{value: v}, false
@@ -127,7 +133,7 @@ func (c *compiler) looks(members []*value, parts []arrayPart, under map[*value][
 				continue
 			}
 			l.from = max(l.from, len(part.items))
-			every = every || part.rest != nil || j != i && c.doc.keyword(members[j], "unevaluatedItems") != nil
+			every = every || part.rest != nil || j != i && a.doc.keyword(members[j], "unevaluatedItems") != nil
 		}
 		if !every {
 			looks = append(looks, l)
@@ -137,10 +143,10 @@ func (c *compiler) looks(members []*value, parts []arrayPart, under map[*value][
 }
 
 // unevaluated refuses, for constants, keywords that depend on what other keywords have looked at.
-func (c *compiler) unevaluated(members []*value, keyword string) error {
+func (rd *reader) unevaluated(members []*value, keyword string) error {
 	for _, m := range members {
-		if v := c.doc.keyword(m, keyword); v != nil && (v.kind != boolean || !v.truth) && (v.kind != object || len(v.keys) > 0) {
-			if err := c.refuse(m, keyword, "what other keywords have not looked at is not known here; use additionalProperties or items"); err != nil {
+		if v := rd.doc.keyword(m, keyword); v != nil && (v.kind != boolean || !v.truth) && (v.kind != object || len(v.keys) > 0) {
+			if err := rd.refuse(m, keyword, "what other keywords have not looked at is not known here; use additionalProperties or items"); err != nil {
 				return err
 			}
 		}

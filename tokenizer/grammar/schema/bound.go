@@ -11,22 +11,22 @@ var numberFormats = map[string][2]int64{"int8": {-1 << 7, 1<<7 - 1}, "int16": {-
 	"int64": {-1 << 63, 1<<63 - 1}, "uint8": {0, 1<<8 - 1}, "uint16": {0, 1<<16 - 1}, "uint32": {0, 1<<32 - 1}}
 
 // spanOf merges the bounds of numbers over members.
-func (c *compiler) spanOf(members []*value) (span, error) {
+func (rd *reader) spanOf(members []*value) (span, error) {
 	var r span
 	for _, m := range members {
-		low, err := c.bound(m, "minimum")
+		low, err := rd.bound(m, "minimum")
 		if err != nil {
 			return r, err
 		}
-		high, err := c.bound(m, "maximum")
+		high, err := rd.bound(m, "maximum")
 		if err != nil {
 			return r, err
 		}
-		openLow, above, err := c.openBound(m, "exclusiveMinimum")
+		openLow, above, err := rd.openBound(m, "exclusiveMinimum")
 		if err != nil {
 			return r, err
 		}
-		openHigh, below, err := c.openBound(m, "exclusiveMaximum")
+		openHigh, below, err := rd.openBound(m, "exclusiveMaximum")
 		if err != nil {
 			return r, err
 		}
@@ -42,7 +42,7 @@ func (c *compiler) spanOf(members []*value) (span, error) {
 		if below != nil {
 			r.atMost(below, true)
 		}
-		if f := c.doc.keyword(m, "format"); f != nil && !c.loose {
+		if f := rd.doc.keyword(m, "format"); f != nil && !rd.loose {
 			if ends, ok := numberFormats[f.text]; ok {
 				r.atLeast(new(big.Rat).SetInt64(ends[0]), false)
 				r.atMost(new(big.Rat).SetInt64(ends[1]), false)
@@ -52,47 +52,47 @@ func (c *compiler) spanOf(members []*value) (span, error) {
 	return r, nil
 }
 
-func (c *compiler) bound(s *value, keyword string) (*big.Rat, error) {
-	v := c.doc.keyword(s, keyword)
+func (rd *reader) bound(s *value, keyword string) (*big.Rat, error) {
+	v := rd.doc.keyword(s, keyword)
 	if v == nil {
 		return nil, nil
 	}
 	if v.kind != number {
-		return nil, c.wrong(s, keyword, "needs a number")
+		return nil, wrong(s, keyword, "needs a number")
 	}
 	digits := len(new(big.Int).Quo(v.amount.Num(), v.amount.Denom()).String())
 	if digits > boundDigits || fractionDigits(v.amount) >= boundDigits {
-		return nil, c.wrong(s, keyword, "%.40s has too many digits; %d on either side of the point are possible", v.text, boundDigits)
+		return nil, wrong(s, keyword, "%.40s has too many digits; %d on either side of the point are possible", v.text, boundDigits)
 	}
 	return v.amount, nil
 }
 
 // openBound reads an exclusive bound: a number, or in draft 4 a boolean that opens the bound beside it.
-func (c *compiler) openBound(s *value, keyword string) (open bool, bound *big.Rat, err error) {
-	v := c.doc.keyword(s, keyword)
-	if v != nil && v.kind == boolean && (c.doc.draft == draft4 || c.doc.draft == anyDraft) {
+func (rd *reader) openBound(s *value, keyword string) (open bool, bound *big.Rat, err error) {
+	v := rd.doc.keyword(s, keyword)
+	if v != nil && v.kind == boolean && (rd.doc.draft == draft4 || rd.doc.draft == anyDraft) {
 		return v.truth, nil, nil
 	}
-	bound, err = c.bound(s, keyword)
+	bound, err = rd.bound(s, keyword)
 	return false, bound, err
 }
 
 // multipleOf is what a number must be a multiple of, nil where it need not.
-func (c *compiler) multipleOf(s *value) (*big.Rat, error) {
-	v := c.doc.keyword(s, "multipleOf")
+func (rd *reader) multipleOf(s *value) (*big.Rat, error) {
+	v := rd.doc.keyword(s, "multipleOf")
 	if v == nil {
 		return nil, nil
 	}
-	m, err := c.bound(s, "multipleOf")
+	m, err := rd.bound(s, "multipleOf")
 	if err == nil && m.Sign() <= 0 {
-		return nil, c.wrong(s, "multipleOf", "%.40s is not above zero", v.text)
+		return nil, wrong(s, "multipleOf", "%.40s is not above zero", v.text)
 	}
 	return m, err
 }
 
 // number is the regular expression of the numbers that all members hold for; nil where there is none.
-func (c *compiler) number(members []*value, t types) (*regex.Regex, error) {
-	r, err := c.spanOf(members)
+func (sf *scalarForms) number(members []*value, t types) (*regex.Regex, error) {
+	r, err := sf.spanOf(members)
 	if err != nil || r.empty() {
 		return nil, err
 	}
@@ -109,40 +109,40 @@ func (c *compiler) number(members []*value, t types) (*regex.Regex, error) {
 		parts = append(parts, notWhole)
 	}
 	for _, m := range members {
-		divisor, err := c.multipleOf(m)
+		divisor, err := sf.multipleOf(m)
 		if err != nil {
 			return nil, err
 		}
 		if divisor != nil {
-			multiples, err := c.multiples(m, divisor, whole)
+			multiples, err := sf.multiples(m, divisor, whole)
 			if err != nil {
-				if err := c.unlessLoose(err); err != nil {
+				if err := sf.unlessLoose(err); err != nil {
 					return nil, err
 				}
 				continue
 			}
 			parts = append(parts, multiples)
 		}
-		if divisor := c.made.indivisible[m]; divisor != nil {
-			multiples, err := c.multiples(m, divisor, whole)
+		if divisor := sf.made.indivisible[m]; divisor != nil {
+			multiples, err := sf.multiples(m, divisor, whole)
 			if err != nil {
 				return nil, err
 			}
 			parts = append(parts, regex.Not(multiples))
 		}
-		for _, v := range c.made.excluded[m] {
+		for _, v := range sf.made.excluded[m] {
 			if v.kind == number {
 				parts = append(parts, regex.Not(spellings(v.amount)))
 			}
 		}
 	}
 	if set == regex.Nothing() {
-		return nil, c.wrong(members[0], "", "the bounds are closer together than the %d digits that numbers have here", partDigits)
+		return nil, wrong(members[0], "", "the bounds are closer together than the %d digits that numbers have here", partDigits)
 	}
 	if len(parts) == 1 {
 		return set, nil
 	}
-	return c.unlessNothing(members, regex.And(parts...))
+	return sf.unlessNothing(members, regex.And(parts...))
 }
 
 // emptyWholes reports whether no whole number is in a range.
@@ -160,7 +160,7 @@ var notWhole = regex.Concat(regex.Optional(minus), regex.Repeat(digit, 1, regex.
 const maxDivisor = 5_000
 
 // multiples matches the multiples of a number that are written without exponent and with no more digits behind the point than it has.
-func (c *compiler) multiples(at *value, divisor *big.Rat, whole bool) (*regex.Regex, error) {
+func (sf *scalarForms) multiples(at *value, divisor *big.Rat, whole bool) (*regex.Regex, error) {
 	after := fractionDigits(divisor)
 	units := new(big.Rat).Mul(divisor, new(big.Rat).SetInt(power10(after))).Num()
 	var parts []*regex.Regex
@@ -171,7 +171,7 @@ func (c *compiler) multiples(at *value, divisor *big.Rat, whole bool) (*regex.Re
 			unit.Quo(unit, ten)
 		}
 		if unit.Cmp(big.NewInt(maxDivisor)) > 0 {
-			return nil, c.wrong(at, "multipleOf", "%s has too many digits; up to %d units of the last digit are possible",
+			return nil, wrong(at, "multipleOf", "%s has too many digits; up to %d units of the last digit are possible",
 				divisor.FloatString(after), maxDivisor)
 		}
 		form := []*regex.Regex{regex.Optional(minus), regex.Repeat(digit, 1, regex.Unbounded)}

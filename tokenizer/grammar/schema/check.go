@@ -9,20 +9,10 @@ import (
 // maxCheckDepth bounds the schemas that checking one constant goes through.
 const maxCheckDepth = 200
 
-// holdsAll reports whether a constant satisfies all members.
-func (c *compiler) holdsAll(members []*value, v *value) (bool, error) {
-	k := checker{c: c}
-	for _, m := range members {
-		if ok, err := k.holds(m, v); !ok || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // checker tells whether constants of a document satisfy its schemas.
 type checker struct {
-	c     *compiler
+	*reader
+	enums *enums
 	depth int
 }
 
@@ -32,12 +22,12 @@ func (k *checker) holds(s, v *value) (bool, error) {
 		return s.truth, nil
 	}
 	if s.kind != object {
-		return false, k.c.wrong(s, "", "%.80s is no schema; a schema is an object, true or false", canonical(nil, s))
+		return false, wrong(s, "", "%.80s is no schema; a schema is an object, true or false", canonical(nil, s))
 	}
 	if k.depth >= maxCheckDepth {
-		return false, k.c.wrong(s, "", "references lead back to this schema without reading a value")
+		return false, wrong(s, "", "references lead back to this schema without reading a value")
 	}
-	if err := k.c.spend(1); err != nil {
+	if err := k.spend(1); err != nil {
 		return false, err
 	}
 	k.depth++
@@ -72,49 +62,27 @@ func typeOf(v *value) types {
 
 // listed is type, enum and const.
 func (k *checker) listed(s, v *value) (bool, error) {
-	t, err := k.c.typesOf(s)
+	t, err := k.typesOf(s)
 	if err != nil || t&typeOf(v) == 0 {
 		return false, err
 	}
-	if slices.ContainsFunc(k.c.made.excluded[s], func(out *value) bool { return same(out, v) }) {
+	if slices.ContainsFunc(k.made.excluded[s], func(out *value) bool { return same(out, v) }) {
 		return false, nil
 	}
-	if want := k.c.doc.keyword(s, "const"); want != nil && !same(want, v) {
+	if want := k.doc.keyword(s, "const"); want != nil && !same(want, v) {
 		return false, nil
 	}
-	list := k.c.doc.keyword(s, "enum")
+	list := k.doc.keyword(s, "enum")
 	if list == nil {
 		return true, nil
 	}
-	return k.c.among(list, v)
-}
-
-// among reports whether a list of an enum has a value. Scalars are looked up: large enums are held against one another.
-func (c *compiler) among(list, v *value) (bool, error) {
-	if v.kind != array && v.kind != object {
-		set, ok := c.scalars[list]
-		if !ok {
-			if err := c.spend(len(list.items)); err != nil {
-				return false, err
-			}
-			set = map[string]bool{}
-			for _, item := range list.items {
-				set[string(fingerprint(nil, item))] = true
-			}
-			c.scalars[list] = set
-		}
-		return set[string(fingerprint(nil, v))], c.spend(1)
-	}
-	if err := c.spend(len(list.items)); err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(list.items, func(want *value) bool { return same(want, v) }), nil
+	return k.enums.among(list, v)
 }
 
 // combined is references, allOf, anyOf, oneOf and not.
 func (k *checker) combined(s, v *value) (bool, error) {
 	for _, keyword := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
-		target, err := k.c.target(s, keyword)
+		target, err := k.target(s, keyword)
 		if err != nil {
 			return false, err
 		}
@@ -132,7 +100,7 @@ func (k *checker) combined(s, v *value) (bool, error) {
 		{"anyOf", func(held, _ int) bool { return held > 0 }},
 		{"oneOf", func(held, _ int) bool { return held == 1 }},
 	} {
-		list, err := k.c.list(s, rule.keyword)
+		list, err := k.list(s, rule.keyword)
 		if err != nil {
 			return false, err
 		}
@@ -150,7 +118,7 @@ func (k *checker) combined(s, v *value) (bool, error) {
 			return false, nil
 		}
 	}
-	if no := k.c.doc.keyword(s, "not"); no != nil {
+	if no := k.doc.keyword(s, "not"); no != nil {
 		ok, err := k.holds(no, v)
 		return !ok, err
 	}
@@ -159,7 +127,7 @@ func (k *checker) combined(s, v *value) (bool, error) {
 
 // conditional is if, then and else, and the keywords of properties that need one another.
 func (k *checker) conditional(s, v *value) (bool, error) {
-	if cond := k.c.doc.keyword(s, "if"); cond != nil {
+	if cond := k.doc.keyword(s, "if"); cond != nil {
 		ok, err := k.holds(cond, v)
 		if err != nil {
 			return false, err
@@ -168,7 +136,7 @@ func (k *checker) conditional(s, v *value) (bool, error) {
 		if ok {
 			branch = "then"
 		}
-		if b := k.c.doc.keyword(s, branch); b != nil {
+		if b := k.doc.keyword(s, branch); b != nil {
 			if ok, err := k.holds(b, v); !ok || err != nil {
 				return false, err
 			}
@@ -178,7 +146,7 @@ func (k *checker) conditional(s, v *value) (bool, error) {
 		return true, nil
 	}
 	for _, keyword := range []string{"dependentRequired", "dependentSchemas", "dependencies"} {
-		needs, err := k.c.members(s, keyword)
+		needs, err := k.members(s, keyword)
 		if err != nil || needs == nil {
 			if err != nil {
 				return false, err
@@ -207,7 +175,7 @@ func (k *checker) numeric(s, v *value) (bool, error) {
 	if v.kind != number {
 		return true, nil
 	}
-	r, err := k.c.spanOf([]*value{s})
+	r, err := k.spanOf([]*value{s})
 	if err != nil {
 		return false, err
 	}
@@ -215,10 +183,10 @@ func (k *checker) numeric(s, v *value) (bool, error) {
 		r.high != nil && (v.amount.Cmp(r.high) > 0 || r.openHigh && v.amount.Cmp(r.high) == 0) {
 		return false, nil
 	}
-	if d := k.c.made.indivisible[s]; d != nil && new(big.Rat).Quo(v.amount, d).IsInt() {
+	if d := k.made.indivisible[s]; d != nil && new(big.Rat).Quo(v.amount, d).IsInt() {
 		return false, nil
 	}
-	m, err := k.c.multipleOf(s)
+	m, err := k.multipleOf(s)
 	return m == nil || new(big.Rat).Quo(v.amount, m).IsInt(), err
 }
 
@@ -226,7 +194,7 @@ func (k *checker) textual(s, v *value) (bool, error) {
 	if v.kind != text {
 		return true, nil
 	}
-	t, err := k.c.textOf([]*value{s})
+	t, err := k.textOf([]*value{s})
 	if err != nil {
 		return false, err
 	}
@@ -235,12 +203,12 @@ func (k *checker) textual(s, v *value) (bool, error) {
 		return false, nil
 	}
 	for _, p := range t.patterns {
-		if ok, err := k.c.matches(p.plain, v.text); !ok || err != nil {
+		if ok, err := k.matches(p.plain, v.text); !ok || err != nil {
 			return false, err
 		}
 	}
 	for _, p := range t.not {
-		if ok, err := k.c.matches(p.plain, v.text); ok || err != nil {
+		if ok, err := k.matches(p.plain, v.text); ok || err != nil {
 			return false, err
 		}
 	}
@@ -251,11 +219,11 @@ func (k *checker) listwise(s, v *value) (bool, error) {
 	if v.kind != array {
 		return true, nil
 	}
-	least, most, err := k.c.counts([]*value{s}, "minItems", "maxItems")
+	least, most, err := k.counts([]*value{s}, "minItems", "maxItems")
 	if err != nil || len(v.items) < least || most >= 0 && len(v.items) > most {
 		return false, err
 	}
-	part, err := k.c.arrayPart(s)
+	part, err := k.arrayPart(s)
 	if err != nil {
 		return false, err
 	}
@@ -270,7 +238,7 @@ func (k *checker) listwise(s, v *value) (bool, error) {
 			}
 		}
 	}
-	if u := k.c.doc.keyword(s, "uniqueItems"); u != nil && u.truth {
+	if u := k.doc.keyword(s, "uniqueItems"); u != nil && u.truth {
 		for i, a := range v.items {
 			for _, b := range v.items[:i] {
 				if same(a, b) {
@@ -279,22 +247,22 @@ func (k *checker) listwise(s, v *value) (bool, error) {
 			}
 		}
 	}
-	if err := k.c.unevaluated([]*value{s}, "unevaluatedItems"); err != nil {
+	if err := k.unevaluated([]*value{s}, "unevaluatedItems"); err != nil {
 		return false, err
 	}
 	return k.contains(s, v)
 }
 
 func (k *checker) contains(s, v *value) (bool, error) {
-	rule := k.c.doc.keyword(s, "contains")
+	rule := k.doc.keyword(s, "contains")
 	if rule == nil {
 		return true, nil
 	}
-	least, err := k.c.count(s, "minContains", 1)
+	least, err := k.count(s, "minContains", 1)
 	if err != nil {
 		return false, err
 	}
-	most, err := k.c.count(s, "maxContains", len(v.items))
+	most, err := k.count(s, "maxContains", len(v.items))
 	if err != nil {
 		return false, err
 	}
@@ -315,14 +283,14 @@ func (k *checker) objectwise(s, v *value) (bool, error) {
 	if v.kind != object {
 		return true, nil
 	}
-	least, most, err := k.c.counts([]*value{s}, "minProperties", "maxProperties")
+	least, most, err := k.counts([]*value{s}, "minProperties", "maxProperties")
 	if err != nil || len(v.keys) < least || most >= 0 && len(v.keys) > most {
 		return false, err
 	}
-	if known, ok := k.c.made.foreign[s]; ok && !slices.ContainsFunc(v.keys, func(name string) bool { return !slices.Contains(known, name) }) {
+	if known, ok := k.made.foreign[s]; ok && !slices.ContainsFunc(v.keys, func(name string) bool { return !slices.Contains(known, name) }) {
 		return false, nil
 	}
-	required, err := k.c.names(s, "required")
+	required, err := k.names(s, "required")
 	if err != nil {
 		return false, err
 	}
@@ -331,13 +299,13 @@ func (k *checker) objectwise(s, v *value) (bool, error) {
 			return false, nil
 		}
 	}
-	parts, err := k.c.objectParts([]*value{s})
+	parts, err := k.objectParts([]*value{s})
 	if err != nil {
 		return false, err
 	}
-	names := k.c.doc.keyword(s, "propertyNames")
+	names := k.doc.keyword(s, "propertyNames")
 	for i, name := range v.keys {
-		set, err := k.c.propertySet(parts, name)
+		set, err := k.propertySet(parts, name)
 		if err != nil {
 			return false, err
 		}
@@ -352,5 +320,33 @@ func (k *checker) objectwise(s, v *value) (bool, error) {
 			}
 		}
 	}
-	return true, k.c.unevaluated([]*value{s}, "unevaluatedProperties")
+	return true, k.unevaluated([]*value{s}, "unevaluatedProperties")
+}
+
+// enums looks up the values of enums: large ones are held against one another.
+type enums struct {
+	*spending
+	values map[*value]map[string]bool // by list: the fingerprints of its scalars
+}
+
+// among reports whether a list of an enum has a value.
+func (e *enums) among(list, v *value) (bool, error) {
+	if v.kind != array && v.kind != object {
+		set, ok := e.values[list]
+		if !ok {
+			if err := e.spend(len(list.items)); err != nil {
+				return false, err
+			}
+			set = map[string]bool{}
+			for _, item := range list.items {
+				set[string(fingerprint(nil, item))] = true
+			}
+			e.values[list] = set
+		}
+		return set[string(fingerprint(nil, v))], e.spend(1)
+	}
+	if err := e.spend(len(list.items)); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.items, func(want *value) bool { return same(want, v) }), nil
 }

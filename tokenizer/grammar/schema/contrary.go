@@ -10,8 +10,8 @@ var contraryWays = []int{0, 8, 1}
 
 // expandContraries expands a closure whose choices are all of contraries. Most of those of a oneOf say nothing new once the branch is known, and of
 // the others the one with the fewest ways comes first, since each way settles some of the rest.
-func (c *compiler) expandContraries(cl *closure, leaf func(*closure) error) error {
-	first, err := c.settle(cl)
+func (x *expander) expandContraries(cl *closure, leaf func(*closure) error) error {
+	first, err := x.settle(cl)
 	switch {
 	case err != nil || cl.never:
 		return err
@@ -21,32 +21,32 @@ func (c *compiler) expandContraries(cl *closure, leaf func(*closure) error) erro
 	next := cl.choices[first]
 	cl.choices = slices.Delete(cl.choices, first, first+1)
 	if next.exclusive { // a oneOf of a schema that a contrary has in it
-		if next.branches, err = c.separate(cl, next); err != nil {
+		if next.branches, err = x.separate(cl, next); err != nil {
 			return err
 		}
-		if next.branches, err = c.possible(cl, next.branches); err != nil {
+		if next.branches, err = x.prover.possible(cl, next.branches); err != nil {
 			return err
 		}
 	}
-	c.contraries = c.contraries || len(next.branches) > 1
-	return c.branch(cl, next, c.fewWays(cl, next.branches), leaf)
+	x.contraries = x.contraries || len(next.branches) > 1
+	return x.branch(cl, next, x.fewWays(cl, next.branches), leaf)
 }
 
 // settle takes from a closure the choices that say nothing new, and from the others the branches that cannot be. It gives the place of the
 // choice with the fewest branches, -1 where none is left.
-func (c *compiler) settle(cl *closure) (first int, err error) {
-	closed := c.closes(cl)
+func (x *expander) settle(cl *closure) (first int, err error) {
+	closed := x.closes(cl)
 	left := make([]choice, 0, len(cl.choices))
 	first = -1
 	for _, next := range cl.choices {
-		idle, err := c.holdsAnyway(cl, next, closed)
+		idle, err := x.holdsAnyway(cl, next, closed)
 		if err != nil {
 			return 0, err
 		}
 		if idle {
 			continue
 		}
-		if next.branches, err = c.possible(cl, next.branches); err != nil {
+		if next.branches, err = x.prover.possible(cl, next.branches); err != nil {
 			return 0, err
 		}
 		if len(next.branches) == 0 {
@@ -64,14 +64,14 @@ func (c *compiler) settle(cl *closure) (first int, err error) {
 
 // holdsAnyway reports whether a branch of a choice says only what its closure says. In a closed object that is so, too, where it is about
 // properties that the object does not have: the closure is told that they are not there.
-func (c *compiler) holdsAnyway(cl *closure, next choice, closed bool) (bool, error) {
-	absent, ok, err := c.entailed(cl, next, closed, 0)
+func (x *expander) holdsAnyway(cl *closure, next choice, closed bool) (bool, error) {
+	absent, ok, err := x.entailed(cl, next, closed, 0)
 	if err != nil || !ok {
 		return false, err
 	}
 	slices.Sort(absent)
 	for _, name := range slices.Compact(absent) {
-		if err := c.add(cl, c.made.hide(next.at, c.made.without(next.at, name)), next.trail); err != nil {
+		if err := x.gatherer.add(cl, x.made.hide(next.at, x.made.without(next.at, name)), next.trail); err != nil {
 			return false, err
 		}
 	}
@@ -80,25 +80,25 @@ func (c *compiler) holdsAnyway(cl *closure, next choice, closed bool) (bool, err
 
 // entailed reports whether a closure says all that one of a choice's branches says, provided that some properties are absent that a closed
 // object does not name.
-func (c *compiler) entailed(cl *closure, next choice, closed bool, depth int) (absent []string, ok bool, err error) {
+func (x *expander) entailed(cl *closure, next choice, closed bool, depth int) (absent []string, ok bool, err error) {
 	if next.exclusive || depth > maxFactDepth {
 		return nil, false, nil
 	}
 	for _, branch := range next.branches {
-		if err := c.spend(1); err != nil {
+		if err := x.spend(1); err != nil {
 			return nil, false, err
 		}
 		if cl.has[branch] {
 			return nil, true, nil
 		}
-		p, err := c.profileOf(branch)
+		p, err := x.profiler.profileOf(branch)
 		if err != nil || !p.whole || cl.types&^p.types != 0 { // an error is told once the branch is taken in
 			continue
 		}
-		absent, ok := c.saysNothing(cl, p, closed)
+		absent, ok := x.saysNothing(cl, p, closed)
 		for i := 0; ok && i < len(p.choices); i++ {
 			var more []string
-			if more, ok, err = c.entailed(cl, p.choices[i], closed, depth+1); err != nil {
+			if more, ok, err = x.entailed(cl, p.choices[i], closed, depth+1); err != nil {
 				return nil, false, err
 			}
 			absent = append(absent, more...)
@@ -112,7 +112,7 @@ func (c *compiler) entailed(cl *closure, next choice, closed bool, depth int) (a
 
 // saysNothing reports whether the facts of a closure are all that a profile has, provided that some properties are absent that a closed object
 // does not name.
-func (c *compiler) saysNothing(cl *closure, p *profile, closed bool) (absent []string, ok bool) {
+func (x *expander) saysNothing(cl *closure, p *profile, closed bool) (absent []string, ok bool) {
 	for name := range p.facts.required {
 		if !cl.facts.required[name] {
 			return nil, false
@@ -120,7 +120,7 @@ func (c *compiler) saysNothing(cl *closure, p *profile, closed bool) (absent []s
 	}
 	for name, schemas := range p.facts.schemas {
 		known := cl.facts.schemas[name]
-		if slices.ContainsFunc(known, isNever) || !slices.ContainsFunc(schemas, func(s *value) bool { return !c.entails(known, s) }) {
+		if slices.ContainsFunc(known, isNever) || !slices.ContainsFunc(schemas, func(s *value) bool { return !x.prover.entails(known, s) }) {
 			continue
 		}
 		if !closed || known != nil || cl.facts.required[name] || cl.patterned {
@@ -133,12 +133,12 @@ func (c *compiler) saysNothing(cl *closure, p *profile, closed bool) (absent []s
 
 // fewWays gives the branches that a closure with a bound of ways takes of a contrary, each with its part of the bound: those first that ask
 // for nothing that the closure does not name.
-func (c *compiler) fewWays(cl *closure, branches []*value) []*value {
+func (x *expander) fewWays(cl *closure, branches []*value) []*value {
 	if cl.ways == 0 {
 		return branches
 	}
 	strange := func(branch *value) int {
-		p, err := c.profileOf(branch)
+		p, err := x.profiler.profileOf(branch)
 		if err != nil {
 			return 2
 		}

@@ -20,35 +20,43 @@ func (f facts) clone() facts {
 }
 
 // learn adds what a member says. What is wrong with it is told where forms are made of it.
-func (c *compiler) learn(f *facts, s *value) {
-	names, _ := c.names(s, "required")
+func (g *gatherer) learn(f *facts, s *value) {
+	names, _ := g.names(s, "required")
 	for _, name := range names {
 		f.required[name] = true
 	}
-	if properties, err := c.members(s, "properties"); err == nil && properties != nil {
+	if properties, err := g.members(s, "properties"); err == nil && properties != nil {
 		for i, name := range properties.keys {
 			f.schemas[name] = append(slices.Clip(f.schemas[name]), properties.items[i])
 		}
 	}
-	rest := c.doc.keyword(s, "additionalProperties")
-	if rest != nil && isNever(rest) && c.doc.keyword(s, "patternProperties") == nil {
+	rest := g.doc.keyword(s, "additionalProperties")
+	if rest != nil && isNever(rest) && g.doc.keyword(s, "patternProperties") == nil {
 		f.sealed = append(slices.Clip(f.sealed), s)
 	}
 }
 
+// prover tells what plainly follows from schemas: that they have no value in common, or that one holds wherever others do.
+type prover struct {
+	*reader
+	profiler *profiler
+	enums    *enums
+	digests  map[*value]uint64
+}
+
 // clash reports whether no object has what all of some facts ask for, as far as that is plain. The last of them are those of a branch.
-func (c *compiler) clash(all ...*facts) bool {
+func (pv *prover) clash(all ...*facts) bool {
 	branch := all[len(all)-1]
 	there := func(name string) bool {
 		return slices.ContainsFunc(all, func(f *facts) bool { return f.required[name] })
 	}
 	for name := range branch.schemas {
-		if there(name) && c.noValue(all, name) {
+		if there(name) && pv.noValue(all, name) {
 			return true
 		}
 	}
 	for name := range branch.required {
-		if branch.schemas[name] == nil && c.noValue(all, name) {
+		if branch.schemas[name] == nil && pv.noValue(all, name) {
 			return true
 		}
 		for _, f := range all {
@@ -78,22 +86,22 @@ func allList(members []*value, name string) bool {
 }
 
 // noValue reports whether a property plainly has no value: none of the few that one of its schemas lists is left by the others.
-func (c *compiler) noValue(all []*facts, name string) bool {
-	if c.contradict(all, name) {
+func (pv *prover) noValue(all []*facts, name string) bool {
+	if pv.contradict(all, name) {
 		return true
 	}
 	var list []*value
 	listed := false
 	for _, f := range all {
 		for _, s := range f.schemas[name] {
-			if values, few := c.few(s, 0); few && (!listed || len(values) < len(list)) {
+			if values, few := pv.few(s, 0); few && (!listed || len(values) < len(list)) {
 				list, listed = values, true
 			}
 		}
 	}
 	return listed && !slices.ContainsFunc(list, func(v *value) bool {
 		for _, f := range all {
-			if slices.ContainsFunc(f.schemas[name], func(s *value) bool { return c.rulesOut(s, v, 0) }) {
+			if slices.ContainsFunc(f.schemas[name], func(s *value) bool { return pv.rulesOut(s, v, 0) }) {
 				return false
 			}
 		}
@@ -103,7 +111,7 @@ func (c *compiler) noValue(all []*facts, name string) bool {
 
 // contradict reports whether the schemas of a property plainly exclude each other: they leave no type, or the last facts have the contrary of what
 // the others say.
-func (c *compiler) contradict(all []*facts, name string) bool {
+func (pv *prover) contradict(all []*facts, name string) bool {
 	t := isAny
 	var known []*value
 	for _, f := range all[:len(all)-1] {
@@ -111,61 +119,34 @@ func (c *compiler) contradict(all []*facts, name string) bool {
 	}
 	branch := all[len(all)-1].schemas[name]
 	for _, s := range append(slices.Clip(known), branch...) {
-		if t &= c.kinds(s); t == 0 {
+		if t &= pv.profiler.kinds(s); t == 0 {
 			return true
 		}
 	}
 	return slices.ContainsFunc(branch, func(s *value) bool {
-		return slices.ContainsFunc(c.made.against[s], func(other *value) bool { return c.entails(known, other) })
+		return slices.ContainsFunc(pv.made.against[s], func(other *value) bool { return pv.entails(known, other) })
 	})
-}
-
-// kinds are the types that a schema lets through, or more.
-func (c *compiler) kinds(s *value) types {
-	if s.kind == boolean {
-		if s.truth {
-			return isAny
-		}
-		return 0
-	}
-	p, err := c.profileOf(s)
-	if err != nil {
-		return isAny
-	}
-	return p.types
 }
 
 // maxFactDepth bounds the schemas in each other that facts are looked for in.
 const maxFactDepth = 8
 
-// parts are the schemas that hold in a schema's place beside it.
-func (c *compiler) parts(s *value) []*value {
-	var parts []*value
-	if all := c.doc.keyword(s, "allOf"); all != nil && all.kind == array {
-		parts = all.items
-	}
-	if target, err := c.target(s, "$ref"); err == nil && target != nil {
-		parts = append(slices.Clip(parts), target)
-	}
-	return parts
-}
-
 // few are the values that a schema lists, if it lists any.
-func (c *compiler) few(s *value, depth int) (values []*value, few bool) {
+func (pv *prover) few(s *value, depth int) (values []*value, few bool) {
 	switch {
 	case s.kind == boolean:
 		return nil, !s.truth
 	case s.kind != object || depth > maxFactDepth:
 		return nil, false
 	}
-	if v := c.doc.keyword(s, "const"); v != nil {
+	if v := pv.doc.keyword(s, "const"); v != nil {
 		return []*value{v}, true
 	}
-	if v := c.doc.keyword(s, "enum"); v != nil && v.kind == array {
+	if v := pv.doc.keyword(s, "enum"); v != nil && v.kind == array {
 		return v.items, true
 	}
-	for _, part := range c.parts(s) {
-		if values, few = c.few(part, depth+1); few {
+	for _, part := range pv.parts(s) {
+		if values, few = pv.few(part, depth+1); few {
 			return values, true
 		}
 	}
@@ -173,34 +154,34 @@ func (c *compiler) few(s *value, depth int) (values []*value, few bool) {
 }
 
 // rulesOut reports whether a schema plainly does not hold for a value.
-func (c *compiler) rulesOut(s, v *value, depth int) bool {
+func (pv *prover) rulesOut(s, v *value, depth int) bool {
 	switch {
 	case s.kind == boolean:
 		return !s.truth
-	case s.kind != object || depth > maxFactDepth || c.meter.Spend(stepWork/4) != nil:
+	case s.kind != object || depth > maxFactDepth || pv.meter.Spend(stepWork/4) != nil:
 		return false
 	}
-	if t, err := c.typesOf(s); err == nil && t&typeOf(v) == 0 {
+	if t, err := pv.typesOf(s); err == nil && t&typeOf(v) == 0 {
 		return true
 	}
-	if want := c.doc.keyword(s, "const"); want != nil && !same(want, v) {
+	if want := pv.doc.keyword(s, "const"); want != nil && !same(want, v) {
 		return true
 	}
-	if list := c.doc.keyword(s, "enum"); list != nil && list.kind == array {
-		if among, err := c.among(list, v); err == nil && !among {
+	if list := pv.doc.keyword(s, "enum"); list != nil && list.kind == array {
+		if among, err := pv.enums.among(list, v); err == nil && !among {
 			return true
 		}
 	}
-	if slices.ContainsFunc(c.made.excluded[s], func(out *value) bool { return same(out, v) }) {
+	if slices.ContainsFunc(pv.made.excluded[s], func(out *value) bool { return same(out, v) }) {
 		return true
 	}
-	if slices.ContainsFunc(c.parts(s), func(part *value) bool { return c.rulesOut(part, v, depth+1) }) {
+	if slices.ContainsFunc(pv.parts(s), func(part *value) bool { return pv.rulesOut(part, v, depth+1) }) {
 		return true
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		list := c.doc.keyword(s, keyword)
+		list := pv.doc.keyword(s, keyword)
 		if list != nil && list.kind == array && len(list.items) > 0 &&
-			!slices.ContainsFunc(list.items, func(branch *value) bool { return !c.rulesOut(branch, v, depth+1) }) {
+			!slices.ContainsFunc(list.items, func(branch *value) bool { return !pv.rulesOut(branch, v, depth+1) }) {
 			return true
 		}
 	}
@@ -208,19 +189,19 @@ func (c *compiler) rulesOut(s, v *value, depth int) bool {
 }
 
 // possible gives the branches of a choice that the closure does not plainly rule out.
-func (c *compiler) possible(cl *closure, branches []*value) ([]*value, error) {
+func (pv *prover) possible(cl *closure, branches []*value) ([]*value, error) {
 	left := make([]*value, 0, len(branches))
 	for _, branch := range branches {
-		if err := c.spend(1); err != nil {
+		if err := pv.spend(1); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(c.made.against[branch], func(s *value) bool { return cl.has[s] }) {
+		if slices.ContainsFunc(pv.made.against[branch], func(s *value) bool { return cl.has[s] }) {
 			continue
 		}
-		p, err := c.profileOf(branch)
+		p, err := pv.profiler.profileOf(branch)
 		if err == nil { // else it is told once the branch is taken in
 			types := cl.types & p.types
-			if types == 0 || types == isObject && c.clash(&cl.facts, &p.facts) {
+			if types == 0 || types == isObject && pv.clash(&cl.facts, &p.facts) {
 				continue
 			}
 		}
@@ -231,14 +212,14 @@ func (c *compiler) possible(cl *closure, branches []*value) ([]*value, error) {
 
 // idle reports whether a choice says nothing that the closure does not know: a property is absent, or it is there and the rest holds anyway.
 // Dependencies are such choices once what they ask for is known.
-func (c *compiler) idle(cl *closure, branches []*value) bool {
+func (pv *prover) idle(cl *closure, branches []*value) bool {
 	if len(branches) != 2 || len(cl.under) > 0 {
 		return false
 	}
 	var p [2]*profile
 	for i, branch := range branches {
 		var err error
-		if p[i], err = c.profileOf(branch); err != nil || !p[i].whole || len(p[i].choices) > 0 {
+		if p[i], err = pv.profiler.profileOf(branch); err != nil || !p[i].whole || len(p[i].choices) > 0 {
 			return false
 		}
 	}
@@ -248,7 +229,7 @@ func (c *compiler) idle(cl *closure, branches []*value) bool {
 			continue
 		}
 		for name, schemas := range out.schemas {
-			if cl.facts.schemas[name] != nil && slices.ContainsFunc(schemas, isNever) && in.facts.required[name] && c.addsNothing(cl, in, name) {
+			if cl.facts.schemas[name] != nil && slices.ContainsFunc(schemas, isNever) && in.facts.required[name] && pv.addsNothing(cl, in, name) {
 				return true
 			}
 		}
@@ -257,7 +238,7 @@ func (c *compiler) idle(cl *closure, branches []*value) bool {
 }
 
 // addsNothing reports whether a branch says of objects that have a property only what the closure says, too.
-func (c *compiler) addsNothing(cl *closure, p *profile, there string) bool {
+func (pv *prover) addsNothing(cl *closure, p *profile, there string) bool {
 	if p.types&isObject == 0 {
 		return false
 	}
@@ -268,7 +249,7 @@ func (c *compiler) addsNothing(cl *closure, p *profile, there string) bool {
 	}
 	for name, schemas := range p.facts.schemas {
 		known := cl.facts.schemas[name]
-		if known == nil || !slices.ContainsFunc(known, isNever) && slices.ContainsFunc(schemas, func(s *value) bool { return !c.entails(known, s) }) {
+		if known == nil || !slices.ContainsFunc(known, isNever) && slices.ContainsFunc(schemas, func(s *value) bool { return !pv.entails(known, s) }) {
 			return false
 		}
 	}
@@ -276,28 +257,28 @@ func (c *compiler) addsNothing(cl *closure, p *profile, there string) bool {
 }
 
 // entails reports whether a schema plainly holds for all values that others leave.
-func (c *compiler) entails(known []*value, s *value) bool {
-	if c.surely(s, nil, 0) || c.entailsAll(known, s, 0) {
+func (pv *prover) entails(known []*value, s *value) bool {
+	if pv.surely(s, nil, 0) || pv.entailsAll(known, s, 0) {
 		return true
 	}
 	var list []*value
 	listed := false
 	for _, k := range known {
-		if values, few := c.few(k, 0); few && (!listed || len(values) < len(list)) {
+		if values, few := pv.few(k, 0); few && (!listed || len(values) < len(list)) {
 			list, listed = values, true
 		}
 	}
 	return listed && !slices.ContainsFunc(list, func(v *value) bool {
-		return !c.surely(s, v, 0) && !slices.ContainsFunc(known, func(k *value) bool { return c.rulesOut(k, v, 0) })
+		return !pv.surely(s, v, 0) && !slices.ContainsFunc(known, func(k *value) bool { return pv.rulesOut(k, v, 0) })
 	})
 }
 
 // entailsAll reports whether others say all that a schema says: one of them is that schema, or it speaks of types and of single values alone.
-func (c *compiler) entailsAll(known []*value, s *value, depth int) bool {
-	if slices.ContainsFunc(known, func(k *value) bool { return c.includes(k, s, 0) }) {
+func (pv *prover) entailsAll(known []*value, s *value, depth int) bool {
+	if slices.ContainsFunc(known, func(k *value) bool { return pv.includes(k, s, 0) }) {
 		return true
 	}
-	if s.kind != object || depth > maxFactDepth || c.made.odd(s) && c.made.excluded[s] == nil || c.made.pattern[s] != nil || c.made.indivisible[s] != nil {
+	if s.kind != object || depth > maxFactDepth || pv.made.odd(s) && pv.made.excluded[s] == nil || pv.made.pattern[s] != nil || pv.made.indivisible[s] != nil {
 		return false
 	}
 	for _, key := range s.keys {
@@ -307,53 +288,53 @@ func (c *compiler) entailsAll(known []*value, s *value, depth int) bool {
 	}
 	left := isAny
 	for _, k := range known {
-		left &= c.kinds(k)
+		left &= pv.profiler.kinds(k)
 	}
-	if t, err := c.typesOf(s); err != nil || left&^t != 0 {
+	if t, err := pv.typesOf(s); err != nil || left&^t != 0 {
 		return false
 	}
-	for _, v := range c.made.excluded[s] {
-		if left&typeOf(v) != 0 && !slices.ContainsFunc(known, func(k *value) bool { return c.rulesOut(k, v, 0) }) {
+	for _, v := range pv.made.excluded[s] {
+		if left&typeOf(v) != 0 && !slices.ContainsFunc(known, func(k *value) bool { return pv.rulesOut(k, v, 0) }) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.parts(s), func(part *value) bool { return !c.entailsAll(known, part, depth+1) })
+	return !slices.ContainsFunc(pv.parts(s), func(part *value) bool { return !pv.entailsAll(known, part, depth+1) })
 }
 
 // includes reports whether a schema is another one, or one of its parts is.
-func (c *compiler) includes(k, s *value, depth int) bool {
-	if k == s || c.alike(k, s) {
+func (pv *prover) includes(k, s *value, depth int) bool {
+	if k == s || pv.alike(k, s) {
 		return true
 	}
-	return k.kind == object && depth <= maxFactDepth && slices.ContainsFunc(c.parts(k), func(part *value) bool { return c.includes(part, s, depth+1) })
+	return k.kind == object && depth <= maxFactDepth && slices.ContainsFunc(pv.parts(k), func(part *value) bool { return pv.includes(part, s, depth+1) })
 }
 
 // alike reports whether two schemas of one resource are written alike.
-func (c *compiler) alike(a, b *value) bool {
+func (pv *prover) alike(a, b *value) bool {
 	if a.kind != object || b.kind != object || a.id >= firstMade || b.id >= firstMade || len(a.keys) != len(b.keys) {
 		return false
 	}
-	return c.digest(a) == c.digest(b) && same(a, b) && c.doc.base(a) == c.doc.base(b)
+	return pv.digest(a) == pv.digest(b) && same(a, b) && pv.doc.base(a) == pv.doc.base(b)
 }
 
 // digest tells most schemas apart that are not written alike.
-func (c *compiler) digest(s *value) uint64 {
-	d, ok := c.digests[s]
+func (pv *prover) digest(s *value) uint64 {
+	d, ok := pv.digests[s]
 	if !ok {
 		h := fnv.New64a()
 		h.Write(canonical(nil, s))
 		d = h.Sum64()
-		c.digests[s] = d
+		pv.digests[s] = d
 	}
 	return d
 }
 
 // surely reports whether a schema plainly holds for a value; nil is any value.
-func (c *compiler) surely(s, v *value, depth int) bool {
+func (pv *prover) surely(s, v *value, depth int) bool {
 	switch {
 	case s.kind == boolean:
 		return s.truth
-	case s.kind != object || depth > maxFactDepth || c.made.odd(s):
+	case s.kind != object || depth > maxFactDepth || pv.made.odd(s):
 		return false
 	}
 	for _, key := range s.keys {
@@ -370,29 +351,8 @@ func (c *compiler) surely(s, v *value, depth int) bool {
 			return false
 		}
 	}
-	if slices.ContainsFunc(c.parts(s), func(part *value) bool { return !c.surely(part, v, depth+1) }) {
+	if slices.ContainsFunc(pv.parts(s), func(part *value) bool { return !pv.surely(part, v, depth+1) }) {
 		return false
 	}
-	return v == nil || !c.rulesOut(s, v, depth)
+	return v == nil || !pv.rulesOut(s, v, depth)
 }
-
-// whole reports whether facts, types and choices say all that a closure says.
-func (c *compiler) whole(cl *closure) bool {
-	if cl.never || cl.listed || len(cl.facts.sealed) > 0 {
-		return false
-	}
-	for m := range cl.has {
-		if c.made.odd(m) {
-			return false
-		}
-		for _, key := range m.keys {
-			if assertions[key] && !plainKeywords[key] { // what applies in place is in the closure
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// plainKeywords are those of which facts and types say all.
-var plainKeywords = map[string]bool{"type": true, "properties": true, "required": true}

@@ -101,13 +101,13 @@ var remarks = map[string]bool{"password": true, "binary": true, "float": true, "
 var compiledFormats sync.Map // of name to *pattern
 
 // format is the pattern of a schema's format, nil where it says nothing of strings.
-func (c *compiler) format(s *value) (*pattern, error) {
-	v := c.doc.keyword(s, "format")
-	if v == nil || c.loose {
+func (rd *reader) format(s *value) (*pattern, error) {
+	v := rd.doc.keyword(s, "format")
+	if v == nil || rd.loose {
 		return nil, nil
 	}
 	if v.kind != text {
-		return nil, c.wrong(s, "format", "needs a string")
+		return nil, wrong(s, "format", "needs a string")
 	}
 	if _, ok := numberFormats[v.text]; ok || remarks[v.text] {
 		return nil, nil
@@ -115,9 +115,9 @@ func (c *compiler) format(s *value) (*pattern, error) {
 	f, ok := formats[v.text]
 	switch {
 	case !ok && unenforced[v.text]:
-		return nil, c.refuse(s, "format", "the format %.80q is not enforced; use pattern, or leave it out", v.text)
+		return nil, rd.refuse(s, "format", "the format %.80q is not enforced; use pattern, or leave it out", v.text)
 	case !ok:
-		c.unknownFormat(s, v.text)
+		rd.unknownFormat(s, v.text)
 		return nil, nil
 	}
 	if p, ok := compiledFormats.Load(v.text); ok {
@@ -125,7 +125,7 @@ func (c *compiler) format(s *value) (*pattern, error) {
 	}
 	p, err := parseFormat(f)
 	if err != nil {
-		return nil, c.wrong(s, "format", "%v", err)
+		return nil, wrong(s, "format", "%v", err)
 	}
 	compiledFormats.Store(v.text, p)
 	return p, nil
@@ -133,9 +133,9 @@ func (c *compiler) format(s *value) (*pattern, error) {
 
 // unknownFormat notes a format that JSON Schema does not define. It asserts nothing, so a strict schema may have it, too; but its author means
 // something by it.
-func (c *compiler) unknownFormat(s *value, name string) {
-	if e, ok := errors.AsType[*Error](c.wrong(s, "format", "the format %.80q is none of JSON Schema and says nothing; use pattern", name)); ok {
-		c.ignore(e)
+func (rd *reader) unknownFormat(s *value, name string) {
+	if e, ok := errors.AsType[*Error](wrong(s, "format", "the format %.80q is none of JSON Schema and says nothing; use pattern", name)); ok {
+		rd.ignore(e)
 	}
 }
 

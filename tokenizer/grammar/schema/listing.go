@@ -1,23 +1,29 @@
 package schema
 
-// listing is an anyOf or oneOf whose branches are all constants as one enum, nil where it is none.
-func (c *compiler) listing(s *value, keyword string, branches []*value) *value {
+// listings are the choices that are enums in disguise.
+type listings struct {
+	*reader
+	known map[*value]*value // by list of an anyOf or oneOf: one enum of its constants, nil where it has others
+}
+
+// of is an anyOf or oneOf whose branches are all constants as one enum, nil where it is none.
+func (l *listings) of(s *value, keyword string, branches []*value) *value {
 	if len(branches) < 2 {
 		return nil
 	}
-	list := c.doc.keyword(s, keyword)
-	if one, known := c.listings[list]; known {
+	list := l.doc.keyword(s, keyword)
+	if one, known := l.known[list]; known {
 		return one
 	}
-	c.listings[list] = c.makeListing(s, keyword, branches)
-	return c.listings[list]
+	l.known[list] = l.make(s, keyword, branches)
+	return l.known[list]
 }
 
-func (c *compiler) makeListing(s *value, keyword string, branches []*value) *value {
+func (l *listings) make(s *value, keyword string, branches []*value) *value {
 	var all []*value
 	held := map[string]int{} // by fingerprint: how many branches have the value
 	for _, branch := range branches {
-		values := c.scalarsOf(branch)
+		values := l.scalarsOf(branch)
 		if values == nil {
 			return nil
 		}
@@ -39,12 +45,12 @@ func (c *compiler) makeListing(s *value, keyword string, branches []*value) *val
 			one.items = append(one.items, v)
 		}
 	}
-	return c.made.object(s, "enum", one)
+	return l.made.object(s, "enum", one)
 }
 
 // scalarsOf gives the values of a schema that says nothing but which ones, nil where it says more, or a value is an object or a list.
-func (c *compiler) scalarsOf(s *value) []*value {
-	if s.kind != object || c.made.odd(s) {
+func (l *listings) scalarsOf(s *value) []*value {
+	if s.kind != object || l.made.odd(s) {
 		return nil
 	}
 	for _, key := range s.keys {
@@ -52,8 +58,8 @@ func (c *compiler) scalarsOf(s *value) []*value {
 			return nil
 		}
 	}
-	values := []*value{c.doc.keyword(s, "const")}
-	if list := c.doc.keyword(s, "enum"); list != nil {
+	values := []*value{l.doc.keyword(s, "const")}
+	if list := l.doc.keyword(s, "enum"); list != nil {
 		if values[0] != nil || list.kind != array {
 			return nil
 		}

@@ -25,21 +25,21 @@ type namePattern struct {
 	value *value
 }
 
-func (c *compiler) objectParts(members []*value) ([]objectPart, error) {
+func (rd *reader) objectParts(members []*value) ([]objectPart, error) {
 	parts := make([]objectPart, 0, len(members))
 	for _, m := range members {
-		part := objectPart{at: m, rest: c.doc.keyword(m, "additionalProperties")}
+		part := objectPart{at: m, rest: rd.doc.keyword(m, "additionalProperties")}
 		var err error
-		if part.properties, err = c.members(m, "properties"); err != nil {
+		if part.properties, err = rd.members(m, "properties"); err != nil {
 			return nil, err
 		}
-		patterns, err := c.members(m, "patternProperties")
+		patterns, err := rd.members(m, "patternProperties")
 		if err != nil {
 			return nil, err
 		}
 		if patterns != nil {
 			for i, key := range patterns.keys {
-				p, err := c.pattern(m, "patternProperties", key)
+				p, err := rd.pattern(m, "patternProperties", key)
 				if err != nil {
 					return nil, err
 				}
@@ -51,56 +51,46 @@ func (c *compiler) objectParts(members []*value) ([]objectPart, error) {
 	return parts, nil
 }
 
-// closes reports whether the objects of a closure are read as closed, as the options ask: its members together name properties and say nothing
-// of others. Members under a condition (if, not) name none by themselves.
-func (c *compiler) closes(cl *closure) bool {
-	if !c.options.Closed || c.loose || cl.types&isObject == 0 {
-		return false
-	}
-	named := false
-	for _, m := range cl.members {
-		for _, keyword := range []string{"additionalProperties", "unevaluatedProperties"} {
-			if c.doc.keyword(m, keyword) != nil {
-				return false
-			}
-		}
-		named = named || m.id < firstMade && !cl.aside[m] && slices.ContainsFunc([]string{"properties", "patternProperties", "required"},
-			func(keyword string) bool { return c.doc.keyword(m, keyword) != nil })
-	}
-	return named
+// objectForms makes the forms of objects.
+type objectForms struct {
+	*reader
+	shapes   *shapeTable
+	gatherer *gatherer // of the schemas of names
+	expander *expander
+	scalars  *scalarForms
 }
 
 // object makes the form of the objects that all members hold for; nil where there can be none. Closed ones have no names but those that a
 // member lists, requires or has a pattern of.
-func (c *compiler) object(members []*value, under map[*value][]*value, closed bool) (form, error) {
+func (o *objectForms) object(members []*value, under map[*value][]*value, closed bool) (form, error) {
 	f := &objectForm{}
 	var err error
-	if f.least, f.most, err = c.counts(members, "minProperties", "maxProperties"); err != nil {
+	if f.least, f.most, err = o.counts(members, "minProperties", "maxProperties"); err != nil {
 		return nil, err
 	}
-	parts, err := c.objectParts(members)
+	parts, err := o.objectParts(members)
 	if err != nil {
 		return nil, err
 	}
-	c.lookUnder(parts, under)
-	names, required, err := c.propertyNames(parts)
+	o.lookUnder(parts, under)
+	names, required, err := o.propertyNames(parts)
 	if err != nil {
 		return nil, err
 	}
 	const lookups = 8 // of a name in parts, that take about a step
-	if err := c.spend(len(names) * (1 + len(parts)/lookups)); err != nil {
+	if err := o.spend(len(names) * (1 + len(parts)/lookups)); err != nil {
 		return nil, err
 	}
-	allowed, err := c.nameRule(members)
+	allowed, err := o.nameRule(members)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		set, err := c.propertySet(parts, name)
+		set, err := o.propertySet(parts, name)
 		if err != nil {
 			return nil, err
 		}
-		ok, err := allowed.holds(c, name)
+		ok, err := allowed.holds(o.reader, name)
 		if err != nil {
 			return nil, err
 		}
@@ -112,23 +102,23 @@ func (c *compiler) object(members []*value, under map[*value][]*value, closed bo
 				return nil, nil
 			}
 		}
-		s, err := c.shape(set)
+		s, err := o.shapes.of(set)
 		if err != nil {
 			return nil, err
 		}
 		f.properties = append(f.properties, property{name, required[name], s})
 	}
-	if f.extras, err = c.extras(members, parts, names, allowed, closed); err != nil {
+	if f.extras, err = o.extras(members, parts, names, allowed, closed); err != nil {
 		return nil, err
 	}
-	return f, c.limitProperties(members, f)
+	return f, o.limitProperties(members, f)
 }
 
 // lookUnder says of each part with unevaluatedProperties which parts have looked at properties before it.
-func (c *compiler) lookUnder(parts []objectPart, under map[*value][]*value) {
+func (o *objectForms) lookUnder(parts []objectPart, under map[*value][]*value) {
 	for i := range parts {
 		p := &parts[i]
-		if p.unlooked = c.doc.keyword(p.at, "unevaluatedProperties"); p.unlooked == nil || c.loose {
+		if p.unlooked = o.doc.keyword(p.at, "unevaluatedProperties"); p.unlooked == nil || o.loose {
 			p.unlooked = nil
 			continue
 		}
@@ -137,7 +127,7 @@ func (c *compiler) lookUnder(parts []objectPart, under map[*value][]*value) {
 				continue
 			}
 			p.under = append(p.under, j)
-			p.every = p.every || other.rest != nil || j != i && c.doc.keyword(other.at, "unevaluatedProperties") != nil
+			p.every = p.every || other.rest != nil || j != i && o.doc.keyword(other.at, "unevaluatedProperties") != nil
 		}
 	}
 }
@@ -159,7 +149,7 @@ var never = &value{kind: boolean, id: -1}
 func isNever(s *value) bool { return s.kind == boolean && !s.truth }
 
 // propertyNames lists the names in their order: those of properties, then those that are only required.
-func (c *compiler) propertyNames(parts []objectPart) ([]string, map[string]bool, error) {
+func (o *objectForms) propertyNames(parts []objectPart) ([]string, map[string]bool, error) {
 	var names []string
 	seen, required := map[string]bool{}, map[string]bool{}
 	add := func(name string) {
@@ -176,7 +166,7 @@ func (c *compiler) propertyNames(parts []objectPart) ([]string, map[string]bool,
 		}
 	}
 	for _, part := range parts {
-		list, err := c.names(part.at, "required")
+		list, err := o.names(part.at, "required")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -189,7 +179,7 @@ func (c *compiler) propertyNames(parts []objectPart) ([]string, map[string]bool,
 }
 
 // propertySet is the schemas that hold for one property.
-func (c *compiler) propertySet(parts []objectPart, name string) ([]*value, error) {
+func (rd *reader) propertySet(parts []objectPart, name string) ([]*value, error) {
 	var set []*value
 	looked := make([]bool, len(parts))
 	for i, part := range parts {
@@ -198,12 +188,12 @@ func (c *compiler) propertySet(parts []objectPart, name string) ([]*value, error
 			set, known = append(set, v), true
 		}
 		for _, p := range part.patterns {
-			ok, err := c.matches(p.plain, name)
-			if c.meter.Err() != nil {
+			ok, err := rd.matches(p.plain, name)
+			if rd.meter.Err() != nil {
 				return nil, err
 			}
 			if err != nil {
-				return nil, c.wrong(part.at, "patternProperties", "%v", err)
+				return nil, wrong(part.at, "patternProperties", "%v", err)
 			}
 			if ok {
 				set, known = append(set, p.value), true
@@ -230,18 +220,18 @@ type nameRule struct {
 	regex *regex.Regex // with quotes, in one spelling
 }
 
-func (n *nameRule) holds(c *compiler, name string) (bool, error) {
+func (n *nameRule) holds(rd *reader, name string) (bool, error) {
 	if n == nil {
 		return true, nil
 	}
-	return c.matches(n.regex, string(quote(nil, name)))
+	return rd.matches(n.regex, string(quote(nil, name)))
 }
 
 // nameRule reads propertyNames: schemas of strings, whose forms are regular expressions.
-func (c *compiler) nameRule(members []*value) (*nameRule, error) {
+func (o *objectForms) nameRule(members []*value) (*nameRule, error) {
 	var set []*value
 	for _, m := range members {
-		if v := c.doc.keyword(m, "propertyNames"); v != nil {
+		if v := o.doc.keyword(m, "propertyNames"); v != nil {
 			set = append(set, v)
 		}
 	}
@@ -250,14 +240,14 @@ func (c *compiler) nameRule(members []*value) (*nameRule, error) {
 	}
 	cl := newClosure(isText)
 	for _, m := range set {
-		if err := c.add(cl, m, nil); err != nil {
+		if err := o.gatherer.add(cl, m, nil); err != nil {
 			return nil, err
 		}
 	}
 	var parts []*regex.Regex
-	err := c.expand(cl, func(leaf *closure) error {
+	err := o.expander.expand(cl, func(leaf *closure) error {
 		if leaf.listed {
-			forms, err := c.listed(leaf.members)
+			forms, err := o.scalars.listed(leaf.members)
 			for _, f := range forms {
 				for _, v := range f.(*constants).values {
 					if v.kind == text {
@@ -267,7 +257,7 @@ func (c *compiler) nameRule(members []*value) (*nameRule, error) {
 			}
 			return err
 		}
-		t, err := c.textOf(leaf.members)
+		t, err := o.textOf(leaf.members)
 		if err == nil && !leaf.never {
 			parts = append(parts, regex.Concat(quotation, t.inside(), quotation))
 		}
@@ -287,7 +277,7 @@ type nameClass struct {
 }
 
 // extras cuts the names that are not listed into classes by the patterns that match them; a closed object leaves out those that none matches.
-func (c *compiler) extras(members []*value, parts []objectPart, names []string, allowed *nameRule, closed bool) ([]extra, error) {
+func (o *objectForms) extras(members []*value, parts []objectPart, names []string, allowed *nameRule, closed bool) ([]extra, error) {
 	classes := []nameClass{{matched: make([]bool, len(parts))}}
 	for i, part := range parts {
 		for _, p := range part.patterns {
@@ -297,7 +287,7 @@ func (c *compiler) extras(members []*value, parts []objectPart, names []string, 
 				in.matched[i] = true
 				out := nameClass{append(slices.Clone(class.inside), regex.Not(p.spelled)), class.values, class.matched}
 				for _, half := range []nameClass{in, out} {
-					some, err := c.unlessNothing(members, regex.And(append(half.inside, anySpelling)...))
+					some, err := o.unlessNothing(members, regex.And(append(half.inside, anySpelling)...))
 					if err != nil {
 						return nil, err
 					}
@@ -308,7 +298,7 @@ func (c *compiler) extras(members []*value, parts []objectPart, names []string, 
 			}
 			classes = next
 			if len(classes) > maxClasses {
-				return nil, c.wrong(part.at, "patternProperties", "the patterns cut names into more than %d classes; use fewer", maxClasses)
+				return nil, wrong(part.at, "patternProperties", "the patterns cut names into more than %d classes; use fewer", maxClasses)
 			}
 		}
 	}
@@ -328,7 +318,7 @@ func (c *compiler) extras(members []*value, parts []objectPart, names []string, 
 		if slices.ContainsFunc(class.values, isNever) || closed && !slices.Contains(class.matched, true) {
 			continue
 		}
-		x, err := c.extra(members, class, taken, allowed)
+		x, err := o.extra(members, class, taken, allowed)
 		if err != nil {
 			return nil, err
 		}
@@ -340,7 +330,7 @@ func (c *compiler) extras(members []*value, parts []objectPart, names []string, 
 }
 
 // extra is a class of names as a terminal; nil where it is empty.
-func (c *compiler) extra(members []*value, class nameClass, taken []string, allowed *nameRule) (*extra, error) {
+func (o *objectForms) extra(members []*value, class nameClass, taken []string, allowed *nameRule) (*extra, error) {
 	parts := append([]*regex.Regex{anySpelling}, class.inside...)
 	if len(taken) > 0 {
 		parts = append(parts, regex.Not(regex.Words(taken...)))
@@ -350,12 +340,12 @@ func (c *compiler) extra(members []*value, class nameClass, taken []string, allo
 		key = regex.And(key, allowed.regex)
 	}
 	if len(class.inside) > 0 || allowed != nil { // else names are left, whatever is taken
-		some, err := c.unlessNothing(members, key)
+		some, err := o.unlessNothing(members, key)
 		if some == nil || err != nil {
 			return nil, err
 		}
 	}
-	s, err := c.shape(class.values)
+	s, err := o.shapes.of(class.values)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +358,7 @@ const maxCounted = 6_000
 
 // limitProperties refuses counts that a grammar cannot keep. Names that the schema does not list could be repeated, so that at most one of
 // them counts as there.
-func (c *compiler) limitProperties(members []*value, f *objectForm) error {
+func (o *objectForms) limitProperties(members []*value, f *objectForm) error {
 	required := 0
 	for _, p := range f.properties {
 		if p.required {
@@ -376,8 +366,8 @@ func (c *compiler) limitProperties(members []*value, f *objectForm) error {
 		}
 	}
 	if optional := len(f.properties) - required; optional > maxCounted {
-		at := members[slices.IndexFunc(members, func(m *value) bool { return c.doc.keyword(m, "properties") != nil })]
-		return c.wrong(at, "properties", "%d properties may be left out, %d are allowed; require more of them, or ask for an array of names and values",
+		at := members[slices.IndexFunc(members, func(m *value) bool { return o.doc.keyword(m, "properties") != nil })]
+		return wrong(at, "properties", "%d properties may be left out, %d are allowed; require more of them, or ask for an array of names and values",
 			optional, maxCounted)
 	}
 	if f.least <= required && (f.most < 0 || f.most >= len(f.properties) && len(f.extras) == 0) {
@@ -388,18 +378,18 @@ func (c *compiler) limitProperties(members []*value, f *objectForm) error {
 	if f.most >= 0 {
 		keyword = "maxProperties"
 	}
-	at := members[slices.IndexFunc(members, func(m *value) bool { return c.doc.keyword(m, keyword) != nil })]
+	at := members[slices.IndexFunc(members, func(m *value) bool { return o.doc.keyword(m, keyword) != nil })]
 	bound := max(f.least, f.most)
 	if f.most > len(f.properties) || f.most < 0 {
 		bound = max(f.least, 1)
 	}
-	if c.loose || !c.options.AnyOrder && len(f.properties)*min(bound, len(f.properties)) > maxCounted {
-		err := c.refuse(at, keyword, "counting %d properties up to %d takes too many rules; list fewer properties", len(f.properties), bound)
+	if o.loose || !o.options.AnyOrder && len(f.properties)*min(bound, len(f.properties)) > maxCounted {
+		err := o.refuse(at, keyword, "counting %d properties up to %d takes too many rules; list fewer properties", len(f.properties), bound)
 		f.least, f.most = 0, -1
 		return err
 	}
 	if f.least > len(f.properties)+1 && len(f.extras) > 0 {
-		err := c.refuse(at, keyword, "at least %d properties cannot be kept: %d are listed, and names that are not could be repeated; "+
+		err := o.refuse(at, keyword, "at least %d properties cannot be kept: %d are listed, and names that are not could be repeated; "+
 			"list the properties, or ask for an array", f.least, len(f.properties))
 		f.least = len(f.properties) + 1
 		return err

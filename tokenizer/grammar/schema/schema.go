@@ -120,8 +120,7 @@ func add(b *grammar.Builder, root, documents *value, o Options, limits Limits) (
 	var c *compiler
 	var start *shape
 	for _, ways := range contraryWays {
-		c = newCompiler(doc, o, limits)
-		c.meter, c.room, c.ways = b.Meter(), b.Room(), ways
+		c = newCompiler(newReader(doc, o, &spending{limits: limits, meter: b.Meter(), room: b.Room()}), ways)
 		var err error
 		if unknown != nil {
 			err = c.orIgnore(unknown)
@@ -132,7 +131,7 @@ func add(b *grammar.Builder, root, documents *value, o Options, limits Limits) (
 		if err == nil {
 			break
 		}
-		if !c.contraries || !errors.Is(err, grammar.ErrLimit) || ways == 1 {
+		if !c.expander.contraries || !errors.Is(err, grammar.ErrLimit) || ways == 1 {
 			return 0, Report{}, err
 		}
 	}

@@ -2,12 +2,10 @@ package schema
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"weir/internal/work"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
 )
@@ -27,46 +25,60 @@ type form interface {
 	emit(e *emitter) (grammar.Symbol, error)
 }
 
-// compiler makes shapes of one document.
-type compiler struct {
-	doc     *document
-	options Options
-	limits  Limits
-	report  Report
-	work    int
-	meter   *work.Meter // counts the work, too; nil is none
-	room    int64       // bytes that an automaton may take
-
-	// loose lets more through rather than less: it asks whether schemas exclude each other, where a keyword that is not enforced, or one
-	// that validators read as a remark (format), must not count.
-	loose bool
-	// overlaps is the compiler of those questions.
-	overlaps *compiler
-
-	shapes   map[string]*shape
-	order    []*shape // in the order of making; those from built on have no forms yet
-	built    int
-	leaves   map[string][]form
-	patterns map[string]*pattern
-	profiles map[*value]*profile
-	scalars  map[*value]map[string]bool // by list of an enum: the fingerprints of its values
-	digests  map[*value]uint64
-	made     *made
-	listings map[*value]*value // by list of an anyOf or oneOf of constants: one enum of them, nil where it is none
-
-	ways       int  // how many leaves the contraries at one place may make, 0 is all
-	contraries bool // some have several ways
+// shapeTable has the shapes of a document, one for each set of schemas.
+type shapeTable struct {
+	most   int
+	shapes map[string]*shape
+	order  []*shape // in the order of making
 }
 
-func newCompiler(doc *document, o Options, l Limits) *compiler {
-	return &compiler{doc: doc, options: o, limits: l, room: math.MaxInt64, shapes: map[string]*shape{}, leaves: map[string][]form{},
-		patterns: map[string]*pattern{}, profiles: map[*value]*profile{}, digests: map[*value]uint64{}, listings: map[*value]*value{},
-		scalars: map[*value]map[string]bool{}, made: newMade()}
+// of finds or makes the shape of a set of schemas; its forms are built later.
+func (t *shapeTable) of(set []*value) (*shape, error) {
+	key, members := conjunction(set)
+	if s := t.shapes[key]; s != nil {
+		return s, nil
+	}
+	if len(t.order) >= t.most {
+		return nil, &Error{Reason: fmt.Sprintf("the schema has more than %d different parts, counting combinations; split it", t.most)}
+	}
+	s := &shape{members: members}
+	t.shapes[key] = s
+	t.order = append(t.order, s)
+	return s, nil
+}
+
+// compiler makes shapes of one document, and the forms of each.
+type compiler struct {
+	*reader
+	gatherer *gatherer
+	expander *expander
+	shapes   *shapeTable
+	scalars  *scalarForms
+	arrays   *arrayForms
+	objects  *objectForms
+
+	built  int               // the shapes of the table that have their forms
+	leaves map[string][]form // by members and what else tells closures without choices apart
+	ways   int               // how many leaves the contraries at one place may make, 0 is all
+}
+
+func newCompiler(r *reader, ways int) *compiler {
+	n := &negator{r}
+	l := &listings{reader: r, known: map[*value]*value{}}
+	g := &gatherer{reader: r, negator: n, listings: l}
+	e := &enums{spending: r.spending, values: map[*value]map[string]bool{}}
+	pr := &profiler{reader: r, gatherer: g, profiles: map[*value]*profile{}}
+	pv := &prover{reader: r, profiler: pr, enums: e, digests: map[*value]uint64{}}
+	x := &expander{reader: r, gatherer: g, negator: n, profiler: pr, prover: pv}
+	t := &shapeTable{most: r.limits.Shapes, shapes: map[string]*shape{}}
+	sf := &scalarForms{reader: r, enums: e}
+	return &compiler{reader: r, gatherer: g, expander: x, shapes: t, scalars: sf, arrays: &arrayForms{reader: r, shapes: t},
+		objects: &objectForms{reader: r, shapes: t, gatherer: g, expander: x, scalars: sf}, leaves: map[string][]form{}, ways: ways}
 }
 
 // compile makes the shape of a schema with all that it refers to.
 func (c *compiler) compile(root *value) (*shape, error) {
-	start, err := c.shape([]*value{root})
+	start, err := c.shapes.of([]*value{root})
 	if err != nil {
 		return nil, err
 	}
@@ -86,50 +98,35 @@ func (c *compiler) compile(root *value) (*shape, error) {
 // finish builds the shapes that wait and finds those that have values.
 func (c *compiler) finish() error {
 	from := c.built
-	for ; c.built < len(c.order); c.built++ {
-		if err := c.build(c.order[c.built]); err != nil {
+	for ; c.built < len(c.shapes.order); c.built++ {
+		if err := c.build(c.shapes.order[c.built]); err != nil {
 			return err
 		}
 	}
 	for changed := true; changed; { // a shape refers mostly to later ones
 		changed = false
-		for _, s := range slices.Backward(c.order[from:]) {
+		for _, s := range slices.Backward(c.shapes.order[from:]) {
 			if !s.alive && slices.ContainsFunc(s.forms, form.possible) {
 				s.alive, changed = true, true
 			}
 		}
-		if err := c.spend(len(c.order) - from); err != nil {
+		if err := c.spend(len(c.shapes.order) - from); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shape finds or makes the shape of a set of schemas; its forms are built later.
-func (c *compiler) shape(set []*value) (*shape, error) {
-	key, members := conjunction(set)
-	if s := c.shapes[key]; s != nil {
-		return s, nil
-	}
-	if len(c.order) >= c.limits.Shapes {
-		return nil, &Error{Reason: fmt.Sprintf("the schema has more than %d different parts, counting combinations; split it", c.limits.Shapes)}
-	}
-	s := &shape{members: members}
-	c.shapes[key] = s
-	c.order = append(c.order, s)
-	return s, nil
-}
-
 func (c *compiler) build(s *shape) error {
 	cl := newClosure(isAny)
 	cl.ways = c.ways
 	for _, m := range s.members {
-		if err := c.add(cl, m, nil); err != nil {
+		if err := c.gatherer.add(cl, m, nil); err != nil {
 			return err
 		}
 	}
 	seen := map[string]bool{}
-	return c.expand(cl, func(leaf *closure) error {
+	return c.expander.expand(cl, func(leaf *closure) error {
 		members := leaf.members
 		if leaf.listed { // constants are held against the choices that are open, too
 			for _, open := range leaf.choices {
@@ -137,7 +134,7 @@ func (c *compiler) build(s *shape) error {
 			}
 		}
 		key, sorted := conjunction(members)
-		closed := c.closes(leaf)
+		closed := c.expander.closes(leaf)
 		key += string(rune(leaf.types)) + strconv.FormatBool(closed) + leaf.underKey(sorted)
 		if leaf.never || seen[key] {
 			return nil
@@ -171,24 +168,24 @@ func (cl *closure) underKey(members []*value) string {
 // formsOf gives the forms of a closure without choices.
 func (c *compiler) formsOf(cl *closure, members []*value, closed bool) ([]form, error) {
 	if cl.listed {
-		return c.listed(members)
+		return c.scalars.listed(members)
 	}
 	var forms []form
-	if cl.types&isNull != 0 && !c.excludes(members, func(v *value) bool { return v.kind == null }) {
+	if cl.types&isNull != 0 && !c.scalars.excludes(members, func(v *value) bool { return v.kind == null }) {
 		forms = appendLexeme(forms, regex.Literal("null"), nil)
 	}
 	if cl.types&isBoolean != 0 {
-		forms = appendLexeme(forms, c.booleans(members), nil)
+		forms = appendLexeme(forms, c.scalars.booleans(members), nil)
 	}
 	if cl.types&isNumber != 0 {
-		r, err := c.number(members, cl.types&isNumber)
+		r, err := c.scalars.number(members, cl.types&isNumber)
 		if err != nil {
 			return nil, err
 		}
 		forms = appendLexeme(forms, r, plainNumber)
 	}
 	if cl.types&isText != 0 {
-		r, once, err := c.text(members)
+		r, once, err := c.scalars.text(members)
 		if err != nil {
 			return nil, err
 		}
@@ -197,14 +194,14 @@ func (c *compiler) formsOf(cl *closure, members []*value, closed bool) ([]form, 
 		}
 	}
 	if cl.types&isArray != 0 {
-		f, err := c.array(members, cl.under)
+		f, err := c.arrays.array(members, cl.under)
 		if err != nil {
 			return nil, err
 		}
 		forms = append(forms, f)
 	}
 	if cl.types&isObject != 0 {
-		f, err := c.object(members, cl.under, closed)
+		f, err := c.objects.object(members, cl.under, closed)
 		if err != nil {
 			return nil, err
 		}
@@ -213,81 +210,6 @@ func (c *compiler) formsOf(cl *closure, members []*value, closed bool) ([]form, 
 		}
 	}
 	return forms, nil
-}
-
-// listed gives the form of an enum or const: the values of the shortest list that all members hold for.
-func (c *compiler) listed(members []*value) ([]form, error) {
-	var list []*value
-	var from *value
-	for _, m := range members {
-		if v := c.doc.keyword(m, "const"); v != nil {
-			list, from = []*value{v}, m
-			break
-		}
-		if v := c.doc.keyword(m, "enum"); v != nil {
-			if v.kind != array {
-				return nil, c.wrong(m, "enum", "needs a list of values")
-			}
-			if list == nil || len(v.items) < len(list) {
-				list, from = v.items, m
-			}
-		}
-	}
-	if err := c.spend(len(list)); err != nil {
-		return nil, err
-	}
-	others := slices.DeleteFunc(slices.Clone(members), func(m *value) bool { return m == from && c.plainList(m) })
-	seen := map[string]bool{}
-	f := &constants{}
-	for _, v := range list {
-		key := string(fingerprint(nil, v))
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		ok, err := c.holdsAll(others, v)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
-		f.values = append(f.values, v)
-	}
-	if len(f.values) == 0 {
-		return nil, nil
-	}
-	return []form{f}, nil
-}
-
-// plainList reports whether a schema asserts nothing but one list of values.
-func (c *compiler) plainList(s *value) bool {
-	asserted := 0
-	for _, key := range s.keys {
-		if assertions[key] || inPlace[key] {
-			asserted++
-		}
-	}
-	return asserted == 1
-}
-
-// booleans matches true and false, except for those that members exclude; nil where none is left.
-func (c *compiler) booleans(members []*value) *regex.Regex {
-	var left []string
-	for truth, word := range map[bool]string{false: "false", true: "true"} {
-		if !c.excludes(members, func(v *value) bool { return v.kind == boolean && v.truth == truth }) {
-			left = append(left, word)
-		}
-	}
-	if left == nil {
-		return nil
-	}
-	return regex.Words(left...)
-}
-
-// excludes reports whether a member was made to exclude a constant.
-func (c *compiler) excludes(members []*value, is func(*value) bool) bool {
-	return slices.ContainsFunc(members, func(m *value) bool { return slices.ContainsFunc(c.made.excluded[m], is) })
 }
 
 // lexeme is a form of one terminal.

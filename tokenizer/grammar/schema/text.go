@@ -44,8 +44,8 @@ func newPattern(plain *regex.Regex) *pattern {
 }
 
 // pattern reads an expression of the document as ECMA-262 does: it may match anywhere in a text.
-func (c *compiler) pattern(s *value, keyword, expression string) (*pattern, error) {
-	if p := c.patterns[expression]; p != nil {
+func (rd *reader) pattern(s *value, keyword, expression string) (*pattern, error) {
+	if p := rd.patterns[expression]; p != nil {
 		return p, nil
 	}
 	r, err := regex.Parse(expression, regex.JavaScript)
@@ -53,7 +53,7 @@ func (c *compiler) pattern(s *value, keyword, expression string) (*pattern, erro
 		return nil, &Error{Pointer: s.pointer() + "/" + keyword, Keyword: keyword, Reason: err.Error(), cause: err}
 	}
 	p := newPattern(r)
-	c.patterns[expression] = p
+	rd.patterns[expression] = p
 	return p, nil
 }
 
@@ -65,38 +65,38 @@ type textRule struct {
 }
 
 // textOf merges what schemas say of strings.
-func (c *compiler) textOf(members []*value) (textRule, error) {
+func (rd *reader) textOf(members []*value) (textRule, error) {
 	var t textRule
 	var err error
-	if t.least, t.most, err = c.counts(members, "minLength", "maxLength"); err != nil {
+	if t.least, t.most, err = rd.counts(members, "minLength", "maxLength"); err != nil {
 		return t, err
 	}
 	var out []string
 	for _, m := range members {
-		if v := c.doc.keyword(m, "pattern"); v != nil {
+		if v := rd.doc.keyword(m, "pattern"); v != nil {
 			if v.kind != text {
-				return t, c.wrong(m, "pattern", "needs a string")
+				return t, wrong(m, "pattern", "needs a string")
 			}
-			p, err := c.pattern(m, "pattern", v.text)
+			p, err := rd.pattern(m, "pattern", v.text)
 			if err != nil {
-				if err := c.unlessLoose(err); err != nil {
+				if err := rd.unlessLoose(err); err != nil {
 					return t, err
 				}
 				continue
 			}
 			t.patterns = append(t.patterns, p)
 		}
-		p, err := c.format(m)
+		p, err := rd.format(m)
 		if err != nil {
 			return t, err
 		}
 		if p != nil {
 			t.patterns = append(t.patterns, p)
 		}
-		if p := c.made.pattern[m]; p != nil {
+		if p := rd.made.pattern[m]; p != nil {
 			t.not = append(t.not, p)
 		}
-		for _, v := range c.made.excluded[m] {
+		for _, v := range rd.made.excluded[m] {
 			if v.kind == text {
 				out = append(out, v.text)
 			}
@@ -105,8 +105,8 @@ func (c *compiler) textOf(members []*value) (textRule, error) {
 	if out != nil {
 		t.not = append(t.not, newPattern(regex.Words(out...)))
 	}
-	if n := len(t.patterns) + len(t.not); n > maxPatterns && !c.loose {
-		return t, c.wrong(members[0], "", "%d patterns and formats hold for this string, more than the %d that are possible; join them", n, maxPatterns)
+	if n := len(t.patterns) + len(t.not); n > maxPatterns && !rd.loose {
+		return t, wrong(members[0], "", "%d patterns and formats hold for this string, more than the %d that are possible; join them", n, maxPatterns)
 	}
 	return t, nil
 }
@@ -114,23 +114,15 @@ func (c *compiler) textOf(members []*value) (textRule, error) {
 // maxPatterns bounds the patterns of one string: what they have in common is searched for.
 const maxPatterns = 8
 
-// unlessLoose passes an error of a keyword on where it is not to be ignored.
-func (c *compiler) unlessLoose(err error) error {
-	if c.loose {
-		return nil
-	}
-	return c.orIgnore(err)
-}
-
 // text is the regular expression of the strings that all members hold for, and of the same in one spelling; nil where there is none.
-func (c *compiler) text(members []*value) (r, once *regex.Regex, err error) {
-	t, err := c.textOf(members)
+func (sf *scalarForms) text(members []*value) (r, once *regex.Regex, err error) {
+	t, err := sf.textOf(members)
 	if err != nil {
 		return nil, nil, err
 	}
 	r = t.regex()
 	if len(t.patterns)+len(t.not) > 1 || t.least > 0 || t.most >= 0 {
-		r, err = c.unlessNothing(members, r)
+		r, err = sf.unlessNothing(members, r)
 	}
 	if r == nil || err != nil || len(t.patterns)+len(t.not) > 0 {
 		return r, r, err
@@ -139,15 +131,15 @@ func (c *compiler) text(members []*value) (r, once *regex.Regex, err error) {
 }
 
 // unlessNothing gives nil for an expression that no text matches.
-func (c *compiler) unlessNothing(members []*value, r *regex.Regex) (*regex.Regex, error) {
-	nothing, err := c.nothing(r)
+func (rd *reader) unlessNothing(members []*value, r *regex.Regex) (*regex.Regex, error) {
+	nothing, err := rd.nothing(r)
 	switch {
-	case c.meter.Err() != nil:
+	case rd.meter.Err() != nil:
 		return nil, err
-	case err != nil && c.loose:
+	case err != nil && rd.loose:
 		return r, nil
 	case err != nil:
-		return nil, c.wrong(members[0], "", "the patterns and lengths of this string are too much together: %v", err)
+		return nil, wrong(members[0], "", "the patterns and lengths of this string are too much together: %v", err)
 	case nothing:
 		return nil, nil
 	}

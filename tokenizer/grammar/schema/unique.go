@@ -23,7 +23,7 @@ const maxDiffering = 1_000
 
 // settleUnique finds how items are kept from being equal, and refuses it where they cannot be; it is called when all forms are known.
 func (c *compiler) settleUnique() error {
-	for _, s := range c.order {
+	for _, s := range c.shapes.order {
 		for _, f := range s.forms {
 			a, ok := f.(*arrayForm)
 			if !ok || a.unique == nil || a.values() != nil {
