@@ -17,8 +17,8 @@ import (
 	"weir/configs"
 	"weir/internal/defaultmodel"
 	"weir/internal/reference"
-	"weir/internal/store/features"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/feature/online"
+	"weir/telemetry/monitor/predictions"
 )
 
 const irisManifest = `
@@ -109,13 +109,13 @@ func TestModelWithFeatures(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	redis := reference.Redis.Get(t)
 	project := "weir-test-" + rand.Text()
-	f, err := features.Open(redis)
+	f, err := online.Open(redis)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	table := features.Table{Project: project, Entity: "plant", View: "petals", Fields: []string{"petal_length", "petal_width"}, TTL: time.Minute}
-	if err := f.Put(t.Context(), table, []features.Row{{Parts: []string{"7"}, Values: []string{"1.4", "0.2"}}}, time.Now()); err != nil {
+	table := online.Table{Project: project, Entity: "plant", View: "petals", Fields: []string{"petal_length", "petal_width"}, TTL: time.Minute}
+	if err := f.Put(t.Context(), table, []online.Row{{Parts: []string{"7"}, Values: []string{"1.4", "0.2"}}}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	s, log := serveIris(t, redis, fmt.Sprintf(irisManifest, project, "5s"), nil) // the machine may be busy

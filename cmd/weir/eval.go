@@ -14,9 +14,9 @@ import (
 
 	"weir/internal/console"
 	"weir/internal/outfile"
-	"weir/telemetry/drift"
-	"weir/telemetry/predictions"
-	"weir/telemetry/quality"
+	"weir/telemetry/monitor/drift"
+	"weir/telemetry/monitor/predictions"
+	"weir/telemetry/monitor/quality"
 )
 
 // evaluation is what weir eval was asked for.

@@ -17,9 +17,9 @@ import (
 
 	"weir/internal/console"
 	"weir/internal/server/state"
-	"weir/internal/store/features"
-	"weir/router/feature"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/feature"
+	"weir/telemetry/monitor/feature/online"
+	"weir/telemetry/monitor/predictions"
 )
 
 // featureTarget says which store and entity a verb is about.
@@ -50,12 +50,12 @@ func (t *featureTarget) flags(cmd *cobra.Command) {
 	}
 }
 
-func (t *featureTarget) open() (*features.Store, error) {
+func (t *featureTarget) open() (*online.Store, error) {
 	address := cmp.Or(t.redis, os.Getenv("WEIR_FEATURE_REDIS"))
 	if address == "" {
 		return nil, &console.UsageError{Err: errors.New("no Redis is named"), Hint: "set --redis or WEIR_FEATURE_REDIS"}
 	}
-	return features.Open(address)
+	return online.Open(address)
 }
 
 func newFeaturesPut() *cobra.Command {
@@ -83,7 +83,7 @@ func newFeaturesPut() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			to := features.Table{Project: t.project, Entity: t.entity, View: view, TTL: ttl}
+			to := online.Table{Project: t.project, Entity: t.entity, View: view, TTL: ttl}
 			rows, err := featureRows(table, keys, &to)
 			if err != nil {
 				return err
@@ -119,7 +119,7 @@ func newFeaturesPut() *cobra.Command {
 const featureTimeout = 10 * time.Minute
 
 // featureRows takes a table's rows apart into keys and values.
-func featureRows(t *predictions.Table, keys []string, to *features.Table) ([]features.Row, error) {
+func featureRows(t *predictions.Table, keys []string, to *online.Table) ([]online.Row, error) {
 	parts, values := make([][]string, len(keys)), [][]string{}
 	for i, key := range keys {
 		if !t.Has(key) {
@@ -133,7 +133,7 @@ func featureRows(t *predictions.Table, keys []string, to *features.Table) ([]fea
 			values = append(values, t.Text(name))
 		}
 	}
-	rows := make([]features.Row, t.Rows)
+	rows := make([]online.Row, t.Rows)
 	for i := range rows {
 		for _, column := range parts {
 			if column[i] == "" {

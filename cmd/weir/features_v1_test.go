@@ -10,8 +10,8 @@ import (
 
 	"weir/configs"
 	"weir/internal/reference"
-	"weir/internal/store/features"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/feature/online"
+	"weir/telemetry/monitor/predictions"
 )
 
 const plainManifest = `
@@ -67,13 +67,13 @@ func TestV1RowsOfFeatures(t *testing.T) {
 func TestPrivacyGoesByWhereAValueCameFrom(t *testing.T) {
 	redis := reference.Redis.Get(t)
 	project := "weir-test-" + rand.Text()
-	f, err := features.Open(redis)
+	f, err := online.Open(redis)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	table := features.Table{Project: project, Entity: "plant", View: "petals", Fields: []string{"petal_length", "petal_width"}, TTL: time.Minute}
-	if err := f.Put(t.Context(), table, []features.Row{{Parts: []string{"7"}, Values: []string{"1.4375", "0.2"}}}, time.Now()); err != nil {
+	table := online.Table{Project: project, Entity: "plant", View: "petals", Fields: []string{"petal_length", "petal_width"}, TTL: time.Minute}
+	if err := f.Put(t.Context(), table, []online.Row{{Parts: []string{"7"}, Values: []string{"1.4375", "0.2"}}}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for mode, want := range map[string][4]string{ // petal_length and its hash, of the request and of the store

@@ -10,7 +10,7 @@ import (
 
 	"weir/configs"
 	"weir/internal/defaultmodel"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/predictions"
 )
 
 // Labels find their predictions by the ids that clients gave their requests, in the header or in V2's body; a user has one version

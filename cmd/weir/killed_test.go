@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/server/servertest"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/predictions"
 )
 
 // predictUntil asks for predictions of rows rows until the server is gone, and returns the ids

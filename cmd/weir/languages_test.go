@@ -194,7 +194,7 @@ func TestMemoryOfModels(t *testing.T) {
 }
 
 // A reload moves a name to another file while streams run: all of them end whole, each
-// from one version, and so with the way back, which reads no file (router/shelf tests that).
+// from one version, and so with the way back, which reads no file (router/versions tests that).
 // A version that fails its check changes nothing.
 func TestSwitchUnderStreams(t *testing.T) {
 	from := &source{}

@@ -9,7 +9,7 @@ import (
 	"weir/engine/classic"
 	"weir/internal/console"
 	"weir/internal/tensor"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/predictions"
 )
 
 // matchedInput is an input of a model, and the columns of a table that fill it.

@@ -16,7 +16,7 @@ var table = []folder{
 		"api/admin", "api/batch", "api/tenant", "api/usage", // the words of the admin listener, of which verbs are clients, and of the store
 		"bench", "configs", "internal", "telemetry",
 		"engine/classic", "engine/gbdt", "engine/gguf", "engine/kernel/attend", "engine/kernel/isa", "engine/llm", "tokenizer", // inspect, doctor, score, bench
-		"router/balance", "router/deployment", "router/feature", "router/registry", "router/rollout", // bench cluster, deploy, features, models, rollout
+		"router/balance", "router/deployment", "router/registry", "router/rollout", // bench cluster, deploy, models, rollout
 	}, third: []string{cobra, compress, pflag, progressbar, xterm, prometheusText, prometheusModel}},
 	{path: "internal/server", own: []string{
 		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
@@ -36,7 +36,6 @@ var table = []folder{
 	{path: "internal/store/deployments", own: []string{"internal/store", "router/deployment", "router/rollout", "telemetry/audit"}},
 	{path: "internal/store/ledger", own: []string{"api/usage", "internal/store"}, third: []string{sqlite, pgx}}, // which errors are about values
 	{path: "internal/store/tenants", own: []string{"api/tenant", "internal/store"}},
-	{path: "internal/store/features", own: []string{"router/feature"}, third: []string{redis, protobuf}},
 	{path: "internal/store/ratelimit", own: []string{"scheduler/quota"}, third: []string{redis}},
 	{path: "internal/store/storetest", own: []string{"internal/reference", "internal/store"}},
 	{path: "bench", own: []string{"api/predict/oip", "engine", "internal", "kvcache", "router/balance", "router/prefix", "scheduler"}, third: []string{grpc}},
@@ -46,12 +45,15 @@ var table = []folder{
 	{path: "telemetry", third: []string{zap, prometheus, compress}},
 	{path: "telemetry/audit", own: []string{"internal/outfile"}},
 	{path: "telemetry/scrub", own: []string{"internal/pii"}},
-	{path: "telemetry/drift"},
-	{path: "telemetry/predictions", own: []string{"internal/disk", "internal/table"}, third: []string{parquet}},
-	{path: "telemetry/quality"},
 	{path: "telemetry/transcript", own: []string{"telemetry/scrub"}},
 	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
+	// What classical models get and give.
+	{path: "telemetry/monitor/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
+	{path: "telemetry/monitor/feature/online", own: []string{"telemetry/monitor/feature"}, third: []string{redis, protobuf}},
+	{path: "telemetry/monitor/drift"},
+	{path: "telemetry/monitor/predictions", own: []string{"internal/disk", "internal/table"}, third: []string{parquet}},
+	{path: "telemetry/monitor/quality"},
 
 	{path: "api", own: []string{
 		"internal/inference", "internal/jsonfault", "internal/memory", "internal/socket", "internal/tensor", "internal/turn", "internal/work", "router", "scheduler/answer", "scheduler/brownout", "scheduler/cost", "scheduler/quota",
@@ -70,10 +72,9 @@ var table = []folder{
 	{path: "router/fleet", own: []string{"internal/inference", "internal/memory", "internal/socket", "internal/tensor", "internal/zmtp", "kvcache", "router"}, third: []string{breaker, compress}},
 	{path: "router/chunk"},
 	{path: "router/provider", own: []string{"router/chunk"}, third: []string{amazon, amazonEvents}},
-	{path: "router/shelf", own: []string{"internal/inference"}},
+	{path: "router/versions", own: []string{"internal/inference"}},
 	{path: "router/deployment", own: []string{"router/rollout"}},
 	{path: "router/rollout", third: []string{jsonschema}},
-	{path: "router/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},
 	{path: "router/balance", own: []string{"router/prefix"}},
 	{path: "router/prefix", own: []string{"kvcache"}},
 	{path: "router/transfer", own: []string{"internal/inference", "kvcache", "router"}},

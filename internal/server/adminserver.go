@@ -10,7 +10,7 @@ import (
 	"weir/api"
 	"weir/api/admin"
 	"weir/api/openai"
-	"weir/telemetry/drift"
+	"weir/telemetry/monitor/drift"
 )
 
 // openAdmin makes the server on the admin listener.

@@ -102,7 +102,7 @@ func (d *deployments) halt() {
 	}
 }
 
-// stop ends the following. A version that is being loaded is not waited for: the shelf closes it.
+// stop ends the following. A version that is being loaded is not waited for: the manager of versions closes it.
 func (d *deployments) stop() {
 	if d == nil {
 		return

@@ -13,12 +13,12 @@ import (
 
 	"weir/configs"
 	"weir/internal/inference"
-	"weir/internal/store/features"
 	"weir/router"
-	"weir/router/feature"
 	"weir/telemetry"
-	"weir/telemetry/drift"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/drift"
+	"weir/telemetry/monitor/feature"
+	"weir/telemetry/monitor/feature/online"
+	"weir/telemetry/monitor/predictions"
 )
 
 // enrichmentOf reads a configuration.
@@ -72,7 +72,7 @@ type enriched struct {
 	router.Predictors
 	config   enrichment
 	logger   *zap.Logger
-	redis    *features.Store // nil: none
+	redis    *online.Store // nil: none
 	online   *feature.Online
 	over     chan struct{}
 	tickDone chan struct{}
@@ -92,7 +92,7 @@ func newEnriched(inner router.Predictors, e enrichment, m *telemetry.Metrics, lo
 		return nil, err
 	}
 	if e.featureRedis != "" {
-		if w.redis, err = features.Open(e.featureRedis); err != nil {
+		if w.redis, err = online.Open(e.featureRedis); err != nil {
 			return nil, err
 		}
 		w.online = feature.NewOnline(w.redis, feature.OnlineOptions{Took: took, Changed: func(state string) {

@@ -22,18 +22,18 @@ import (
 	"weir/internal/cpu"
 	"weir/internal/inference"
 	"weir/internal/server/local"
-	"weir/router/shelf"
+	"weir/router/versions"
 	"weir/telemetry"
 )
 
 // languages are the language models and text encoders of a server, as api/openai knows
 // them: one or many, each in one or several versions.
 type languages struct {
-	s      *Server
-	shelf  *shelf.Shelf
-	budget int64 // of memory, in bytes
-	sweep  context.CancelFunc
-	ended  sync.WaitGroup
+	s        *Server
+	versions *versions.Manager
+	budget   int64 // of memory, in bytes
+	sweep    context.CancelFunc
+	ended    sync.WaitGroup
 
 	count func(change string) // into the metrics
 
@@ -66,7 +66,7 @@ type resident struct {
 	log   *zap.Logger
 }
 
-// Close implements shelf.Content.
+// Close implements versions.Content.
 func (r *resident) Close(ctx context.Context) error {
 	if r.Encoder != nil {
 		return r.Encoder.Close(ctx)
@@ -139,17 +139,17 @@ func (p *planned) size(budget int64, count int) error {
 
 func (p *planned) bytes() int64 { return p.info.WeightBytes + p.info.KVBytes }
 
-// spec is the version as the shelf knows it.
-func (p *planned) spec(l *languages) shelf.Spec {
+// spec is the version as the manager of versions knows it.
+func (p *planned) spec(l *languages) versions.Spec {
 	r := p.record
 	identity := r
 	identity.Load, identity.IdleUnload, identity.Pinned, identity.Aliases = "", 0, false, nil
 	identity.Fallback, identity.Policy, identity.Safety, identity.OwnSafety = nil, "", "", ""
-	return shelf.Spec{
+	return versions.Spec{
 		Name: r.Name, Label: p.label, Digest: p.info.Digest, Key: fmt.Sprintf("%s %+v", p.info.Digest, identity), Bytes: p.bytes(),
-		When:       map[string]shelf.When{configs.LoadLazily: shelf.Lazy, configs.LoadNever: shelf.Never}[r.Load],
+		When:       map[string]versions.When{configs.LoadLazily: versions.Lazy, configs.LoadNever: versions.Never}[r.Load],
 		IdleUnload: r.IdleUnload, Pinned: r.Pinned,
-		Open: func(context.Context) (shelf.Content, error) {
+		Open: func(context.Context) (versions.Content, error) {
 			m, err := l.open(p)
 			if err != nil {
 				return nil, err // a nil *resident would be a content
@@ -174,7 +174,7 @@ func memoryBudget(c configs.Config) int64 {
 func newLanguages(s *Server, budget int64) (*languages, error) {
 	l := &languages{s: s, budget: budget, deployed: make(map[string][]*planned)}
 	l.table.Store(&map[string]*served{})
-	l.shelf = shelf.New(shelf.Options{
+	l.versions = versions.New(versions.Options{
 		MaxBytes: budget, MaxWaiting: s.config.Scheduler.MaxWaiting, LoadWait: loadWait,
 		CloseWait: max(s.config.Server.ShutdownTimeout, engineTimeout), OnChange: l.changed,
 	})
@@ -186,7 +186,7 @@ func newLanguages(s *Server, budget int64) (*languages, error) {
 // taken is what a scrape shows of memory.
 func (l *languages) taken() telemetry.LanguageModels {
 	t := telemetry.LanguageModels{LimitBytes: l.budget}
-	for _, st := range l.shelf.List() {
+	for _, st := range l.versions.List() {
 		if st.State == "loaded" || st.State == "leaving" {
 			t.Loaded++
 			t.Bytes += st.Bytes
@@ -209,7 +209,7 @@ func (l *languages) start() {
 		for {
 			select {
 			case now := <-tick.C:
-				l.shelf.Sweep(now)
+				l.versions.Sweep(now)
 			case <-ctx.Done():
 				return
 			}
@@ -223,7 +223,7 @@ func (l *languages) stop() {
 		l.sweep()
 	}
 	l.ended.Wait()
-	l.shelf.Close()
+	l.versions.Close()
 }
 
 // load reads the models that a process starts with, unless a reload was first.
@@ -233,7 +233,7 @@ func (l *languages) load(ctx context.Context, plan []*planned) error {
 	if len(*l.table.Load()) > 0 {
 		return nil
 	}
-	commit, _, err := l.shelf.Prepare(ctx, l.specs(plan))
+	commit, _, err := l.versions.Prepare(ctx, l.specs(plan))
 	if err != nil {
 		return err
 	}
@@ -241,8 +241,8 @@ func (l *languages) load(ctx context.Context, plan []*planned) error {
 	return l.commit(plan, commit)
 }
 
-func (l *languages) specs(plan []*planned) []shelf.Spec {
-	specs := make([]shelf.Spec, len(plan))
+func (l *languages) specs(plan []*planned) []versions.Spec {
+	specs := make([]versions.Spec, len(plan))
 	for i, p := range plan {
 		specs[i] = p.spec(l)
 	}
@@ -258,7 +258,7 @@ func (l *languages) prepare(ctx context.Context, c configs.Config) (commit, aban
 	}
 	l.changing.Lock()
 	all := l.with(plan)
-	ready, drop, err := l.shelf.Prepare(ctx, l.specs(all))
+	ready, drop, err := l.versions.Prepare(ctx, l.specs(all))
 	if err != nil {
 		l.changing.Unlock()
 		return nil, nil, console.ConfigError(err)
@@ -318,7 +318,7 @@ func (l *languages) publish() error {
 
 // current is what is known of the version that answers for a name.
 func (l *languages) current(name string) llm.Info {
-	st, content, _ := l.shelf.Answer(name)
+	st, content, _ := l.versions.Answer(name)
 	if r, ok := content.(*resident); ok {
 		return r.Info()
 	}
@@ -332,7 +332,7 @@ func (l *languages) current(name string) llm.Info {
 
 // answering is the model in memory that answers for a name; nil: it is not there.
 func (l *languages) answering(name string) *resident {
-	_, content, _ := l.shelf.Answer(name)
+	_, content, _ := l.versions.Answer(name)
 	r, _ := content.(*resident)
 	return r
 }
@@ -353,7 +353,7 @@ func (l *languages) snapshot(name string) telemetry.Snapshot {
 // residents are the models in memory.
 func (l *languages) residents() []*resident {
 	var list []*resident
-	for _, c := range l.shelf.Loaded() {
+	for _, c := range l.versions.Loaded() {
 		list = append(list, c.(*resident))
 	}
 	slices.SortFunc(list, func(a, b *resident) int {
@@ -463,7 +463,7 @@ func (r *resident) advise(p *planned) {
 
 // changed logs and counts what happened to a version, and lets edge and metrics follow a
 // name that moved.
-func (l *languages) changed(c shelf.Change) {
+func (l *languages) changed(c versions.Change) {
 	l.count(c.What)
 	fields := []zap.Field{zap.String("change", c.What), zap.String("model", c.Name), zap.String("version", c.Label)}
 	if c.Why != nil {
@@ -475,7 +475,7 @@ func (l *languages) changed(c shelf.Change) {
 
 // Outline implements models.Versions.
 func (l *languages) Outline(name string) models.Outline {
-	st, _, _ := l.shelf.Answer(name)
+	st, _, _ := l.versions.Answer(name)
 	info := l.current(name)
 	o := models.Outline{
 		Version: info.Digest, Label: st.Label, State: st.State, MaxModelLen: info.MaxModelLen, Dimensions: info.Dimensions, Scores: info.Scores,
@@ -513,14 +513,14 @@ func (l *languages) Acquire(a *models.Ask) (models.Held, error) {
 	if rolling {
 		label = d.Version
 	}
-	lease, err := l.shelf.Acquire(a.Model, label)
+	lease, err := l.versions.Acquire(a.Model, label)
 	if err != nil && rolling { // a reload or an operator has taken the version away
 		l.s.rollouts.lost(a.Model, err)
 		rolling, d.Shadow = false, false
-		lease, err = l.shelf.Acquire(a.Model, "")
+		lease, err = l.versions.Acquire(a.Model, "")
 	}
 	if err != nil {
-		if errors.Is(err, shelf.ErrUnknown) {
+		if errors.Is(err, versions.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", models.ErrNoVersion, err)
 		}
 		return models.Held{}, err

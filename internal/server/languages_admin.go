@@ -10,12 +10,12 @@ import (
 	"weir/api/admin"
 	"weir/api/openai/models"
 	"weir/internal/server/state"
-	"weir/router/shelf"
+	"weir/router/versions"
 )
 
 // List implements admin.Models.
 func (l *languages) List() []admin.ModelState {
-	states := l.shelf.List()
+	states := l.versions.List()
 	list := make([]admin.ModelState, len(states))
 	for i, st := range states {
 		list[i] = admin.ModelState{
@@ -41,7 +41,7 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 			return admin.ModelChanged{}, err
 		}
 	}
-	st, _, ok := l.shelf.Answer(c.Name)
+	st, _, ok := l.versions.Answer(c.Name)
 	if !ok {
 		return l.s.fleets.do(ctx, by, c)
 	}
@@ -55,17 +55,17 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 	var err error
 	switch c.Action {
 	case admin.ModelLoad:
-		err = l.shelf.Load(ctx, c.Name, c.Version)
+		err = l.versions.Load(ctx, c.Name, c.Version)
 	case admin.ModelUnload:
-		err = l.shelf.Unload(c.Name, c.Version)
+		err = l.versions.Unload(c.Name, c.Version)
 	case admin.ModelAlias:
-		_, err = l.shelf.Move(ctx, c.Name, c.Version)
+		_, err = l.versions.Move(ctx, c.Name, c.Version)
 	case admin.ModelRollback:
-		_, _, err = l.shelf.Rollback(ctx, c.Name)
+		_, _, err = l.versions.Rollback(ctx, c.Name)
 	}
 	if err != nil {
 		l.s.audit.failed(ctx, by, modelActions[c.Action], c.Name, about, err)
-		if errors.Is(err, shelf.ErrUnknown) {
+		if errors.Is(err, versions.ErrUnknown) {
 			err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 		}
 		return admin.ModelChanged{}, err
@@ -78,7 +78,7 @@ func (l *languages) Do(ctx context.Context, by string, c admin.ModelChange) (adm
 
 // moved lets edge and metrics follow a name, whose version may be another now.
 func (l *languages) moved(name, before, by string) (admin.ModelChanged, error) {
-	st, _, _ := l.shelf.Answer(name)
+	st, _, _ := l.versions.Answer(name)
 	done := admin.ModelChanged{Name: name, Version: st.Label}
 	if st.Label == before {
 		return done, nil
@@ -92,14 +92,14 @@ func (l *languages) moved(name, before, by string) (admin.ModelChanged, error) {
 
 // answers implements rolled.
 func (l *languages) answers(name string) (string, bool) {
-	st, _, ok := l.shelf.Answer(name)
+	st, _, ok := l.versions.Answer(name)
 	return st.Label, ok
 }
 
 // keep implements rolled.
 func (l *languages) keep(ctx context.Context, name, label string) (func(), error) {
-	release, err := l.shelf.Keep(ctx, name, label)
-	if errors.Is(err, shelf.ErrUnknown) {
+	release, err := l.versions.Keep(ctx, name, label)
+	if errors.Is(err, versions.ErrUnknown) {
 		err = fmt.Errorf("%w: %w", admin.ErrNoModel, err)
 	}
 	return release, err
@@ -107,7 +107,7 @@ func (l *languages) keep(ctx context.Context, name, label string) (func(), error
 
 // entryOf implements rolled.
 func (l *languages) entryOf(name, label string) (*models.Model, func(), bool) {
-	lease, err := l.shelf.Acquire(name, label)
+	lease, err := l.versions.Acquire(name, label)
 	if err != nil {
 		return nil, nil, false
 	}
@@ -124,7 +124,7 @@ func (l *languages) entryOf(name, label string) (*models.Model, func(), bool) {
 // give implements rolled.
 func (l *languages) give(name, label, by string) error {
 	before, _ := l.answers(name)
-	_, err := l.shelf.Move(context.Background(), name, label)
+	_, err := l.versions.Move(context.Background(), name, label)
 	if err == nil {
 		_, err = l.moved(name, before, by)
 	}

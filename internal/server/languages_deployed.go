@@ -36,7 +36,7 @@ func (l *languages) stock(ctx context.Context, name string, records []configs.Se
 		delete(l.deployed, name)
 	}
 	all := l.with(l.configured)
-	ready, _, err := l.shelf.Prepare(ctx, l.specs(all))
+	ready, _, err := l.versions.Prepare(ctx, l.specs(all))
 	if err != nil {
 		l.deployed[name] = before
 		return err
@@ -116,7 +116,7 @@ func (l *languages) held(but string) (bytes int64) {
 		}
 	}
 	l.changing.Unlock()
-	for _, st := range l.shelf.List() {
+	for _, st := range l.versions.List() {
 		loaded := st.State == "loaded" || st.State == "loading"
 		if loaded && st.Stays && !deployed[st.Name+"@"+st.Label] && st.Name != but {
 			bytes += st.Bytes

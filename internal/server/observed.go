@@ -15,10 +15,10 @@ import (
 	"weir/internal/server/state"
 	"weir/internal/tensor"
 	"weir/router"
-	"weir/router/feature"
 	"weir/telemetry"
-	"weir/telemetry/drift"
-	"weir/telemetry/predictions"
+	"weir/telemetry/monitor/drift"
+	"weir/telemetry/monitor/feature"
+	"weir/telemetry/monitor/predictions"
 )
 
 // enrichedModel is a version of a model with its features, drift and log.

@@ -1,4 +1,4 @@
-package shelf
+package versions
 
 import (
 	"cmp"
@@ -34,15 +34,15 @@ func (c *fakeContent) Close(context.Context) error {
 
 // bench makes specs and counts what they hold and read.
 type bench struct {
-	t      *testing.T
-	shelf  *Shelf
-	memory atomic.Int64
-	most   atomic.Int64
-	reads  atomic.Int64
-	takes  time.Duration // to read a version
-	fails  atomic.Bool
-	mu     sync.Mutex
-	said   []string
+	t       *testing.T
+	manager *Manager
+	memory  atomic.Int64
+	most    atomic.Int64
+	reads   atomic.Int64
+	takes   time.Duration // to read a version
+	fails   atomic.Bool
+	mu      sync.Mutex
+	said    []string
 }
 
 func newBench(t *testing.T, o Options) *bench {
@@ -56,7 +56,7 @@ func newBench(t *testing.T, o Options) *bench {
 			t.Errorf("%+v", c)
 		}
 	}
-	b.shelf = New(o)
+	b.manager = New(o)
 	return b
 }
 
@@ -76,12 +76,12 @@ func (b *bench) spec(name, label string, bytes int64, when When) Spec {
 }
 
 func (b *bench) inMemory(model string) bool {
-	_, c, _ := b.shelf.Answer(model)
+	_, c, _ := b.manager.Answer(model)
 	return c != nil
 }
 
 func (b *bench) put(specs ...Spec) error {
-	commit, _, err := b.shelf.Prepare(b.t.Context(), specs)
+	commit, _, err := b.manager.Prepare(b.t.Context(), specs)
 	if err == nil {
 		commit()
 	}
@@ -95,7 +95,7 @@ func (b *bench) ask(model string, hold time.Duration) (string, error) {
 	if found {
 		name, want, _ = strings.Cut(model, "@")
 	}
-	l, err := b.shelf.Acquire(name, want)
+	l, err := b.manager.Acquire(name, want)
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (b *bench) asked(model, want string) {
 func TestLazyLoadIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{MaxWaiting: 3})
-		defer b.shelf.Close()
+		defer b.manager.Close()
 		if err := b.put(b.spec("a", "1", 10, Lazy)); err != nil || b.reads.Load() != 0 {
 			t.Fatalf("%v, %d reads", err, b.reads.Load())
 		}
@@ -149,7 +149,7 @@ func TestLazyLoadIsShared(t *testing.T) {
 		if fine.Load() != 3 || full.Load() != 2 || b.reads.Load() != 1 {
 			t.Errorf("%d answered, %d refused, %d reads", fine.Load(), full.Load(), b.reads.Load())
 		}
-		if err := b.shelf.Unload("a", ""); err != nil {
+		if err := b.manager.Unload("a", ""); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.ask("a", 0); !errors.Is(err, inference.ErrUnavailable) {
@@ -162,16 +162,16 @@ func TestLazyLoadIsShared(t *testing.T) {
 	})
 }
 
-// A request gives up at its own deadline and at the shelf's; the load goes on.
+// A request gives up at its own deadline and at the manager's; the load goes on.
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
 		b.takes = 90 * time.Second
-		defer b.shelf.Close()
+		defer b.manager.Close()
 		if err := b.put(b.spec("a", "1", 10, Lazy)); err != nil {
 			t.Fatal(err)
 		}
-		l, err := b.shelf.Acquire("a", "")
+		l, err := b.manager.Acquire("a", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestWaitingEnds(t *testing.T) {
 func TestMemoryBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{MaxBytes: 100 << 20})
-		defer b.shelf.Close()
+		defer b.manager.Close()
 		pinned := b.spec("pinned", "1", 20<<20, Lazy)
 		pinned.Pinned = true
 		err := b.put(b.spec("always", "1", 30<<20, Startup), pinned, b.spec("x", "1", 25<<20, Lazy), b.spec("y", "1", 25<<20, Lazy),
@@ -247,7 +247,7 @@ func TestMemoryBudget(t *testing.T) {
 func TestMoveAndRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
-		defer b.shelf.Close()
+		defer b.manager.Close()
 		if err := b.put(b.spec("a", "1", 10, Startup), b.spec("a", "2", 10, Never), b.spec("a", "3", 10, Never)); err != nil {
 			t.Fatal(err)
 		}
@@ -260,18 +260,18 @@ func TestMoveAndRollback(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		if _, _, err := b.shelf.Rollback(t.Context(), "a"); !errors.Is(err, ErrNoLast) {
+		if _, _, err := b.manager.Rollback(t.Context(), "a"); !errors.Is(err, ErrNoLast) {
 			t.Errorf("without a version before: %v", err)
 		}
 		for _, label := range []string{"2", "3"} {
-			if _, err := b.shelf.Move(t.Context(), "a", label); err != nil {
+			if _, err := b.manager.Move(t.Context(), "a", label); err != nil {
 				t.Fatal(err)
 			}
 			b.asked("a", label)
 		}
 		b.asked("a@1", "1")
 		reads, begun := b.reads.Load(), time.Now()
-		if now, before, err := b.shelf.Rollback(t.Context(), "a"); err != nil || now != "2" || before != "3" {
+		if now, before, err := b.manager.Rollback(t.Context(), "a"); err != nil || now != "2" || before != "3" {
 			t.Fatalf("rollback: %q %q %v", now, before, err)
 		}
 		b.asked("a", "2")
@@ -279,7 +279,7 @@ func TestMoveAndRollback(t *testing.T) {
 			t.Errorf("a rollback read %d files and took %v", b.reads.Load()-reads, time.Since(begun))
 		}
 		running.Wait()
-		if _, err := b.shelf.Move(t.Context(), "a", "9"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "1, 2, 3") {
+		if _, err := b.manager.Move(t.Context(), "a", "9"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "1, 2, 3") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -290,7 +290,7 @@ func TestMoveAndRollback(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
-		defer b.shelf.Close()
+		defer b.manager.Close()
 		if err := b.put(b.spec("a", "1", 10, Startup), b.spec("b", "1", 10, Startup)); err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestPrepare(t *testing.T) {
 		if b.memory.Load() != 20 { // the version that answers and the one before
 			t.Errorf("%d bytes", b.memory.Load())
 		}
-		if _, _, err := b.shelf.Rollback(t.Context(), "a"); err != nil {
+		if _, _, err := b.manager.Rollback(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		b.asked("a", "1")
@@ -340,7 +340,7 @@ func TestPrepare(t *testing.T) {
 func TestIdleUnload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{})
-		defer b.shelf.Close()
+		defer b.manager.Close()
 		spec := b.spec("a", "1", 10, Startup)
 		spec.IdleUnload = 10 * time.Second
 		if err := b.put(spec); err != nil {
@@ -349,18 +349,18 @@ func TestIdleUnload(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { b.ask("a", 30*time.Second) })
 		time.Sleep(20 * time.Second)
-		b.shelf.Sweep(time.Now())
+		b.manager.Sweep(time.Now())
 		if !b.inMemory("a") {
 			t.Error("a version left that a request held")
 		}
 		running.Wait()
 		time.Sleep(9 * time.Second)
-		b.shelf.Sweep(time.Now())
+		b.manager.Sweep(time.Now())
 		if !b.inMemory("a") {
 			t.Error("a version left before its time")
 		}
 		time.Sleep(time.Second)
-		b.shelf.Sweep(time.Now())
+		b.manager.Sweep(time.Now())
 		synctest.Wait()
 		if b.memory.Load() != 0 {
 			t.Error("an idle version stayed")
@@ -403,12 +403,12 @@ func TestAnyOrder(t *testing.T) {
 					case 0:
 						_ = b.put(specs()...)
 					case 1:
-						_ = b.shelf.Unload(model, "")
-						_ = b.shelf.Load(t.Context(), model, "")
+						_ = b.manager.Unload(model, "")
+						_ = b.manager.Load(t.Context(), model, "")
 					case 2:
-						_, _, _ = b.shelf.Rollback(t.Context(), model)
+						_, _, _ = b.manager.Rollback(t.Context(), model)
 					case 3:
-						b.shelf.Sweep(time.Now())
+						b.manager.Sweep(time.Now())
 					default:
 						_, _ = b.ask(model, time.Duration(roll(3000))*time.Millisecond)
 					}
@@ -420,7 +420,7 @@ func TestAnyOrder(t *testing.T) {
 			t.Errorf("%d bytes at the most, of 60", most)
 		}
 		b.asked("m0", b.label("m0"))
-		b.shelf.Close()
+		b.manager.Close()
 		if b.memory.Load() != 0 || b.reads.Load() < 10 {
 			t.Errorf("%d bytes at the end, %d reads", b.memory.Load(), b.reads.Load())
 		}
@@ -428,7 +428,7 @@ func TestAnyOrder(t *testing.T) {
 }
 
 func (b *bench) label(model string) string {
-	st, _, _ := b.shelf.Answer(model)
+	st, _, _ := b.manager.Answer(model)
 	return st.Label
 }
 

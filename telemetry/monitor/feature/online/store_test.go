@@ -1,4 +1,4 @@
-package features
+package online
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/internal/reference"
-	"weir/router/feature"
+	"weir/telemetry/monitor/feature"
 )
 
 func testFeatures(t testing.TB) *Store {

@@ -1,10 +1,10 @@
-// Package shelf keeps versions of models in memory: which are loaded, wait to be, or
+// Package versions keeps versions of models in memory: which are loaded, wait to be, or
 // leave. Requests find a version by the name of its model and hold it while they run. A
 // name moves from one version to another in one step; the version that answered before
 // stays in memory until the next move, so that a rollback reads no file. Versions that are
 // loaded on demand make room for each other, those that were used least recently first;
 // the memory of all is checked before a file is read.
-package shelf
+package versions
 
 import (
 	"context"
@@ -24,12 +24,12 @@ type When uint8
 
 // The times of loading.
 const (
-	Startup When = iota // as soon as it is on the shelf
+	Startup When = iota // as soon as it is listed
 	Lazy                // at the first request
 	Never               // only when an operator or a rollout wants it
 )
 
-// Content is a loaded version. Close frees it; the shelf calls it once no request holds it.
+// Content is a loaded version. Close frees it; the manager calls it once no request holds it.
 type Content interface {
 	Close(ctx context.Context) error
 }
@@ -45,18 +45,18 @@ type Spec struct {
 	IdleUnload time.Duration // without a request, after which it leaves memory; 0: it stays
 	Pinned     bool          // it is never evicted
 
-	// Open reads the version. It is called from a goroutine of the shelf's.
+	// Open reads the version. It is called from a goroutine of the manager's.
 	Open func(ctx context.Context) (Content, error)
 }
 
-// Options say what a shelf may use.
+// Options say what a manager may use.
 type Options struct {
 	MaxBytes   int64         // of all versions; 0 is no limit
 	MaxWaiting int           // requests that may wait for one version to load
 	LoadWait   time.Duration // the most that a request waits for that
 	CloseWait  time.Duration // what closing a version may take, once no request holds it
 	// OnChange, if set, is called after a version was loaded or left memory, or a name was
-	// moved. It must be quick and must not call the shelf.
+	// moved. It must be quick and must not call the manager.
 	OnChange func(Change)
 }
 
@@ -70,11 +70,11 @@ type Change struct {
 // failureHold is how long a failed load refuses requests before the next one tries again.
 const failureHold = 10 * time.Second
 
-// ErrUnknown says that the shelf has no model of a name, or no such version of it.
+// ErrUnknown says that there is no model of a name, or no such version of it.
 var ErrUnknown = errors.New("no such model or version")
 
-// Shelf is safe for concurrent use.
-type Shelf struct {
+// Manager is safe for concurrent use.
+type Manager struct {
 	opts Options
 
 	mu    sync.Mutex
@@ -93,9 +93,9 @@ type name struct {
 	configured string     // key of the version that the configuration chose last
 }
 
-// New returns an empty shelf.
-func New(o Options) *Shelf {
-	return &Shelf{opts: o, names: make(map[string]*name), gone: make(map[*Version]bool), freed: make(chan struct{})}
+// New returns a manager without versions.
+func New(o Options) *Manager {
+	return &Manager{opts: o, names: make(map[string]*name), gone: make(map[*Version]bool), freed: make(chan struct{})}
 }
 
 // state is where a version is on its way into memory and out of it.
@@ -108,10 +108,10 @@ const (
 	leaving // no new request gets it; it closes when the last one lets go
 )
 
-// Version is a version on a shelf. All fields but the first two are guarded by Shelf.mu.
+// Version is a version of a name. All fields but the first two are guarded by Manager.mu.
 type Version struct {
-	shelf *Shelf
-	spec  Spec
+	manager *Manager
+	spec    Spec
 
 	state   state
 	content Content
@@ -142,10 +142,10 @@ type Lease struct {
 // Acquire holds the version of a name that has the label, or the one that answers where
 // label is empty. The error is ErrUnknown, or inference.ErrUnavailable for a version
 // that an operator has unloaded.
-func (s *Shelf) Acquire(model, label string) (Lease, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, err := s.find(model, label)
+func (m *Manager) Acquire(model, label string) (Lease, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, err := m.find(model, label)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -161,8 +161,8 @@ func (s *Shelf) Acquire(model, label string) (Lease, error) {
 }
 
 // find is the version of a label; of "" the current one. The caller holds mu.
-func (s *Shelf) find(model, label string) (*Version, error) {
-	n := s.names[model]
+func (m *Manager) find(model, label string) (*Version, error) {
+	n := m.names[model]
 	if n == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, model)
 	}
@@ -207,58 +207,58 @@ func (l *Lease) Release() {
 	if !l.held {
 		return
 	}
-	v, s := l.Version, l.Version.shelf
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	v, m := l.Version, l.Version.manager
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	l.held = false
 	v.holders--
 	v.used = time.Now()
 	if v.holders == 0 {
 		if v.state == leaving {
-			s.close(v)
+			m.close(v)
 		}
-		s.signal()
+		m.signal()
 	}
 }
 
 // Load waits until the version is in memory, as long as ctx, Options.LoadWait and the
 // load last. Requests for one version share its load.
 func (l *Lease) Load(ctx context.Context) error {
-	v, s := l.Version, l.Version.shelf
-	s.mu.Lock()
+	v, m := l.Version, l.Version.manager
+	m.mu.Lock()
 	for v.state != loaded {
 		if err := v.refuses(l.patient); err != nil {
-			s.mu.Unlock()
+			m.mu.Unlock()
 			return err
 		}
-		ready := s.load(v)
+		ready := m.load(v)
 		v.waiters++
-		s.mu.Unlock()
+		m.mu.Unlock()
 		err := v.await(ctx, ready, l.patient)
-		s.mu.Lock()
+		m.mu.Lock()
 		v.waiters--
 		if err == nil && v.state != loaded {
 			err = v.why
 		}
 		if err != nil {
-			s.mu.Unlock()
+			m.mu.Unlock()
 			return err
 		}
 	}
 	l.hold()
-	s.mu.Unlock()
+	m.mu.Unlock()
 	return nil
 }
 
 // refuses says why a request may not wait for the version. The caller holds mu.
 func (v *Version) refuses(patient bool) error {
 	switch {
-	case v.shelf.over:
+	case v.manager.over:
 		return fmt.Errorf("%w: the server is shutting down", inference.ErrUnavailable)
 	case v.off:
 		return fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, v.spec.Name, v.spec.Label)
 	case patient:
-	case v.waiters >= v.shelf.opts.MaxWaiting:
+	case v.waiters >= v.manager.opts.MaxWaiting:
 		return fmt.Errorf("%w: %d requests wait for model %q to be loaded, and no more may", inference.ErrQueueFull, v.waiters, v.spec.Name)
 	case v.state == absent && v.why != nil && time.Since(v.failed) < failureHold:
 		return v.why
@@ -267,7 +267,7 @@ func (v *Version) refuses(patient bool) error {
 }
 
 func (v *Version) await(ctx context.Context, ready <-chan struct{}, patient bool) error {
-	timer := time.NewTimer(v.shelf.opts.LoadWait)
+	timer := time.NewTimer(v.manager.opts.LoadWait)
 	defer timer.Stop()
 	if patient {
 		timer.Stop()
@@ -279,13 +279,13 @@ func (v *Version) await(ctx context.Context, ready <-chan struct{}, patient bool
 		return context.Cause(ctx)
 	case <-timer.C:
 		return fmt.Errorf("%w: model %q is being loaded, which takes longer than %v; try again later",
-			inference.ErrUnavailable, v.spec.Name, v.shelf.opts.LoadWait)
+			inference.ErrUnavailable, v.spec.Name, v.manager.opts.LoadWait)
 	}
 }
 
 // load starts reading a version that is not in memory and not on its way, and returns
 // what is closed at the end. The caller holds mu.
-func (s *Shelf) load(v *Version) <-chan struct{} {
+func (m *Manager) load(v *Version) <-chan struct{} {
 	switch v.state {
 	case loading:
 	case leaving:
@@ -298,20 +298,20 @@ func (s *Shelf) load(v *Version) <-chan struct{} {
 		if v.ready == nil {
 			v.ready = make(chan struct{})
 		}
-		s.work.Go(func() { s.read(v) })
+		m.work.Go(func() { m.read(v) })
 	}
 	return v.ready
 }
 
 // read makes room and opens the version.
-func (s *Shelf) read(v *Version) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.opts.LoadWait)
+func (m *Manager) read(v *Version) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.opts.LoadWait)
 	defer cancel()
-	content, err := Content(nil), s.reserve(ctx, v)
+	content, err := Content(nil), m.reserve(ctx, v)
 	if err == nil {
 		content, err = v.spec.Open(ctx)
 	}
-	s.mu.Lock()
+	m.mu.Lock()
 	switch {
 	case err != nil:
 		if !errors.Is(err, inference.ErrUnavailable) {
@@ -319,115 +319,115 @@ func (s *Shelf) read(v *Version) {
 		}
 		v.state, v.why, v.failed = absent, err, time.Now()
 		if v.off {
-			delete(s.gone, v)
+			delete(m.gone, v)
 		}
 	default:
 		v.state, v.content, v.used = loaded, content, time.Now()
 	}
 	close(v.ready)
 	v.ready = nil
-	if err == nil && (s.over || v.off) {
-		s.leave(v)
+	if err == nil && (m.over || v.off) {
+		m.leave(v)
 	}
-	s.signal()
-	s.mu.Unlock()
+	m.signal()
+	m.mu.Unlock()
 	what := "load"
 	if err != nil {
 		what = "fail"
 	}
-	s.changed(v, what, err)
+	m.changed(v, what, err)
 }
 
 // leave takes a loaded version away from new requests, and closes it once no request
 // holds it. The caller holds mu.
-func (s *Shelf) leave(v *Version) {
+func (m *Manager) leave(v *Version) {
 	if v.state != loaded {
 		return
 	}
 	v.state = leaving
 	if v.holders == 0 {
-		s.close(v)
+		m.close(v)
 	}
 }
 
 // close frees a version that leaves. The caller holds mu.
-func (s *Shelf) close(v *Version) {
+func (m *Manager) close(v *Version) {
 	content := v.content
 	if content == nil {
 		return // it closes already
 	}
 	v.content = nil
-	s.work.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), s.opts.CloseWait)
+	m.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), m.opts.CloseWait)
 		defer cancel()
 		err := content.Close(ctx)
-		s.mu.Lock()
+		m.mu.Lock()
 		v.state = absent
-		delete(s.gone, v)
-		if v.back && !v.off && !s.over {
+		delete(m.gone, v)
+		if v.back && !v.off && !m.over {
 			v.back = false
-			s.load(v)
+			m.load(v)
 		} else if v.ready != nil {
 			close(v.ready)
 			v.ready = nil
 		}
-		s.signal()
-		s.mu.Unlock()
+		m.signal()
+		m.mu.Unlock()
 		if err != nil {
-			s.changed(v, "unload", err)
+			m.changed(v, "unload", err)
 		}
 	})
 }
 
 // signal wakes loads that wait for memory. The caller holds mu.
-func (s *Shelf) signal() {
-	close(s.freed)
-	s.freed = make(chan struct{})
+func (m *Manager) signal() {
+	close(m.freed)
+	m.freed = make(chan struct{})
 }
 
-func (s *Shelf) changed(v *Version, what string, why error) {
-	if f := s.opts.OnChange; f != nil {
+func (m *Manager) changed(v *Version, what string, why error) {
+	if f := m.opts.OnChange; f != nil {
 		f(Change{v.spec.Name, v.spec.Label, what, why})
 	}
 }
 
 // every yields all versions. The caller holds mu.
-func (s *Shelf) every() []*Version {
-	list := slices.Collect(maps.Keys(s.gone))
-	for _, n := range s.names {
+func (m *Manager) every() []*Version {
+	list := slices.Collect(maps.Keys(m.gone))
+	for _, n := range m.names {
 		list = append(list, n.all()...)
 	}
 	return list
 }
 
 // Sweep unloads what has had no request for its time. Its owner calls it every few seconds.
-func (s *Shelf) Sweep(now time.Time) {
-	s.mu.Lock()
+func (m *Manager) Sweep(now time.Time) {
+	m.mu.Lock()
 	var idle []*Version
-	for _, v := range s.every() {
+	for _, v := range m.every() {
 		if v.spec.IdleUnload > 0 && v.state == loaded && v.holders == 0 && v.waiters == 0 && v.keeps == 0 && now.Sub(v.used) >= v.spec.IdleUnload {
-			s.leave(v)
+			m.leave(v)
 			idle = append(idle, v)
 		}
 	}
-	s.mu.Unlock()
+	m.mu.Unlock()
 	for _, v := range idle {
-		s.changed(v, "idle", nil)
+		m.changed(v, "idle", nil)
 	}
 }
 
 // Close closes all versions, held or not, and returns when that is done.
-func (s *Shelf) Close() {
-	s.mu.Lock()
-	s.over = true
-	for _, v := range s.every() {
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.over = true
+	for _, v := range m.every() {
 		if v.state == loaded {
 			v.state = leaving
 		}
 		if v.state == leaving {
-			s.close(v)
+			m.close(v)
 		}
 	}
-	s.mu.Unlock()
-	s.work.Wait()
+	m.mu.Unlock()
+	m.work.Wait()
 }

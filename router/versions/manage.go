@@ -1,4 +1,4 @@
-package shelf
+package versions
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 // found any more, and their requests end in peace. A name moves where the configuration's
 // choice for it has changed: to the first of its versions that is not Never. abandon
 // frees what Prepare has loaded; one of the two is called, once.
-func (s *Shelf) Prepare(ctx context.Context, specs []Spec) (commit, abandon func(), err error) {
+func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon func(), err error) {
 	table := make(map[string]*name)
 	var fresh []*Version
-	s.mu.Lock()
+	m.mu.Lock()
 	for _, spec := range specs {
-		v := s.same(spec)
+		v := m.same(spec)
 		if v == nil {
-			v = &Version{shelf: s, spec: spec, keeps: 1} // nothing is evicted for what comes with it
+			v = &Version{manager: m, spec: spec, keeps: 1} // nothing is evicted for what comes with it
 			fresh = append(fresh, v)
-			s.gone[v] = true // its memory counts from now on
+			m.gone[v] = true // its memory counts from now on
 		}
 		n := table[spec.Name]
 		if n == nil {
@@ -32,32 +32,32 @@ func (s *Shelf) Prepare(ctx context.Context, specs []Spec) (commit, abandon func
 		}
 		n.versions = append(n.versions, v)
 	}
-	s.mu.Unlock()
-	abandon = func() { s.abandon(fresh) }
+	m.mu.Unlock()
+	abandon = func() { m.abandon(fresh) }
 	for _, v := range fresh {
-		if v.spec.When != Startup && !s.succeeds(table[v.spec.Name], v) {
+		if v.spec.When != Startup && !m.succeeds(table[v.spec.Name], v) {
 			continue
 		}
-		if err := s.bring(ctx, v); err != nil {
+		if err := m.bring(ctx, v); err != nil {
 			abandon()
 			return nil, nil, err
 		}
 	}
-	return func() { s.replace(table, specs, fresh) }, abandon, nil
+	return func() { m.replace(table, specs, fresh) }, abandon, nil
 }
 
 // succeeds reports whether a version is to take over from one that is in memory: then it
 // is loaded and checked before, whatever it says.
-func (s *Shelf) succeeds(n *name, v *Version) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.names[v.spec.Name]
+func (m *Manager) succeeds(n *name, v *Version) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.names[v.spec.Name]
 	return n.choice() == v && old != nil && old.current.state == loaded
 }
 
 // same is the version that is the same as what a spec describes. The caller holds mu.
-func (s *Shelf) same(spec Spec) *Version {
-	n := s.names[spec.Name]
+func (m *Manager) same(spec Spec) *Version {
+	n := m.names[spec.Name]
 	if n == nil {
 		return nil
 	}
@@ -69,46 +69,46 @@ func (s *Shelf) same(spec Spec) *Version {
 	return nil
 }
 
-func (s *Shelf) abandon(fresh []*Version) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (m *Manager) abandon(fresh []*Version) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, v := range fresh {
 		v.keeps--
-		s.forget(v)
+		m.forget(v)
 	}
 }
 
 // forget lets a version go that no name has. The caller holds mu.
-func (s *Shelf) forget(v *Version) {
+func (m *Manager) forget(v *Version) {
 	v.off = true
-	s.gone[v] = true
-	s.leave(v)
+	m.gone[v] = true
+	m.leave(v)
 	if v.state == absent {
-		delete(s.gone, v)
+		delete(m.gone, v)
 	}
 }
 
 // bring loads a version for its own sake.
-func (s *Shelf) bring(ctx context.Context, v *Version) error {
-	s.mu.Lock()
+func (m *Manager) bring(ctx context.Context, v *Version) error {
+	m.mu.Lock()
 	v.failed, v.off = time.Time{}, false
-	s.mu.Unlock()
+	m.mu.Unlock()
 	l := Lease{Version: v, patient: true}
 	defer l.Release()
 	return l.Load(ctx)
 }
 
 // replace puts a table into force.
-func (s *Shelf) replace(table map[string]*name, specs []Spec, fresh []*Version) {
+func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version) {
 	var moved []*Version
-	s.mu.Lock()
+	m.mu.Lock()
 	for _, v := range fresh {
 		v.keeps--
 	}
 	for id, n := range table {
 		choice := n.choice()
 		n.configured = choice.spec.Key
-		switch old := s.names[id]; {
+		switch old := m.names[id]; {
 		case old == nil:
 			n.current = choice
 		case old.configured == choice.spec.Key: // what operators and rollouts did since stays
@@ -120,30 +120,30 @@ func (s *Shelf) replace(table map[string]*name, specs []Spec, fresh []*Version) 
 			moved = append(moved, choice)
 		}
 	}
-	before := s.every()
-	s.names = table
+	before := m.every()
+	m.names = table
 	var left []*Version
 	for _, v := range before {
 		if n := table[v.spec.Name]; n != nil && slices.Contains(n.all(), v) {
-			delete(s.gone, v)
+			delete(m.gone, v)
 			continue
 		}
 		if v.state == loaded {
 			left = append(left, v)
 		}
-		s.forget(v)
+		m.forget(v)
 	}
 	for i := range specs { // names that stay keep their versions, with what the new list says of them
-		if v := s.same(specs[i]); v != nil {
+		if v := m.same(specs[i]); v != nil {
 			v.spec.When, v.spec.IdleUnload, v.spec.Pinned = specs[i].When, specs[i].IdleUnload, specs[i].Pinned
 		}
 	}
-	s.mu.Unlock()
+	m.mu.Unlock()
 	for _, v := range moved {
-		s.changed(v, "move", nil)
+		m.changed(v, "move", nil)
 	}
 	for _, v := range left {
-		s.changed(v, "unload", nil)
+		m.changed(v, "unload", nil)
 	}
 }
 
@@ -155,41 +155,41 @@ func (n *name) choice() *Version {
 
 // Move lets a version answer for a name, once it is in memory, and keeps the one that
 // answered before. It returns the label of that one.
-func (s *Shelf) Move(ctx context.Context, model, label string) (before string, err error) {
-	s.mu.Lock()
-	v, err := s.find(model, label)
-	s.mu.Unlock()
+func (m *Manager) Move(ctx context.Context, model, label string) (before string, err error) {
+	m.mu.Lock()
+	v, err := m.find(model, label)
+	m.mu.Unlock()
 	if err != nil {
 		return "", err
 	}
-	if err := s.bring(ctx, v); err != nil {
+	if err := m.bring(ctx, v); err != nil {
 		return "", err
 	}
-	s.mu.Lock()
-	n := s.names[model]
+	m.mu.Lock()
+	n := m.names[model]
 	if n == nil || !slices.Contains(n.all(), v) {
-		s.mu.Unlock()
+		m.mu.Unlock()
 		return "", fmt.Errorf("%w: the configuration changed meanwhile", ErrUnknown)
 	}
 	old := n.current
 	if old != v {
 		oldest := n.last
 		n.current, n.last = v, old
-		s.release(n, oldest)
+		m.release(n, oldest)
 	}
-	s.mu.Unlock()
-	s.changed(v, "move", nil)
+	m.mu.Unlock()
+	m.changed(v, "move", nil)
 	return old.spec.Label, nil
 }
 
 // release lets a version leave memory that a name needs no more. The caller holds mu.
-func (s *Shelf) release(n *name, v *Version) {
+func (m *Manager) release(n *name, v *Version) {
 	switch {
 	case v == nil || v == n.current || v == n.last:
 	case !slices.Contains(n.versions, v):
-		s.forget(v)
+		m.forget(v)
 	case v.spec.When == Never && v.keeps == 0:
-		s.leave(v)
+		m.leave(v)
 	}
 }
 
@@ -198,69 +198,69 @@ var ErrNoLast = errors.New("there is no version to go back to")
 
 // Rollback lets the version answer that did before the last move. It returns the labels
 // of the version that answers now and of the one that did.
-func (s *Shelf) Rollback(ctx context.Context, model string) (now, before string, err error) {
-	s.mu.Lock()
-	n := s.names[model]
+func (m *Manager) Rollback(ctx context.Context, model string) (now, before string, err error) {
+	m.mu.Lock()
+	n := m.names[model]
 	if n == nil {
-		s.mu.Unlock()
+		m.mu.Unlock()
 		return "", "", fmt.Errorf("%w: %q", ErrUnknown, model)
 	}
 	last := n.last
-	s.mu.Unlock()
+	m.mu.Unlock()
 	if last == nil {
 		return "", "", fmt.Errorf("%w: model %q has answered with one version only", ErrNoLast, model)
 	}
-	before, err = s.Move(ctx, model, last.spec.Label)
+	before, err = m.Move(ctx, model, last.spec.Label)
 	return last.spec.Label, before, err
 }
 
 // Load brings a version into memory, or brings it back after Unload.
-func (s *Shelf) Load(ctx context.Context, model, label string) error {
-	s.mu.Lock()
-	v, err := s.find(model, label)
-	s.mu.Unlock()
+func (m *Manager) Load(ctx context.Context, model, label string) error {
+	m.mu.Lock()
+	v, err := m.find(model, label)
+	m.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return s.bring(ctx, v)
+	return m.bring(ctx, v)
 }
 
 // Unload takes a version out of memory, until Load. Requests that hold it go on, new ones
 // are refused.
-func (s *Shelf) Unload(model, label string) error {
-	s.mu.Lock()
-	v, err := s.find(model, label)
+func (m *Manager) Unload(model, label string) error {
+	m.mu.Lock()
+	v, err := m.find(model, label)
 	if err == nil {
 		v.off = true
-		s.leave(v)
+		m.leave(v)
 	}
-	s.mu.Unlock()
+	m.mu.Unlock()
 	if err == nil {
-		s.changed(v, "unload", nil)
+		m.changed(v, "unload", nil)
 	}
 	return err
 }
 
 // Keep holds a version in memory for a rollout until release, once it was loaded.
-func (s *Shelf) Keep(ctx context.Context, model, label string) (release func(), err error) {
-	s.mu.Lock()
-	v, err := s.find(model, label)
+func (m *Manager) Keep(ctx context.Context, model, label string) (release func(), err error) {
+	m.mu.Lock()
+	v, err := m.find(model, label)
 	if err == nil {
 		v.keeps++
 	}
-	s.mu.Unlock()
+	m.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	release = func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		v.keeps--
-		if n := s.names[v.spec.Name]; n != nil {
-			s.release(n, v)
+		if n := m.names[v.spec.Name]; n != nil {
+			m.release(n, v)
 		}
 	}
-	if err := s.bring(ctx, v); err != nil {
+	if err := m.bring(ctx, v); err != nil {
 		release()
 		return nil, err
 	}
@@ -283,13 +283,13 @@ type State struct {
 }
 
 // List is all versions by name, the one that answers first.
-func (s *Shelf) List() []State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (m *Manager) List() []State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var list []State
-	for _, v := range s.every() {
-		st := v.show(s.names[v.spec.Name])
-		st.Stays = s.stays(v)
+	for _, v := range m.every() {
+		st := v.show(m.names[v.spec.Name])
+		st.Stays = m.stays(v)
 		list = append(list, st)
 	}
 	slices.SortFunc(list, func(a, b State) int {
@@ -339,10 +339,10 @@ func (v *Version) word() string {
 
 // Answer is the version that answers for a name, with its content where that is in
 // memory. ok is false where there is no such name.
-func (s *Shelf) Answer(model string) (st State, c Content, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.names[model]
+func (m *Manager) Answer(model string) (st State, c Content, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.names[model]
 	if n == nil {
 		return State{}, nil, false
 	}
@@ -353,11 +353,11 @@ func (s *Shelf) Answer(model string) (st State, c Content, ok bool) {
 }
 
 // Loaded are all contents in memory that take requests.
-func (s *Shelf) Loaded() []Content {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (m *Manager) Loaded() []Content {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var list []Content
-	for _, v := range s.every() {
+	for _, v := range m.every() {
 		if v.state == loaded {
 			list = append(list, v.content)
 		}

@@ -1,4 +1,4 @@
-package features
+package online
 
 import (
 	"encoding/binary"
@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"weir/router/feature"
+	"weir/telemetry/monitor/feature"
 )
 
 // feastLayout is what Feast writes with its Redis online store: the entity's key in

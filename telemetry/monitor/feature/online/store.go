@@ -1,5 +1,5 @@
-// Package features reads and writes a classical model's features in Redis, in weir's own layout or in Feast's.
-package features
+// Package online reads and writes a classical model's features in Redis, in weir's own layout or in Feast's.
+package online
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
-	"weir/router/feature"
+	"weir/telemetry/monitor/feature"
 )
 
 // Store is an online store of features in Redis, in weir's own layout or in Feast's.

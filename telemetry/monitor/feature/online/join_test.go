@@ -1,4 +1,4 @@
-package features
+package online
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"weir/internal/store/storetest"
 	"weir/internal/tensor"
 	"weir/router"
-	"weir/router/feature"
+	"weir/telemetry/monitor/feature"
 )
 
 // wire stands between weir and Redis; it forwards, stalls, or is gone.

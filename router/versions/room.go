@@ -1,4 +1,4 @@
-package shelf
+package versions
 
 import (
 	"cmp"
@@ -12,14 +12,14 @@ import (
 
 // reserve waits until there is room for a version that loads, which counts from its first
 // moment on; the versions that leave for it are those that were used least recently.
-func (s *Shelf) reserve(ctx context.Context, v *Version) error {
+func (m *Manager) reserve(ctx context.Context, v *Version) error {
 	for {
-		s.mu.Lock()
-		evicted, fits, err := s.room(v)
-		freed := s.freed
-		s.mu.Unlock()
+		m.mu.Lock()
+		evicted, fits, err := m.room(v)
+		freed := m.freed
+		m.mu.Unlock()
 		for _, e := range evicted {
-			s.changed(e, "evict", nil)
+			m.changed(e, "evict", nil)
 		}
 		if fits || err != nil {
 			return err
@@ -34,37 +34,37 @@ func (s *Shelf) reserve(ctx context.Context, v *Version) error {
 
 // room makes room for a version, as far as it can at once: fits is false where versions
 // that leave have not closed yet, or hold requests. The caller holds mu.
-func (s *Shelf) room(v *Version) (evicted []*Version, fits bool, err error) {
-	if s.opts.MaxBytes == 0 {
+func (m *Manager) room(v *Version) (evicted []*Version, fits bool, err error) {
+	if m.opts.MaxBytes == 0 {
 		return nil, true, nil
 	}
-	others, closing := s.taken(v)
-	over := others + v.spec.Bytes - s.opts.MaxBytes
+	others, closing := m.taken(v)
+	over := others + v.spec.Bytes - m.opts.MaxBytes
 	if over <= 0 {
 		return nil, true, nil
 	}
 	over -= closing
 	busy := int64(0)
-	for _, o := range s.evictable(v) {
+	for _, o := range m.evictable(v) {
 		switch {
 		case over <= 0:
 		case o.holders+o.waiters > 0:
 			busy += o.spec.Bytes
 		default:
-			s.leave(o)
+			m.leave(o)
 			evicted = append(evicted, o)
 			over -= o.spec.Bytes
 		}
 	}
 	if over > busy {
-		return evicted, false, s.tooMuch(v)
+		return evicted, false, m.tooMuch(v)
 	}
 	return evicted, false, nil
 }
 
 // taken is the memory of the versions beside v, and how much of it is about to be free.
-func (s *Shelf) taken(v *Version) (bytes, closing int64) {
-	for _, o := range s.every() {
+func (m *Manager) taken(v *Version) (bytes, closing int64) {
+	for _, o := range m.every() {
 		if o == v || o.state == absent {
 			continue
 		}
@@ -78,10 +78,10 @@ func (s *Shelf) taken(v *Version) (bytes, closing int64) {
 
 // evictable are the versions that may leave for v, those first that were used least
 // recently: what loads at startup stays while it answers, and so does what is pinned.
-func (s *Shelf) evictable(v *Version) []*Version {
+func (m *Manager) evictable(v *Version) []*Version {
 	var list []*Version
-	for _, o := range s.every() {
-		if o == v || o.state != loaded || s.stays(o) {
+	for _, o := range m.every() {
+		if o == v || o.state != loaded || m.stays(o) {
 			continue
 		}
 		list = append(list, o)
@@ -93,21 +93,21 @@ func (s *Shelf) evictable(v *Version) []*Version {
 }
 
 // stays reports whether a version does not leave for others.
-func (s *Shelf) stays(v *Version) bool {
-	return v.spec.Pinned || v.keeps > 0 || v.spec.When == Startup && s.answers(v)
+func (m *Manager) stays(v *Version) bool {
+	return v.spec.Pinned || v.keeps > 0 || v.spec.When == Startup && m.answers(v)
 }
 
 // answers reports whether requests of a name get the version.
-func (s *Shelf) answers(v *Version) bool {
-	n := s.names[v.spec.Name]
+func (m *Manager) answers(v *Version) bool {
+	n := m.names[v.spec.Name]
 	return n != nil && n.current == v
 }
 
 // tooMuch names the sums.
-func (s *Shelf) tooMuch(v *Version) error {
+func (m *Manager) tooMuch(v *Version) error {
 	var parts []string
 	sum := int64(0)
-	for _, o := range s.every() {
+	for _, o := range m.every() {
 		if o != v && (o.state == loaded || o.state == loading) {
 			parts = append(parts, fmt.Sprintf("%s version %s %s", o.spec.Name, o.spec.Label, ShowBytes(o.spec.Bytes)))
 			sum += o.spec.Bytes
@@ -116,7 +116,7 @@ func (s *Shelf) tooMuch(v *Version) error {
 	slices.Sort(parts)
 	return fmt.Errorf("%w: model %q version %s needs %s of memory, and %s of %s are free (%s); raise --model-memory-bytes, lower "+
 		"kv_cache_memory_bytes, unload a model or let one be loaded lazily", inference.ErrUnavailable, v.spec.Name, v.spec.Label,
-		ShowBytes(v.spec.Bytes), ShowBytes(max(0, s.opts.MaxBytes-sum)), ShowBytes(s.opts.MaxBytes), cmp.Or(strings.Join(parts, ", "), "nothing is loaded"))
+		ShowBytes(v.spec.Bytes), ShowBytes(max(0, m.opts.MaxBytes-sum)), ShowBytes(m.opts.MaxBytes), cmp.Or(strings.Join(parts, ", "), "nothing is loaded"))
 }
 
 // ShowBytes gives a number of bytes in MiB, or in GiB where that says enough.

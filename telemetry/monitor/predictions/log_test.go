@@ -377,7 +377,7 @@ func BenchmarkAdd(b *testing.B) {
 
 // Pages of the second version, LZ4 and other writers' files read as the same table as a plain file does.
 func TestWritersOfParquetAgree(t *testing.T) {
-	const folder = "../../internal/table/testdata/"
+	const folder = "../../../internal/table/testdata/"
 	want, err := ReadTable(folder + "pyarrow.parquet")
 	if err != nil {
 		t.Fatal(err)

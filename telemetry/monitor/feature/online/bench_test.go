@@ -1,4 +1,4 @@
-package features
+package online
 
 import (
 	"crypto/rand"
@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/tensor"
 	"weir/router"
-	"weir/router/feature"
+	"weir/telemetry/monitor/feature"
 )
 
 // What a request pays for its features: of one view, each row about another entity, in
