@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/openai/digest"
 	"weir/api/openai/format"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/replay"
@@ -24,7 +25,7 @@ import (
 type answerRules struct {
 	model   *models.Model
 	format  *format.Format // nil: the text is free
-	reading *reading       // nil: there is neither thought nor call
+	reading *job.Reading   // nil: there is neither thought nor call
 
 	schemas format.SchemaRules // of tools
 }
@@ -32,14 +33,14 @@ type answerRules struct {
 // rulesOf are the rules of a job's answers; ok is false where nothing binds them. Where
 // the model chooses between text and calls, the rules let all text pass that begins no
 // call.
-func rulesOf(j *job) (r answerRules, ok bool) {
-	r = answerRules{j.model, j.params.Format, j.reading, j.params.Schemas}
-	return r, r.format != nil || r.reading != nil && r.reading.tools.Choice.Mode != family.None
+func rulesOf(j *job.Job) (r answerRules, ok bool) {
+	r = answerRules{j.Model, j.Params.Format, j.Reading, j.Params.Schemas}
+	return r, r.format != nil || r.reading != nil && r.reading.Tools.Choice.Mode != family.None
 }
 
 // lazy reports whether the request demands nothing: rules that cannot be kept are left
 // out then, with a warning.
-func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.tools.Forced() }
+func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.Tools.Forced() }
 
 // field is the request's field that binds the answers.
 func (r *answerRules) field() string {
@@ -62,20 +63,20 @@ func (r *answerRules) hash() replay.Hash {
 		d.Text(r.model.Version)
 	}
 	if q := r.reading; q != nil {
-		d.Flag(q.thinks)
-		d.Flag(q.options.Opening.Thinking)
-		d.Text(q.options.Opening.Markup)
-		writeReading(d, q)
+		d.Flag(q.Thinks)
+		d.Flag(q.Options.Opening.Thinking)
+		d.Text(q.Options.Opening.Markup)
+		job.WriteReading(d, q)
 		d.Text(string(r.schemas.Documents))
 		d.Flag(r.schemas.AnyOrder)
-		d.Integer(len(q.options.Tools))
-		for i := range q.options.Tools {
-			t := &q.options.Tools[i]
+		d.Integer(len(q.Options.Tools))
+		for i := range q.Options.Tools {
+			t := &q.Options.Tools[i]
 			d.Text(t.Name)
 			d.Text(string(t.Parameters))
 			d.Flag(t.Strict)
-			d.Flag(q.tools.IsCustom(t.Name))
-			q.tools.Inputs[t.Name].WriteTo(d)
+			d.Flag(q.Tools.IsCustom(t.Name))
+			q.Tools.Inputs[t.Name].WriteTo(d)
 		}
 	}
 	return replay.Hash(d.Sum(nil))
@@ -88,8 +89,8 @@ func (r *answerRules) size() (n int) {
 	}
 	if r.reading != nil {
 		n += len(r.schemas.Documents)
-		for i := range r.reading.options.Tools {
-			n += len(r.reading.options.Tools[i].Parameters)
+		for i := range r.reading.Options.Tools {
+			n += len(r.reading.Options.Tools[i].Parameters)
 		}
 	}
 	return n
@@ -124,7 +125,7 @@ type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, stri
 func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
 	o := r.schemas.Options(strict)
 	s, report, err := schema.Add(b, text, o)
-	c.warn(r.reading.tools.PathOf(text), report.Ignored)
+	c.warn(r.reading.Tools.PathOf(text), report.Ignored)
 	return s, err
 }
 
@@ -156,28 +157,28 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 	}
 	q := r.reading
 	rules := family.Rules{
-		Tools: slices.Clone(q.options.Tools), Choice: q.options.Choice, Opening: q.options.Opening, Thought: q.thinks, Body: body,
+		Tools: slices.Clone(q.Options.Tools), Choice: q.Options.Choice, Opening: q.Options.Opening, Thought: q.Thinks, Body: body,
 		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
 			s, err := arguments(c, b, text, strict)
 			if err != nil {
-				fault = schemaFault(q.tools.PathOf(text), err)
+				fault = schemaFault(q.Tools.PathOf(text), err)
 			}
 			return s, err
 		},
 		Control: r.control,
 	}
 	for i := range rules.Tools {
-		if f := q.tools.Inputs[rules.Tools[i].Name]; f != nil {
+		if f := q.Tools.Inputs[rules.Tools[i].Name]; f != nil {
 			rules.Tools[i] = f.Told(rules.Tools[i], &fault)
 		}
 	}
-	if q.options.Choice.Mode == family.Auto {
+	if q.Options.Choice.Mode == family.Auto {
 		rules.Loose = func(t *family.Tool, err error) {
 			fault = nil
 			c.warnings = append(c.warnings, fmt.Sprintf("arguments of %s are not enforced: %s", jsonbody.HeaderQuote(t.Name), jsonbody.HeaderQuote(err.Error())))
 		}
 	}
-	start, err := q.family.Grammar(b, rules)
+	start, err := q.Family.Grammar(b, rules)
 	switch {
 	case fault != nil:
 		return 0, fault

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/job"
 	"weir/internal/inference"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
@@ -127,19 +128,19 @@ func TestAutoGivesUpOnTooLargeSchemas(t *testing.T) {
 		properties[i] = fmt.Sprintf(`"p%d":{"type":"integer"}`, i)
 	}
 	m := toolModel(t, &fakeBackend{tok: mustTokenizer(t)}, toolTemplate)
-	q := &reading{family: m.Family}
+	q := &job.Reading{Family: m.Family}
 	for i := range 300 {
 		tool := family.Tool{Name: fmt.Sprint("f", i), Parameters: fmt.Appendf(nil, `{"title":"%d","properties":{%s}}`, i, strings.Join(properties, ","))}
-		q.tools.Tools = append(q.tools.Tools, tool)
+		q.Tools.Tools = append(q.Tools.Tools, tool)
 	}
-	q.tools.Choice = family.Choice{Mode: family.Auto, Parallel: true}
-	q.options = family.Options{Tools: q.tools.Tools, Choice: q.tools.Choice}
+	q.Tools.Choice = family.Choice{Mode: family.Auto, Parallel: true}
+	q.Options = family.Options{Tools: q.Tools.Tools, Choice: q.Tools.Choice}
 	r := &answerRules{model: m, reading: q}
 	c, fault := r.compile(grammar.Limits{})
 	if fault != nil || c.grammar == nil || len(c.warnings) != 1 || !strings.Contains(c.warnings[0], "tools are not enforced") {
 		t.Errorf("%+v %+v", c, fault)
 	}
-	q.tools.Choice.Mode, q.options.Choice.Mode = family.Required, family.Required
+	q.Tools.Choice.Mode, q.Options.Choice.Mode = family.Required, family.Required
 	if c, fault = r.compile(grammar.Limits{}); fault == nil {
 		t.Errorf("a demanded call has %+v", c.warnings)
 	}

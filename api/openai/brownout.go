@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/scheduler/brownout"
@@ -55,20 +56,20 @@ func (d lowering) model(m *models.Model, n *jsonbody.Notes) *models.Model {
 }
 
 // job caps the output of a request by its class, and switches speculation.
-func (d lowering) job(j *job) {
+func (d lowering) job(j *job.Job) {
 	if d.step == nil {
 		return
 	}
-	if s := d.step.Speculation; s != 0 && s != j.params.Speculation {
-		j.params.Speculation = s
+	if s := d.step.Speculation; s != 0 && s != j.Params.Speculation {
+		j.Params.Speculation = s
 		d.mark()
 	}
-	most := d.step.MaxTokens[j.terms.class]
-	if most == 0 || j.maxTokens <= most {
+	most := d.step.MaxTokens[j.Terms.Class]
+	if most == 0 || j.MaxTokens <= most {
 		return
 	}
-	j.maxTokens = most
-	j.params.MinTokens = min(j.params.MinTokens, most)
+	j.MaxTokens = most
+	j.Params.MinTokens = min(j.Params.MinTokens, most)
 	d.mark()
-	j.params.Notes.Add("at most %d output tokens in brown-out step %s", most, d.step.Name)
+	j.Params.Notes.Add("at most %d output tokens in brown-out step %s", most, d.step.Name)
 }

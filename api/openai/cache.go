@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"weir/api/conversation"
-	"weir/api/openai/digest"
+	"weir/api/openai/job"
 	"weir/api/replay"
 	"weir/internal/inference"
 )
@@ -72,18 +72,18 @@ func (s *Server) Forget(tenant string) (answers int) {
 }
 
 // recall looks a job up in the response cache, and tells the client.
-func (c *call) recall(j *job) *recollection {
+func (c *call) recall(j *job.Job) *recollection {
 	cache := c.server.cache
-	if cache == nil || c.caller.Tenant.KeepsNothing() || !j.repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
+	if cache == nil || c.caller.Tenant.KeepsNothing() || !j.Repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
 		return nil
 	}
-	r := &recollection{cache: cache, tenant: j.tenant.Name, key: j.contentHash()}
+	r := &recollection{cache: cache, tenant: j.Tenant.Name, key: j.Hash()}
 	if r.answers, r.hit = cache.Get(r.tenant, r.key); r.hit {
 		c.ctx.Response.Header.Set("X-Weir-Cache", "hit")
 		return r
 	}
 	c.ctx.Response.Header.Set("X-Weir-Cache", "miss")
-	r.answers = make([]cachedAnswer, len(j.prompts))
+	r.answers = make([]cachedAnswer, len(j.Prompts))
 	return r
 }
 
@@ -97,57 +97,12 @@ func declines(control string) bool {
 	return false
 }
 
-// repeatable reports whether the job would give the same tokens again, and nothing but
-// tokens.
-func (j *job) repeatable() bool {
-	p := j.params
-	return p.N == 1 && !p.Logprobs && p.Sampling.Logprobs < 0 && j.promptLogprobs < 0 && (p.Sampling.Temperature == 0 || p.Seeded)
-}
-
-// contentHash is over all that decides on a repeatable job's tokens: the model, the
-// prompts' token ids (and with them the template), the sampler's parameters and what ends
-// an answer.
-func (j *job) contentHash() replay.Hash {
-	d := digest.New()
-	d.Text(j.model.ID)
-	d.Text(j.model.Version)
-	d.Number(uint64(len(j.prompts)))
-	for i := range j.prompts {
-		d.Request(j.request(i))
-	}
-	d.Text(j.constraintKey)
-	writeReading(d, j.reading)
-	d.Flag(j.params.Special) // stop strings are looked for in the text
-	d.Flag(j.params.Stops.Include)
-	for i := range j.params.Stops.Patterns {
-		d.Text(j.params.Stops.Patterns[i].Text)
-	}
-	return replay.Hash(d.Sum(nil))
-}
-
-// writeReading hashes how answers are taken apart, which decides where stop strings are looked
-// for, and whether an answer ends with its first call.
-func writeReading(d digest.Writer, r *reading) {
-	d.Flag(r != nil)
-	if r == nil {
-		return
-	}
-	d.Integer(r.budget)
-	c := &r.options.Choice
-	d.Integer(int(c.Mode))
-	d.Integer(len(c.Names))
-	for _, name := range c.Names {
-		d.Text(name)
-	}
-	d.Flag(c.Parallel)
-}
-
 // streams are those of a hit: all events are in them. The whole prompt counts as cached.
-func (r *recollection) streams(prompts []prompt) []*inference.Stream {
+func (r *recollection) streams(prompts []job.Prompt) []*inference.Stream {
 	list := make([]*inference.Stream, len(r.answers))
 	for i, a := range r.answers {
 		s := inference.NewStream(max(len(a.tokens), 1), func(int) {})
-		n := len(prompts[i].ids)
+		n := len(prompts[i].IDs)
 		s.SetProgress(inference.Progress{PrefillTokens: n, CachedTokens: n})
 		for _, id := range a.tokens {
 			s.Push(inference.Event{Kind: inference.EventToken, Token: id})

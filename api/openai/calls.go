@@ -2,31 +2,19 @@ package openai
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"slices"
 	"unicode/utf8"
 
 	"weir/api/openai/answer"
-	"weir/api/openai/toolset"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 	"weir/tokenizer/family"
 )
 
-// reading says how the answers of a job are taken apart: what of them is thought, what is
-// text and what is a call. A job without one has text as it comes.
-type reading struct {
-	family  *family.Family
-	options family.Options
-	thinks  bool // the family marks thoughts
-	hidden  bool // thoughts are not told
-	tools   toolset.Set
-	budget  int // tokens of a thought at most; -1 is as many as the model likes
-}
-
 // reader is the state of a choice that is taken apart. What it has read and nobody took
 // stands in pieces, in the order of the answer; the text itself is the choice's.
 type reader struct {
-	*reading
+	*job.Reading
 	parser *family.Parser
 	parts  []family.Part // scratch
 
@@ -67,24 +55,13 @@ type heldCall struct {
 }
 
 // newReader begins to read an answer; bound says that a grammar binds it.
-func newReader(r *reading, bound bool) *reader {
+func newReader(r *job.Reading, bound bool) *reader {
 	if r == nil {
 		return nil
 	}
-	o := r.options
+	o := r.Options
 	o.Bound = bound
-	return &reader{reading: r, parser: r.family.NewParser(o), repeats: newRepeats(r)}
-}
-
-// letters are those of ids that servers make up for calls.
-const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-func randomLetters(n int) string {
-	id := make([]byte, n)
-	for i := range id {
-		id[i] = letters[rand.IntN(len(letters))]
-	}
-	return string(id)
+	return &reader{Reading: r, parser: r.Family.NewParser(o), repeats: newRepeats(r)}
 }
 
 // add notes that a kind of text, or of calls, has grown.
@@ -103,7 +80,7 @@ func (c *choice) read(e inference.Event) (complete bool) {
 	r := c.reader
 	thinking := r.parser.Thinking()
 	r.parts = r.parts[:0]
-	tok := c.job.model.Tokenizer
+	tok := c.job.Model.Tokenizer
 	if control := tok.IsControl(e.Token); control {
 		c.piece = c.decoder.Flush(c.piece[:0])
 		if complete = c.parse(false); complete {
@@ -138,7 +115,7 @@ func (c *choice) takeIn(cut bool) (complete bool) {
 	if c.guard == nil {
 		return c.takeParts(c.reader.parts, cut)
 	}
-	parts, blocked := c.guard.screen(c.reader.parts, c.reader.hidden)
+	parts, blocked := c.guard.screen(c.reader.parts, c.reader.Hidden)
 	return c.takeParts(parts, cut) || blocked && c.block()
 }
 
@@ -149,7 +126,7 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 	r := c.reader
 	for i := range parts {
 		switch p := &parts[i]; {
-		case p.Kind == family.Content && cut && (p.Begun || r.options.Choice.Mode == family.Required):
+		case p.Kind == family.Content && cut && (p.Begun || r.Options.Choice.Mode == family.Required):
 			// The beginning of a call: an answer that has to call has no text.
 		case p.Kind == family.Reasoning && cut && p.Begun:
 		case p.Kind == family.Content:
@@ -158,7 +135,7 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 			}
 		case p.Kind == family.Reasoning:
 			c.settleText(p.Bytes)
-			if !r.hidden {
+			if !r.Hidden {
 				r.thought = append(r.thought, p.Bytes...)
 				r.add(pieceThought, len(p.Bytes))
 			}
@@ -197,7 +174,7 @@ func (c *choice) settleText(rest []byte) {
 func (r *reader) tell(p *family.Part) (over bool) {
 	if r.repeats == nil {
 		r.readCall(p)
-		return p.Kind == family.CallEnd && !r.options.Choice.Parallel
+		return p.Kind == family.CallEnd && !r.Options.Choice.Parallel
 	}
 	parts, again := r.repeats.pass(p)
 	for i := range parts {
@@ -210,7 +187,7 @@ func (r *reader) tell(p *family.Part) (over bool) {
 func (r *reader) readCall(p *family.Part) {
 	from := len(r.arguments)
 	if p.Kind == family.CallStart {
-		if r.input = nil; r.tools.IsCustom(p.Name) {
+		if r.input = nil; r.Tools.IsCustom(p.Name) {
 			r.input = &customInput{}
 		}
 		r.calls = append(r.calls, heldCall{index: p.Call, id: p.ID, name: p.Name, custom: r.input != nil, from: from, to: from})
@@ -240,7 +217,7 @@ func (c *choice) closeReading(hidden bool, reason inference.FinishReason) (compl
 	if c.parse(false) {
 		return true
 	}
-	if tok := c.job.model.Tokenizer; hidden && tok.IsControl(c.end.Token) {
+	if tok := c.job.Model.Tokenizer; hidden && tok.IsControl(c.end.Token) {
 		c.piece = tok.AppendPiece(c.piece[:0], c.end.Token, true)
 		if c.parse(true) {
 			return true
@@ -319,7 +296,7 @@ func (r *reader) takeAll(d *answer.Delta) {
 
 // doubt notes the log-probability of a token that the parser is about to read.
 func (c *choice) doubt(e inference.Event) {
-	if !c.job.params.Logprobs {
+	if !c.job.Params.Logprobs {
 		return
 	}
 	r := c.reader

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/api/openai/stop"
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -18,7 +19,7 @@ type choice struct {
 	prompt int // index of the prompt that is answered
 	number int // of its prompt, as the backend counts
 
-	job     *job
+	job     *job.Job
 	stream  *stream // the prompt's
 	decoder *tokenizer.Decoder
 	stop    stop.Matcher
@@ -46,10 +47,10 @@ type choice struct {
 	last    time.Time // of the token before
 }
 
-func newChoice(j *job, st *stream, index int) *choice {
+func newChoice(j *job.Job, st *stream, index int) *choice {
 	return &choice{
-		index: index, prompt: index / j.params.N, number: index % j.params.N, job: j, stream: st,
-		decoder: j.model.Tokenizer.NewDecoder(j.params.Special), stop: stop.NewMatcher(j.params.Stops), reader: newReader(j.reading, j.constraint != nil),
+		index: index, prompt: index / j.Params.N, number: index % j.Params.N, job: j, stream: st,
+		decoder: j.Model.Tokenizer.NewDecoder(j.Params.Special), stop: stop.NewMatcher(j.Params.Stops), reader: newReader(j.Reading, j.Constraint != nil),
 		guard: newGuard(j),
 	}
 }
@@ -61,7 +62,7 @@ func (c *choice) token(e inference.Event) (complete bool) {
 		return true
 	}
 	c.tokens++
-	if c.job.params.ReturnTokenIDs {
+	if c.job.Params.ReturnTokenIDs {
 		c.ids = append(c.ids, e.Token)
 	}
 	if c.mayEnd(e.Token) {
@@ -73,13 +74,13 @@ func (c *choice) token(e inference.Event) (complete bool) {
 
 // mayEnd reports whether a token can end the choice.
 func (c *choice) mayEnd(id inference.TokenID) bool {
-	return slices.Contains(c.job.params.StopTokens, id) || c.isEOG(id)
+	return slices.Contains(c.job.Params.StopTokens, id) || c.isEOG(id)
 }
 
 // isEOG reports whether a token is one of the model's own end tokens and the
 // request does not ignore them.
 func (c *choice) isEOG(id inference.TokenID) bool {
-	return !c.job.params.IgnoreEOS && c.job.model.Tokenizer.IsEOG(id)
+	return !c.job.Params.IgnoreEOS && c.job.Model.Tokenizer.IsEOG(id)
 }
 
 // showEnd adds the text of an end token that did not end the choice.
@@ -97,7 +98,7 @@ func (c *choice) show(e inference.Event) (complete bool) {
 	c.piece = c.decoder.Append(c.piece[:0], e.Token)
 	c.received.Bytes += len(c.piece)
 	c.received.Runes += utf8.RuneCount(c.piece)
-	if c.job.params.Logprobs {
+	if c.job.Params.Logprobs {
 		c.records = append(c.records, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top, Start: start, End: c.received.Bytes})
 	}
 	if c.guard != nil {
@@ -111,7 +112,7 @@ func (c *choice) show(e inference.Event) (complete bool) {
 func (c *choice) match() (complete bool) {
 	before := len(c.text)
 	var match *stop.Pattern
-	if c.tokens <= c.job.params.MinTokens {
+	if c.tokens <= c.job.Params.MinTokens {
 		c.text = append(c.text, c.piece...)
 	} else {
 		c.text, match = c.stop.Append(c.text, c.piece)
@@ -151,7 +152,7 @@ func (c *choice) spent(limit string) {
 // finished ends the choice: text that was held back is certain now.
 func (c *choice) finished(reason inference.FinishReason) {
 	ended := c.hasEnd && reason == inference.FinishStop
-	if c.hasEnd && (!ended || c.job.params.Stops.Include) && c.showEnd() {
+	if c.hasEnd && (!ended || c.job.Params.Stops.Include) && c.showEnd() {
 		return // a stop string that the end token completed
 	}
 	if end := c.end.Token; ended && !c.isEOG(end) {
@@ -165,7 +166,7 @@ func (c *choice) finished(reason inference.FinishReason) {
 	c.text = c.stop.Flush(c.text)
 	c.certain(before)
 	c.finish = reason
-	if ended && c.job.params.EndLogprob && !c.job.params.Stops.Include { // shown, it has its record
+	if ended && c.job.Params.EndLogprob && !c.job.Params.Stops.Include { // shown, it has its record
 		c.records = append(c.records, answer.TokenRecord{ID: c.end.Token, Logprob: c.end.Logprob, Top: c.end.Top, Start: c.received, End: c.received.Bytes})
 	}
 	c.given = max(c.given, c.received.Bytes) // records of undecodable rests too
@@ -232,7 +233,7 @@ func (c *choice) close(d *answer.Delta) {
 // begin makes d ready for the next text. Choice and delta swap buffers, so that a
 // stream allocates nothing per token.
 func (c *choice) begin(d *answer.Delta) {
-	if c.job.echo && !c.began {
+	if c.job.Echo && !c.began {
 		c.echo()
 	}
 	d.Choice, d.Prompt, d.First = c.index, c.prompt, !c.began
@@ -247,12 +248,12 @@ func (c *choice) take(d *answer.Delta) {
 	n := c.ready()
 	d.Tokens = append(d.Tokens[:0], c.records[:n]...)
 	c.records = c.records[:copy(c.records, c.records[n:])]
-	p := c.job.params
+	p := c.job.Params
 	if d.PromptTokens = nil; d.First && p.PromptLogprobs >= 0 {
 		d.PromptTokens = c.stream.prompt
 	}
 	if p.ContinuousUsage {
-		d.Usage = c.used(answer.Usage{Prompt: len(c.job.prompts[c.prompt].ids), Cached: c.stream.Progress().CachedTokens})
+		d.Usage = c.used(answer.Usage{Prompt: len(c.job.Prompts[c.prompt].IDs), Cached: c.stream.Progress().CachedTokens})
 	}
 	c.began = true
 }
@@ -262,7 +263,7 @@ func (c *choice) used(u answer.Usage) answer.Usage {
 	u.Output += c.tokens
 	if c.reader != nil {
 		u.Reasoning += c.reader.reasoned
-		u.Thinks = c.reader.thinks
+		u.Thinks = c.reader.Thinks
 	}
 	return u
 }

@@ -78,7 +78,7 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 	}
 	t := c.caller.Tenant
 	asked := &inference.Embedding{ID: "policy-" + c.id, Tenant: t.Name, Weight: t.Weight, Class: t.Class, Arrived: c.arrived,
-		WaitUntil: c.after(t.QueueTimeout), Texts: p.texts, Types: p.types}
+		WaitUntil: c.terms().After(t.QueueTimeout), Texts: p.texts, Types: p.types}
 	if fault := c.embed(m, asked); fault != nil {
 		return nil, fault
 	}

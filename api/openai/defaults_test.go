@@ -43,11 +43,11 @@ func TestModelDefaults(t *testing.T) {
 			t.Errorf("%s: %v", tc.body, fault)
 			continue
 		}
-		got := j.params.Sampling
-		text := b.tok.Decode(j.prompts[0].ids, true)
-		if got.Temperature != tc.temperature || got.TopK != tc.k || j.maxTokens != tc.most || got.RepetitionPenalty != tc.penalty || !strings.Contains(text, tc.prompt) ||
+		got := j.Params.Sampling
+		text := b.tok.Decode(j.Prompts[0].IDs, true)
+		if got.Temperature != tc.temperature || got.TopK != tc.k || j.MaxTokens != tc.most || got.RepetitionPenalty != tc.penalty || !strings.Contains(text, tc.prompt) ||
 			strings.Contains(text, "kind") != strings.Contains(tc.prompt, "kind") {
-			t.Errorf("%s: %+v, %d tokens at most, prompt %q", tc.body, got, j.maxTokens, text)
+			t.Errorf("%s: %+v, %d tokens at most, prompt %q", tc.body, got, j.MaxTokens, text)
 		}
 	}
 	o, _ := readRequest([]byte(`{"messages":[{"role":"user","content":7}]}`), true)

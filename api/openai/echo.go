@@ -13,14 +13,14 @@ import (
 // echo puts the prompt before what the choice has. It is called when the
 // first news of the choice came.
 func (c *choice) echo() {
-	p := &c.job.prompts[c.prompt]
-	c.text = append([]byte(p.text), c.text...)
-	runes := utf8.RuneCountInString(p.text)
+	p := &c.job.Prompts[c.prompt]
+	c.text = append([]byte(p.Text), c.text...)
+	runes := utf8.RuneCountInString(p.Text)
 	for k := range c.records {
 		c.records[k].Start.Runes += runes
 	}
 	c.received.Runes += runes
-	if c.job.params.Logprobs {
+	if c.job.Params.Logprobs {
 		c.records = append(c.promptRecords(), c.records...)
 	}
 }
@@ -31,16 +31,16 @@ func (c *choice) echo() {
 func (c *choice) promptRecords() []answer.TokenRecord {
 	j := c.job
 	records := append([]answer.TokenRecord(nil), c.stream.prompt...)
-	d := j.model.Tokenizer.NewDecoder(j.params.Special)
+	d := j.Model.Tokenizer.NewDecoder(j.Params.Special)
 	var piece []byte
 	runes := 0
 	for k := range records {
 		records[k].Start = answer.Position{Runes: runes}
-		records[k].Top = records[k].Top[:min(len(records[k].Top), max(0, j.params.Sampling.Logprobs))] // prompt_logprobs may have more
+		records[k].Top = records[k].Top[:min(len(records[k].Top), max(0, j.Params.Sampling.Logprobs))] // prompt_logprobs may have more
 		piece = d.Append(piece[:0], records[k].ID)
 		runes += utf8.RuneCount(piece)
 	}
-	extra := max(0, runes+utf8.RuneCount(d.Flush(nil))-utf8.RuneCountInString(j.prompts[c.prompt].text))
+	extra := max(0, runes+utf8.RuneCount(d.Flush(nil))-utf8.RuneCountInString(j.Prompts[c.prompt].Text))
 	for k := range records {
 		records[k].Start.Runes = max(0, records[k].Start.Runes-extra)
 	}

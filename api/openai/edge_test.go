@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/api/openai/stop"
@@ -345,9 +346,9 @@ func tokenStream(tb testing.TB, e *endpoint, p params.Params) (*inference.Stream
 	tb.Helper()
 	s := newServer(tb, DefaultConfig(), &fakeBackend{})
 	p.N, p.Stream, p.Stops = 1, true, stop.NewSet([]string{"END"}, false)
-	j := &job{
-		id: "x", name: "x", endpoint: e, model: s.models.Load().List[0], prompts: []prompt{{ids: []int32{1}}},
-		params: &p, maxTokens: 1, promptLogprobs: -1,
+	j := &job.Job{
+		ID: "x", Name: "x", Route: e.route, NewEncoder: e.encode, Model: s.models.Load().List[0], Prompts: []job.Prompt{{IDs: []int32{1}}},
+		Params: &p, MaxTokens: 1, PromptLogprobs: -1,
 	}
 	st := inference.NewStream(8, func(int) {})
 	streams := []*stream{{Stream: st}}

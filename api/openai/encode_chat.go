@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 )
 
 // chatEncoder writes chat.completion objects and their chunks.
@@ -13,15 +14,15 @@ type chatEncoder struct {
 	promptIDs bool // prompt_token_ids are still due
 }
 
-func newChatEncoder(j *job) encoder {
-	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.params.ReturnTokenIDs}
+func newChatEncoder(j *job.Job) answer.Encoder {
+	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.Params.ReturnTokenIDs}
 }
 
-// appendDelta appends one chunk for a piece of text or for the end of a choice. A
+// AppendDelta appends one chunk for a piece of text or for the end of a choice. A
 // thought and a call follow a chunk with the role alone. Each piece of a call has a
 // chunk of its own, and so has its beginning: SDKs join the strings of all chunks, so
 // a name that came twice would be doubled.
-func (e *chatEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
+func (e *chatEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	if d.First && (len(d.Reasoning) > 0 || len(d.Calls) > 0) {
 		dst = e.appendChunk(dst, &answer.Delta{Choice: d.Choice, First: true, Usage: d.Usage}, nil)
 	}
@@ -71,7 +72,7 @@ func (e *chatEncoder) appendChunk(dst []byte, d *answer.Delta, call *answer.Call
 // appendReasoning appends the text of a thought under the names that the server's
 // operator chose.
 func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
-	for i, name := range e.job.params.Reasoning.Names() {
+	for i, name := range e.job.Params.Reasoning.Names() {
 		dst = append(api.AppendString(api.AppendComma(dst, i), name), ':')
 		dst = api.AppendString(dst, thought)
 	}
@@ -81,7 +82,7 @@ func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 // appendCallPart appends a delta's tool_calls, or its function_call to a request of the
 // older shape.
 func (e *chatEncoder) appendCallPart(dst []byte, p *answer.CallPart) []byte {
-	if e.job.tools().Legacy {
+	if e.job.Tools().Legacy {
 		return appendCalled(append(dst, `"function_call":`...), p)
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
@@ -109,7 +110,7 @@ func appendCalled(dst []byte, p *answer.CallPart) []byte {
 	return append(api.AppendString(append(dst, field...), p.Arguments), '}')
 }
 
-func (e *chatEncoder) appendPulse(dst []byte) []byte {
+func (e *chatEncoder) AppendPulse(dst []byte) []byte {
 	return e.closeChunk(append(dst, e.head...), nil)
 }
 
@@ -120,7 +121,7 @@ func (e *chatEncoder) closeChunk(dst []byte, d *answer.Delta) []byte {
 	return append(dst, "}\n\n"...)
 }
 
-func (e *chatEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
+func (e *chatEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	dst = e.appendHead(dst, "chat.completion")
 	for i := range choices {
 		dst = e.appendMessage(api.AppendComma(dst, i), &choices[i])
@@ -155,7 +156,7 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []answer.CallPart) []byte {
 	switch {
 	case len(calls) == 0:
 		return dst
-	case e.job.tools().Legacy:
+	case e.job.Tools().Legacy:
 		return appendCalled(append(dst, `,"function_call":`...), &calls[0])
 	}
 	dst = append(dst, `,"tool_calls":[`...)
@@ -177,7 +178,7 @@ func (e *chatEncoder) appendPromptIDs(dst []byte) []byte {
 	}
 	e.promptIDs = false
 	dst = append(dst, `,"prompt_token_ids":`...)
-	return appendTokens(dst, e.job.prompts[0].ids)
+	return appendTokens(dst, e.job.Prompts[0].IDs)
 }
 
 // appendLogprobs appends {"content":[…],"refusal":null}.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/internal/inference"
@@ -14,11 +15,11 @@ import (
 // The chat encoder writes what official SDKs accumulate. The deltas here are made by
 // hand; tests of calls and thoughts that a model writes are those of calls_test.go.
 
-func encoderJob(t *testing.T, stream bool, names params.Reasoning) *job {
+func encoderJob(t *testing.T, stream bool, names params.Reasoning) *job.Job {
 	t.Helper()
-	return &job{name: "chatcmpl-1", created: 1, endpoint: &chatEndpoint,
-		model:  &models.Model{ID: "m", Tokenizer: mustTokenizer(t)},
-		params: &params.Params{N: 1, Stream: stream, IncludeUsage: stream, Reasoning: names}}
+	return &job.Job{Name: "chatcmpl-1", Created: 1, Route: routeChat, NewEncoder: newChatEncoder,
+		Model:  &models.Model{ID: "m", Tokenizer: mustTokenizer(t)},
+		Params: &params.Params{N: 1, Stream: stream, IncludeUsage: stream, Reasoning: names}}
 }
 
 // chunkChoices are the first choices of a stream's chunks, as JSON.
@@ -50,7 +51,7 @@ func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
 		{Calls: []answer.CallPart{{Index: 1, ID: "call_2", Name: "g", Arguments: []byte("{}")}}},
 		{Finish: inference.FinishStop, Called: true},
 	} {
-		out = e.appendDelta(out, &d)
+		out = e.AppendDelta(out, &d)
 	}
 	const rest = `,"logprobs":null,"finish_reason":null}`
 	want := []string{
@@ -75,10 +76,10 @@ func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
 // Ids of tokens are told once, in the first chunk of their delta.
 func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
 	j := encoderJob(t, true, params.ReasoningBoth)
-	j.params.ReturnTokenIDs = true
-	j.prompts = []prompt{{ids: []inference.TokenID{1}}}
+	j.Params.ReturnTokenIDs = true
+	j.Prompts = []job.Prompt{{IDs: []inference.TokenID{1}}}
 	e := newChatEncoder(j)
-	out := e.appendDelta(nil, &answer.Delta{IDs: []inference.TokenID{7, 8},
+	out := e.AppendDelta(nil, &answer.Delta{IDs: []inference.TokenID{7, 8},
 		Calls: []answer.CallPart{{ID: "call_1", Name: "f", Arguments: []byte("{}")}}})
 	if n := strings.Count(string(out), "[7,8]"); n != 1 || len(chunkChoices(t, string(out))) != 2 {
 		t.Errorf("the ids come %d times in %s", n, out)
@@ -114,7 +115,7 @@ func TestWholeChatMessages(t *testing.T) {
 				} `json:"completion_tokens_details"`
 			}
 		}
-		body := e.appendWhole(nil, []answer.Delta{c.d}, answer.Usage{Prompt: 1, Output: 5, Reasoning: 3, Thinks: true})
+		body := e.AppendWhole(nil, []answer.Delta{c.d}, answer.Usage{Prompt: 1, Output: 5, Reasoning: 3, Thinks: true})
 		if err := json.Unmarshal(body, &out); err != nil {
 			t.Fatalf("%v in %s", err, body)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 )
 
 // completionEncoder writes text_completion objects, which the legacy endpoint
@@ -13,15 +14,15 @@ type completionEncoder struct{ envelope }
 
 const completionObject = "text_completion"
 
-func newCompletionEncoder(j *job) encoder {
+func newCompletionEncoder(j *job.Job) answer.Encoder {
 	return &completionEncoder{newEnvelope(j, completionObject)}
 }
 
-func (e *completionEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
+func (e *completionEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	return e.closeChunk(e.appendChoice(append(dst, e.head...), d), d)
 }
 
-func (e *completionEncoder) appendPulse(dst []byte) []byte {
+func (e *completionEncoder) AppendPulse(dst []byte) []byte {
 	return e.closeChunk(append(dst, e.head...), nil)
 }
 
@@ -30,7 +31,7 @@ func (e *completionEncoder) closeChunk(dst []byte, d *answer.Delta) []byte {
 	return append(e.appendTail(dst, d), "}\n\n"...)
 }
 
-func (e *completionEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
+func (e *completionEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	dst = e.appendHead(dst, completionObject)
 	for i := range choices {
 		dst = e.appendChoice(api.AppendComma(dst, i), &choices[i])
@@ -46,9 +47,9 @@ func (e *completionEncoder) appendChoice(dst []byte, d *answer.Delta) []byte {
 	dst = strconv.AppendInt(dst, int64(d.Choice), 10)
 	dst = e.appendLogprobs(dst, d)
 	dst = e.appendPromptLogprobs(dst, d)
-	if d.First && e.job.params.ReturnTokenIDs {
+	if d.First && e.job.Params.ReturnTokenIDs {
 		dst = append(dst, `,"prompt_token_ids":`...)
-		dst = appendTokens(dst, e.job.prompts[d.Prompt].ids)
+		dst = appendTokens(dst, e.job.Prompts[d.Prompt].IDs)
 	}
 	return e.appendReason(dst, d)
 }

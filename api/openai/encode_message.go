@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 )
 
@@ -13,14 +14,14 @@ import (
 // text and calls are blocks in the order in which they come; a block holds one kind, and one
 // is open at a time.
 type messageEncoder struct {
-	job    *job
+	job    *job.Job
 	begun  bool // the first event is written
 	open   itemKind
 	blocks int // that were begun
 	last   answer.Delta
 }
 
-func newMessageEncoder(j *job) encoder { return &messageEncoder{job: j} }
+func newMessageEncoder(j *job.Job) answer.Encoder { return &messageEncoder{job: j} }
 
 func appendMessageEvent(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
@@ -30,8 +31,8 @@ func appendMessageEvent(dst []byte, name string) []byte {
 
 // appendHead appends the fields of a message up to and with content's bracket.
 func (e *messageEncoder) appendHead(dst []byte) []byte {
-	dst = append(append(append(dst, `{"id":"`...), e.job.id...), `","type":"message","role":"assistant","model":`...)
-	return append(api.AppendString(dst, e.job.model.ID), `,"content":[`...)
+	dst = append(append(append(dst, `{"id":"`...), e.job.ID...), `","type":"message","role":"assistant","model":`...)
+	return append(api.AppendString(dst, e.job.Model.ID), `,"content":[`...)
 }
 
 func (e *messageEncoder) appendBegin(dst []byte, u answer.Usage) []byte {
@@ -44,8 +45,8 @@ func (e *messageEncoder) appendBegin(dst []byte, u answer.Usage) []byte {
 	return append(appendMessageUsage(dst, u), "}"+eventEnd...)
 }
 
-// appendDelta implements encoder.
-func (e *messageEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
+// AppendDelta implements encoder.
+func (e *messageEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst, d.Usage)
 	if len(d.Reasoning) > 0 {
 		dst = e.appendPiece(e.openBlock(dst, thoughtItem, nil), `thinking_delta","thinking":`, d.Reasoning)
@@ -102,7 +103,7 @@ func (e *messageEncoder) closeBlock(dst []byte) []byte {
 		return dst
 	}
 	if e.open == thoughtItem {
-		dst = e.appendPiece(dst, `signature_delta","signature":`, []byte(e.job.id))
+		dst = e.appendPiece(dst, `signature_delta","signature":`, []byte(e.job.ID))
 	}
 	e.open = noItem
 	return append(e.appendIndex(appendMessageEvent(dst, "content_block_stop")), eventEnd...)
@@ -120,13 +121,13 @@ func (e *messageEncoder) appendPiece(dst []byte, kind string, piece []byte) []by
 	return append(api.AppendString(append(dst, kind...), piece), "}"+eventEnd...)
 }
 
-// appendPulse implements encoder.
-func (e *messageEncoder) appendPulse(dst []byte) []byte {
+// AppendPulse implements encoder.
+func (e *messageEncoder) AppendPulse(dst []byte) []byte {
 	return append(appendMessageEvent(dst, "ping"), eventEnd...)
 }
 
-// appendEnd implements encoder.
-func (e *messageEncoder) appendEnd(dst []byte, u answer.Usage) []byte {
+// AppendEnd implements encoder.
+func (e *messageEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 	dst = append(appendMessageEvent(e.appendBegin(dst, u), "message_delta"), `,"delta":{`...)
 	dst = append(e.appendStop(dst, &e.last), `},"usage":`...)
 	dst = append(appendMessageUsage(dst, u), eventEnd...)
@@ -134,20 +135,20 @@ func (e *messageEncoder) appendEnd(dst []byte, u answer.Usage) []byte {
 }
 
 // appendFault implements encoder.
-func (e *messageEncoder) appendFault(dst []byte, fault *api.Error) []byte {
+func (e *messageEncoder) AppendFault(dst []byte, fault *api.Error) []byte {
 	dst = append(dst, "event: error\ndata: "...)
 	return append(appendMessageFault(dst, fault, ""), "\n\n"...)
 }
 
-// appendWhole implements encoder.
-func (e *messageEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
+// AppendWhole implements encoder.
+func (e *messageEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	d := &choices[0]
 	dst = e.appendHead(dst)
 	blocks := 0
 	if len(d.Reasoning) > 0 {
 		blocks++
 		dst = api.AppendString(append(dst, `{"type":"thinking","thinking":`...), d.Reasoning)
-		dst = append(api.AppendString(append(dst, `,"signature":`...), e.job.id), '}')
+		dst = append(api.AppendString(append(dst, `,"signature":`...), e.job.ID), '}')
 	}
 	if len(d.Content) > 0 {
 		dst = api.AppendString(append(api.AppendComma(dst, blocks), `{"type":"text","text":`...), d.Content)
@@ -202,7 +203,7 @@ func (e *messageEncoder) appendStop(dst []byte, d *answer.Delta) []byte {
 // fillsContext reports whether the context ended the answer, rather than max_tokens.
 func (e *messageEncoder) fillsContext() bool {
 	j := e.job
-	return j.maxTokens < j.params.MaxTokens && len(j.prompts[0].ids)+j.maxTokens == j.model.MaxModelLen
+	return j.MaxTokens < j.Params.MaxTokens && len(j.Prompts[0].IDs)+j.MaxTokens == j.Model.MaxModelLen
 }
 
 // appendMessageUsage appends usage. What came from the prefix cache does not count among

@@ -8,8 +8,12 @@ import (
 	"weir/api/conversation"
 	"weir/api/edge"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 )
+
+// responsePrefix begins the ids of responses.
+const responsePrefix = "resp_"
 
 // responseEncoder writes the response objects of POST /v1/responses, whole or as typed
 // events. Both are made of the same items: an answer that is no stream is a stream whose
@@ -19,7 +23,8 @@ import (
 // item is open at a time; it is closed by the first delta of another kind, of another call,
 // or by the choice's end. The last object of a stream lists the items as they were closed.
 type responseEncoder struct {
-	job      *job
+	job      *job.Job
+	request  *responseRequest
 	names    tokenNames
 	ids      string // of all items, behind the prefix of their kind
 	sequence int64  // of the next event
@@ -51,9 +56,9 @@ const (
 // itemPrefixes begin the ids of items, by kind.
 var itemPrefixes = [...]string{thoughtItem: "rs_", messageItem: "msg_", callItem: "fc_", inputItem: "ctc_"}
 
-func newResponseEncoder(j *job) encoder {
-	return &responseEncoder{job: j, ids: strings.TrimPrefix(j.id, j.endpoint.prefix),
-		names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.TokensAsIDs}}
+func newResponseEncoder(j *job.Job) answer.Encoder {
+	return &responseEncoder{job: j, request: responseOf(j), ids: strings.TrimPrefix(j.ID, responsePrefix),
+		names: tokenNames{tokenizer: j.Model.Tokenizer, asIDs: j.Params.TokensAsIDs}}
 }
 
 // appendEvent begins an event: its name twice, as SDKs read either, and its number.
@@ -97,8 +102,8 @@ func (e *responseEncoder) appendResponse(dst []byte, state responseState) []byte
 	return append(e.appendObject(dst, state), eventEnd...)
 }
 
-// appendDelta implements encoder.
-func (e *responseEncoder) appendDelta(dst []byte, d *answer.Delta) []byte {
+// AppendDelta implements encoder.
+func (e *responseEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst)
 	if len(d.Reasoning) > 0 {
 		dst = e.appendPiece(e.openItem(dst, thoughtItem), d.Reasoning, nil)
@@ -143,17 +148,17 @@ func (e *responseEncoder) finish(dst []byte, d *answer.Delta) []byte {
 	return e.closeItem(dst)
 }
 
-// appendPulse implements encoder. There is no event without content: a stream that has
+// AppendPulse implements encoder. There is no event without content: a stream that has
 // begun sends a comment.
-func (e *responseEncoder) appendPulse(dst []byte) []byte {
+func (e *responseEncoder) AppendPulse(dst []byte) []byte {
 	if e.begun {
 		return append(dst, heartbeat...)
 	}
 	return e.appendBegin(dst)
 }
 
-// appendEnd implements encoder.
-func (e *responseEncoder) appendEnd(dst []byte, u answer.Usage) []byte {
+// AppendEnd implements encoder.
+func (e *responseEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 	state := e.ended(u)
 	dst = e.appendEvent(e.appendBegin(dst), "response."+state.status)
 	return e.appendLastEvent(dst, state)
@@ -164,7 +169,7 @@ func (e *responseEncoder) appendLastEvent(dst []byte, state responseState) []byt
 }
 
 // appendFault implements encoder. What an item had so far stays in the object.
-func (e *responseEncoder) appendFault(dst []byte, fault *api.Error) []byte {
+func (e *responseEncoder) AppendFault(dst []byte, fault *api.Error) []byte {
 	e.cut = true
 	dst = e.closeItem(e.appendBegin(dst))
 	state := responseState{status: "failed", fault: fault}
@@ -174,10 +179,10 @@ func (e *responseEncoder) appendFault(dst []byte, fault *api.Error) []byte {
 	return e.appendLastEvent(e.appendEvent(dst, "response."+state.status), state)
 }
 
-// appendWhole implements encoder.
-func (e *responseEncoder) appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
+// AppendWhole implements encoder.
+func (e *responseEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	e.begun = true
-	_ = e.appendDelta(nil, &choices[0]) // its items are what is wanted, not its events
+	_ = e.AppendDelta(nil, &choices[0]) // its items are what is wanted, not its events
 	return e.appendLast(dst, e.ended(u))
 }
 

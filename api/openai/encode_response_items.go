@@ -21,7 +21,7 @@ func (e *responseEncoder) openItem(dst []byte, kind itemKind) []byte {
 	switch {
 	case kind == messageItem:
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.added"), false)
-	case kind == thoughtItem && e.job.response.summarises():
+	case kind == thoughtItem && e.request.summarises():
 		dst = e.appendPart(e.appendEvent(dst, "response.reasoning_summary_part.added"), false)
 	case kind == thoughtItem:
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.added"), false)
@@ -46,7 +46,7 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.done"), true)
 		dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
 		dst = append(api.AppendString(append(dst, `,"arguments":`...), e.text), eventEnd...)
-	case e.job.response.summarises():
+	case e.request.summarises():
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_summary_text.done"), "summary_index")
 		dst = append(api.AppendString(append(dst, `,"text":`...), e.text), eventEnd...)
 		dst = e.appendPart(e.appendEvent(dst, "response.reasoning_summary_part.done"), true)
@@ -81,7 +81,7 @@ func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRe
 	case e.open == messageItem:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.output_text.delta"), "content_index")
 		dst = append(dst, `,"logprobs":[`...)
-		if e.job.params.Logprobs && len(tokens) > 0 {
+		if e.job.Params.Logprobs && len(tokens) > 0 {
 			if len(e.scores) > 0 {
 				e.scores = append(e.scores, ',')
 			}
@@ -90,7 +90,7 @@ func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRe
 			dst = append(dst, e.scores[from:]...)
 		}
 		dst = append(dst, ']')
-	case e.job.response.summarises():
+	case e.request.summarises():
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_summary_text.delta"), "summary_index")
 	default:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_text.delta"), "content_index")
@@ -119,7 +119,7 @@ func (e *responseEncoder) appendIndexed(dst []byte, index string) []byte {
 // appendPart ends an event about the part of the open item: with what it has, or empty.
 func (e *responseEncoder) appendPart(dst []byte, whole bool) []byte {
 	index := "content_index"
-	if e.open == thoughtItem && e.job.response.summarises() {
+	if e.open == thoughtItem && e.request.summarises() {
 		index = "summary_index"
 	}
 	dst = e.appendIndexed(dst, index)
@@ -135,7 +135,7 @@ func (e *responseEncoder) appendContent(dst []byte, whole bool) []byte {
 	case e.open == messageItem:
 		dst = api.AppendString(append(dst, `{"type":"output_text","annotations":[],"text":`...), text)
 		return append(append(append(dst, `,"logprobs":[`...), scores...), "]}"...)
-	case e.job.response.summarises():
+	case e.request.summarises():
 		dst = append(dst, `{"type":"summary_text","text":`...)
 	default:
 		dst = append(dst, `{"type":"reasoning_text","text":`...)
@@ -160,7 +160,7 @@ func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []by
 	case thoughtItem:
 		dst = append(append(dst, `reasoning","status":"`...), status...)
 		switch {
-		case e.job.response.summarises():
+		case e.request.summarises():
 			dst = append(dst, `","summary":[`...)
 		case !whole:
 			return append(dst, `","summary":[],"content":[]}`...)

@@ -30,9 +30,9 @@ func (s *responseState) appendIncomplete(dst []byte) []byte {
 
 // appendObject appends a response with the items that are closed.
 func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
-	j, r := e.job, e.job.response
-	dst = append(append(append(dst, `{"id":"`...), j.id...), `","object":"response","created_at":`...)
-	dst = strconv.AppendInt(dst, j.created, 10)
+	j, r := e.job, e.request
+	dst = append(append(append(dst, `{"id":"`...), j.ID...), `","object":"response","created_at":`...)
+	dst = strconv.AppendInt(dst, j.Created, 10)
 	dst = append(append(append(dst, `,"status":"`...), s.status...), `","background":`...)
 	dst = append(strconv.AppendBool(dst, r.background), `,"error":`...)
 	dst = appendResponseFault(dst, s.fault)
@@ -41,7 +41,7 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(append(dst, `,"instructions":`...), r.instructions...)
 	dst = append(append(dst, `,"max_output_tokens":`...), r.maxTokens...)
 	dst = append(dst, `,"max_tool_calls":null,"model":`...)
-	dst = api.AppendString(dst, j.model.ID)
+	dst = api.AppendString(dst, j.Model.ID)
 	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"parallel_tool_calls":`...)
 	dst = strconv.AppendBool(dst, r.parallel)
 	dst = append(dst, `,"previous_response_id":`...)
@@ -55,14 +55,14 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(append(dst, `},"service_tier":`...), e.tier()...)
 	dst = append(dst, `,"store":`...)
 	dst = append(strconv.AppendBool(dst, r.store), `,"temperature":`...)
-	dst = appendParameter(dst, j.params.Sampling.Temperature)
+	dst = appendParameter(dst, j.Params.Sampling.Temperature)
 	dst = append(append(dst, `,"text":`...), r.text...)
 	dst = append(append(dst, `,"tool_choice":`...), r.toolChoice...)
 	dst = append(append(dst, `,"tools":`...), r.tools...)
 	dst = append(dst, `,"top_logprobs":`...)
-	dst = strconv.AppendInt(dst, int64(max(0, j.params.Sampling.Logprobs)), 10)
+	dst = strconv.AppendInt(dst, int64(max(0, j.Params.Sampling.Logprobs)), 10)
 	dst = append(dst, `,"top_p":`...)
-	dst = appendParameter(dst, j.params.Sampling.TopP)
+	dst = appendParameter(dst, j.Params.Sampling.TopP)
 	truncation := "disabled"
 	if r.truncates {
 		truncation = "auto"
@@ -78,7 +78,7 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 func (e *responseEncoder) appendLast(dst []byte, s responseState) []byte {
 	from := len(dst)
 	dst = e.appendObject(dst, s)
-	if r := e.job.response; r.keeper != nil && !r.keeper.keep(s.status, dst[from:]) {
+	if r := e.request; r.keeper != nil && !r.keeper.keep(s.status, dst[from:]) {
 		r.store = false
 		dst = e.appendObject(dst[:from], s)
 	}
@@ -87,7 +87,7 @@ func (e *responseEncoder) appendLast(dst []byte, s responseState) []byte {
 
 // tier is the JSON of the tier that the request was served with.
 func (e *responseEncoder) tier() string {
-	if t := e.job.terms.tier; t != "" {
+	if t := e.job.Terms.Tier; t != "" {
 		return `"` + t + `"`
 	}
 	return `"default"`

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/internal/inference"
 )
@@ -21,8 +22,8 @@ type service struct {
 // generation between the two is the same for all endpoints.
 type endpoint struct {
 	service
-	read   func(*Server, *request, *models.Model) (*job, *api.Error)
-	encode func(*job) encoder
+	read   func(*Server, *request, *models.Model) (*job.Job, *api.Error)
+	encode func(*job.Job) answer.Encoder
 
 	reword func(*request) (*rewording, *responseRequest, *api.Error) // writes a request as a chat; nil: there is no need
 }
@@ -32,37 +33,20 @@ var (
 
 	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, (*Server).readCompletion, newCompletionEncoder, nil}
 
-	responseEndpoint = endpoint{service{routeResponses, "/responses", "resp_", true}, (*Server).readResponse, newResponseEncoder, rewordResponse}
+	responseEndpoint = endpoint{service{routeResponses, "/responses", responsePrefix, true}, (*Server).readResponse, newResponseEncoder, rewordResponse}
 
 	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, (*Server).readMessage, newMessageEncoder, rewordMessage}
 )
 
-// encoder writes the deltas of one generation in the shape of an endpoint,
-// as a stream of server-sent events or as one JSON object. Bytes are appended
-// by hand: they are the contract, and a stream writes them once per token.
-type encoder interface {
-	// appendDelta appends the events that one delta makes.
-	appendDelta(dst []byte, d *answer.Delta) []byte
-	// appendPulse appends a heartbeat event without content.
-	appendPulse(dst []byte) []byte
-	// appendEnd appends what follows the last delta.
-	appendEnd(dst []byte, u answer.Usage) []byte
-	// appendFault appends the event that ends a broken stream. A client must
-	// never take a broken answer for a short one, so nothing follows it.
-	appendFault(dst []byte, fault *api.Error) []byte
-	// appendWhole appends an answer that is no stream; choices are in order.
-	appendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte
-}
-
 // envelope is what the objects of both generation endpoints have in common.
 type envelope struct {
-	job   *job
+	job   *job.Job
 	names tokenNames
 	head  []byte // of every chunk, up to and with choices' bracket
 }
 
-func newEnvelope(j *job, chunk string) envelope {
-	e := envelope{job: j, names: tokenNames{tokenizer: j.model.Tokenizer, asIDs: j.params.TokensAsIDs}}
+func newEnvelope(j *job.Job, chunk string) envelope {
+	e := envelope{job: j, names: tokenNames{tokenizer: j.Model.Tokenizer, asIDs: j.Params.TokensAsIDs}}
 	e.head = e.appendHead([]byte("data: "), chunk)
 	return e
 }
@@ -72,21 +56,21 @@ func newEnvelope(j *job, chunk string) envelope {
 func (e *envelope) appendHead(dst []byte, object string) []byte {
 	j := e.job
 	dst = append(dst, `{"id":`...)
-	dst = api.AppendString(dst, j.name)
+	dst = api.AppendString(dst, j.Name)
 	dst = append(dst, `,"object":"`...)
 	dst = append(dst, object...)
 	dst = append(dst, `","created":`...)
-	dst = strconv.AppendInt(dst, j.created, 10)
+	dst = strconv.AppendInt(dst, j.Created, 10)
 	dst = append(dst, `,"model":`...)
-	dst = api.AppendString(dst, j.model.ID)
+	dst = api.AppendString(dst, j.Model.ID)
 	dst = append(dst, `,"system_fingerprint":`...)
-	if j.model.Fingerprint == "" {
+	if j.Model.Fingerprint == "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = api.AppendString(dst, j.model.Fingerprint)
+		dst = api.AppendString(dst, j.Model.Fingerprint)
 	}
-	if j.terms.tier != "" {
-		dst = append(append(append(dst, `,"service_tier":"`...), j.terms.tier...), '"')
+	if j.Terms.Tier != "" {
+		dst = append(append(append(dst, `,"service_tier":"`...), j.Terms.Tier...), '"')
 	}
 	return append(dst, `,"choices":[`...)
 }
@@ -96,7 +80,7 @@ func (e *envelope) appendHead(dst []byte, object string) []byte {
 // d's choice has used. d is nil in a chunk without choices.
 func (e *envelope) appendTail(dst []byte, d *answer.Delta) []byte {
 	dst = append(dst, ']')
-	switch p := e.job.params; {
+	switch p := e.job.Params; {
 	case !p.IncludeUsage:
 		return dst
 	case p.ContinuousUsage && d != nil:
@@ -105,9 +89,9 @@ func (e *envelope) appendTail(dst []byte, d *answer.Delta) []byte {
 	return append(dst, `,"usage":null`...)
 }
 
-// appendEnd appends the usage chunk where asked for, and the end.
-func (e *envelope) appendEnd(dst []byte, u answer.Usage) []byte {
-	if e.job.params.IncludeUsage {
+// AppendEnd appends the usage chunk where asked for, and the end.
+func (e *envelope) AppendEnd(dst []byte, u answer.Usage) []byte {
+	if e.job.Params.IncludeUsage {
 		dst = append(dst, e.head...)
 		dst = append(dst, `],"usage":`...)
 		dst = appendUsage(dst, u)
@@ -116,7 +100,7 @@ func (e *envelope) appendEnd(dst []byte, u answer.Usage) []byte {
 	return append(dst, doneEvent...)
 }
 
-func (e *envelope) appendFault(dst []byte, fault *api.Error) []byte {
+func (e *envelope) AppendFault(dst []byte, fault *api.Error) []byte {
 	return append(fault.AppendJSON(append(dst, "data: "...)), "\n\n"...)
 }
 
@@ -124,7 +108,7 @@ func (e *envelope) appendFault(dst []byte, fault *api.Error) []byte {
 // finish_reason, and with it vLLM's stop_reason, which names the tenant's limit where that
 // ended the choice.
 func (e *envelope) appendReason(dst []byte, d *answer.Delta) []byte {
-	if e.job.params.ReturnTokenIDs {
+	if e.job.Params.ReturnTokenIDs {
 		dst = append(dst, `,"token_ids":`...)
 		dst = appendTokens(dst, d.IDs)
 	}
@@ -150,7 +134,7 @@ func (e *envelope) appendReason(dst []byte, d *answer.Delta) []byte {
 // finishReason is the OpenAI API's word for a choice's end. An answer that had to call the
 // function that the request named ends with stop there.
 func (e *envelope) finishReason(d *answer.Delta) string {
-	switch t := e.job.tools(); {
+	switch t := e.job.Tools(); {
 	case !d.Called || t.Named:
 		return d.Finish.String()
 	case t.Legacy:
@@ -180,7 +164,7 @@ func (e *envelope) appendPromptLogprobs(dst []byte, d *answer.Delta) []byte {
 // logprobs tells whether a delta's log-probabilities are written. Chunks
 // without tokens have none.
 func (e *envelope) logprobs(d *answer.Delta) bool {
-	p := e.job.params
+	p := e.job.Params
 	return p.Logprobs && (len(d.Tokens) > 0 || !p.Stream)
 }
 

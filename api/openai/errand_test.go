@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/api/edge"
+	"weir/api/openai/priority"
 	"weir/api/tenant"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
@@ -35,7 +36,7 @@ func TestErrandIsARequestOfItsCaller(t *testing.T) {
 	acme.Limits = quota.Limits{DailyCost: 1_000_000_000}
 	for _, percent := range []int{100, 50} {
 		ctx := errandOf("POST", routeCompletions, helloPrompt+`}`)
-		ctx.Request.Header.Set(classHeader, "batch")
+		ctx.Request.Header.Set(priority.Header, "batch")
 		muxOf(s).HandleFor(ctx, &edge.Errand{Caller: tenant.Caller{Tenant: &acme, Scope: tenant.ScopeInference}, PricePercent: percent})
 		if ctx.Response.StatusCode() != 200 || !strings.Contains(string(ctx.Response.Body()), "Hello world") {
 			t.Fatalf("%d %s", ctx.Response.StatusCode(), ctx.Response.Body())

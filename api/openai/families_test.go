@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/api/openai/models"
+	"weir/api/openai/reasoning"
 	"weir/internal/reference"
 )
 
@@ -89,21 +90,11 @@ func TestBudgetsOfHarmony(t *testing.T) {
 	}
 }
 
-// A second thought has what the first has left.
-func TestBudgetsAreSharedByThoughts(t *testing.T) {
+// What ends a thought is what opens the answer behind it, in the family's words.
+func TestBudgetsEndThoughtsInTheFamilysWords(t *testing.T) {
 	b := &fakeBackend{tok: mustTokenizer(t)}
 	m := publishedModel(t, b, "openai-gpt-oss-120b")
-	c := newBudget(m, 5, false, nil)
-	rules := c.budgetRules
-	s := rules.after(budgetState{phase: budgetWithin, used: 4})
-	if s.phase != budgetBefore || s.used != 4 || !s.late {
-		t.Errorf("behind a thought: %+v", s)
-	}
-	s = rules.within(budgetState{phase: budgetWithin, used: 5})
-	if s.phase != budgetForced {
-		t.Errorf("a thought that has nothing left: %+v", s)
-	}
-	if text := b.tok.Decode(rules.closing, true); text != "<|end|><|start|>assistant<|channel|>final<|message|>" {
+	if text := b.tok.Decode(reasoning.Bound(m, 0, true, nil).Forced(nil), true); text != "<|end|><|start|>assistant<|channel|>final<|message|>" {
 		t.Errorf("forced is %q", text)
 	}
 }

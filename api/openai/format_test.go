@@ -15,6 +15,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/format"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/replay"
@@ -410,22 +411,22 @@ func TestRulesDifferByAllTheyHave(t *testing.T) {
 		}
 	}
 	tool := family.Tool{Name: "f", Parameters: []byte("{}")}
-	for i, edit := range []func(*models.Model, *reading){
-		func(*models.Model, *reading) {},
-		func(m *models.Model, _ *reading) { m.ID = "m" },
-		func(m *models.Model, _ *reading) { m.Version = "v" },
-		func(_ *models.Model, q *reading) { q.thinks = true },
-		func(_ *models.Model, q *reading) { q.options.Opening.Thinking = true },
-		func(_ *models.Model, q *reading) { q.options.Opening.Markup = "<" },
-		func(_ *models.Model, q *reading) { q.options.Choice.Mode = family.Required },
-		func(_ *models.Model, q *reading) { q.options.Choice.Parallel = true },
-		func(_ *models.Model, q *reading) { q.options.Choice.Names = []string{"f"} },
-		func(_ *models.Model, q *reading) { q.options.Tools = append(q.options.Tools, tool) },
-		func(_ *models.Model, q *reading) { q.options.Tools[0].Name = "g" },
-		func(_ *models.Model, q *reading) { q.options.Tools[0].Parameters = nil },
-		func(_ *models.Model, q *reading) { q.options.Tools[0].Strict = true },
+	for i, edit := range []func(*models.Model, *job.Reading){
+		func(*models.Model, *job.Reading) {},
+		func(m *models.Model, _ *job.Reading) { m.ID = "m" },
+		func(m *models.Model, _ *job.Reading) { m.Version = "v" },
+		func(_ *models.Model, q *job.Reading) { q.Thinks = true },
+		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Thinking = true },
+		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Markup = "<" },
+		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Mode = family.Required },
+		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Parallel = true },
+		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Names = []string{"f"} },
+		func(_ *models.Model, q *job.Reading) { q.Options.Tools = append(q.Options.Tools, tool) },
+		func(_ *models.Model, q *job.Reading) { q.Options.Tools[0].Name = "g" },
+		func(_ *models.Model, q *job.Reading) { q.Options.Tools[0].Parameters = nil },
+		func(_ *models.Model, q *job.Reading) { q.Options.Tools[0].Strict = true },
 	} {
-		m, q := &models.Model{}, &reading{options: family.Options{Tools: []family.Tool{tool}}}
+		m, q := &models.Model{}, &job.Reading{Options: family.Options{Tools: []family.Tool{tool}}}
 		edit(m, q)
 		see(fmt.Sprintf("reading %d", i), &answerRules{model: m, reading: q})
 	}

@@ -10,6 +10,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 )
 
@@ -17,7 +18,7 @@ import (
 // choice per answer. One goroutine at a time owns it: the connection's.
 type generation struct {
 	server   *Server
-	job      *job
+	job      *job.Job
 	streams  []*stream
 	choices  []*choice // prompt*n + number
 	open     int       // choices without a finish reason
@@ -49,9 +50,9 @@ type stream struct {
 
 // start submits a job's prompts to its backend, all or none. The caller must call
 // end on the generation.
-func (s *Server) start(j *job, paid *bill, recalled *recollection, gone <-chan struct{}) (*generation, *api.Error) {
+func (s *Server) start(j *job.Job, paid *bill, recalled *recollection, gone <-chan struct{}) (*generation, *api.Error) {
 	g := &generation{server: s, job: j, bill: paid, recalled: recalled, gone: gone,
-		result: edge.RequestFinish{RequestStart: j.start(), Status: statusOK, FromCache: recalled.isHit()}}
+		result: edge.RequestFinish{RequestStart: j.RequestStart(), Status: statusOK, FromCache: recalled.isHit()}}
 	if h := s.config.Hooks.OnRequestStart; h != nil {
 		h(g.result.RequestStart)
 	}
@@ -65,8 +66,8 @@ func (s *Server) start(j *job, paid *bill, recalled *recollection, gone <-chan s
 	for _, st := range streams {
 		g.streams = append(g.streams, &stream{Stream: st})
 	}
-	for i := range len(j.prompts) * j.params.N {
-		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.N], i))
+	for i := range len(j.Prompts) * j.Params.N {
+		g.choices = append(g.choices, newChoice(j, g.streams[i/j.Params.N], i))
 	}
 	g.open = len(g.choices)
 	return g, nil
@@ -75,9 +76,9 @@ func (s *Server) start(j *job, paid *bill, recalled *recollection, gone <-chan s
 // submit starts the prompts' streams: the backend's, or those of a hit of the cache.
 func (g *generation) submit() ([]*inference.Stream, error) {
 	if g.recalled.isHit() {
-		return g.recalled.streams(g.job.prompts), nil
+		return g.recalled.streams(g.job.Prompts), nil
 	}
-	return g.job.model.Backend.SubmitAll(g.job.requests())
+	return g.job.Model.Backend.SubmitAll(g.job.Requests())
 }
 
 // step handles one event and returns the choice that it changed, if any. more is
@@ -120,7 +121,7 @@ func (g *generation) poll() (ok bool, err error) {
 var errSilentEnd = errors.New("the stream ended before its choices did")
 
 func (g *generation) unfinished(stream int) bool {
-	n := g.job.params.N
+	n := g.job.Params.N
 	for _, c := range g.choices[stream*n : (stream+1)*n] {
 		if c.finish == inference.FinishNone {
 			return true
@@ -140,10 +141,10 @@ func (g *generation) handle(st *stream, e inference.Event) *choice {
 	default:
 		return nil // embeddings are never asked for here
 	}
-	if e.Choice < 0 || e.Choice >= g.job.params.N {
+	if e.Choice < 0 || e.Choice >= g.job.Params.N {
 		return nil
 	}
-	c := g.choices[g.from*g.job.params.N+e.Choice]
+	c := g.choices[g.from*g.job.Params.N+e.Choice]
 	if c.finish != inference.FinishNone {
 		return nil
 	}
@@ -193,7 +194,7 @@ func (g *generation) timed(st *stream, c *choice) {
 	if !st.began {
 		st.began = true
 		if hooks.OnFirstToken != nil {
-			hooks.OnFirstToken(&g.result.RequestStart, now.Sub(g.job.arrived))
+			hooks.OnFirstToken(&g.result.RequestStart, now.Sub(g.job.Arrived))
 		}
 	}
 	if hooks.OnTokenGap != nil && !c.last.IsZero() {
@@ -304,10 +305,10 @@ func (g *generation) fail(fault *api.Error) {
 // cancelled a response that is computed without it.
 func (g *generation) hungUp() *api.Error {
 	fault := edge.ClientGone()
-	if g.job.inBackground() {
+	if g.job.Background {
 		fault = edge.Cancelled()
 	} else if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != edge.StatusHungUp {
-		h(g.job.model.ID)
+		h(g.job.Model.ID)
 	}
 	g.fail(fault)
 	return fault
@@ -336,7 +337,7 @@ func (g *generation) end() {
 	g.cancel()
 	g.result.Finished = time.Now()
 	g.result.CachedTokens = g.cachedTokens()
-	g.result.Compute = g.job.beside
+	g.result.Compute = g.job.Beside
 	for _, st := range g.streams {
 		g.result.Compute += st.Compute()
 	}
@@ -346,13 +347,13 @@ func (g *generation) end() {
 		generated = 0
 	}
 	if g.result.Charged() && !g.result.Prefix {
-		g.result.Cost = g.job.price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
+		g.result.Cost = g.job.Price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
 	}
 	g.settle()
 	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isCutOff) {
 		g.recalled.keep() // what a policy or a limit of the tenant cut off is no answer for later
 	}
-	g.result.Moderated = g.job.moderated
+	g.result.Moderated = g.job.Moderated
 	g.result.Admitted = g.admitted()
 	for _, c := range g.choices {
 		g.result.Unreadable += c.unreadable()
@@ -370,8 +371,8 @@ func (g *generation) end() {
 		g.result.Texts = g.texts()
 		h(g.result)
 	}
-	if g.job.copied != nil && g.open == 0 && g.result.Status == statusOK {
-		g.job.copied(g.answers(), &g.result)
+	if g.job.Copied != nil && g.open == 0 && g.result.Status == statusOK {
+		g.job.Copied(g.answers(), &g.result)
 	}
 }
 
@@ -381,7 +382,7 @@ func (g *generation) answer() []byte {
 	for i, c := range g.choices {
 		c.whole(&choices[i])
 	}
-	return g.job.endpoint.encode(g.job).appendWhole(nil, choices, g.usage())
+	return g.job.Encoder().AppendWhole(nil, choices, g.usage())
 }
 
 func (g *generation) usage() answer.Usage {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/replay"
 	"weir/internal/inference"
@@ -50,37 +51,37 @@ func newGrammars(c Config, aborted <-chan struct{}, busy func() bool) *grammars 
 
 // constrain gives a job the constraint of its format and its tools: what is wrong with
 // them is told before the request waits for anything.
-func (c *call) constrain(j *job) *api.Error {
+func (c *call) constrain(j *job.Job) *api.Error {
 	rules, bound := rulesOf(j)
-	if !bound || j.maxTokens == 0 {
+	if !bound || j.MaxTokens == 0 {
 		return nil
 	}
-	if j.model.Vocabulary == nil {
+	if j.Model.Vocabulary == nil {
 		if rules.lazy() {
 			return nil
 		}
-		return jsonbody.Unsupported(rules.field(), "answers of the model "+j.model.ID+" cannot be constrained: ask for the format in a message")
+		return jsonbody.Unsupported(rules.field(), "answers of the model "+j.Model.ID+" cannot be constrained: ask for the format in a message")
 	}
 	key := rules.hash()
 	p := c.server.grammars.compiling(c.caller.Tenant.Name, c.watch())
 	defer func() { c.beside += p.end() }()
-	compiled, m, err := p.begin(key, &rules, j.model.Vocabulary.Build())
+	compiled, m, err := p.begin(key, &rules, j.Model.Vocabulary.Build())
 	if fault := (*api.Error)(nil); errors.As(err, &fault) {
 		return fault
 	}
 	for _, w := range compiled.warnings {
-		j.params.Notes.Add("%s", w)
+		j.Params.Notes.Add("%s", w)
 	}
 	switch {
 	case compiled.grammar == nil:
 		return nil
 	case err != nil && rules.lazy(): // a token that the model's template speaks of and its vocabulary lacks
-		j.params.Notes.Add("tools are not enforced: %s", jsonbody.HeaderQuote(err.Error()))
+		j.Params.Notes.Add("tools are not enforced: %s", jsonbody.HeaderQuote(err.Error()))
 		return nil
 	case err != nil:
 		return rules.refuse(err)
 	}
-	j.constraint, j.constraintKey = matcher{m}, string(key[:])
+	j.Constraint, j.ConstraintKey = matcher{m}, string(key[:])
 	return nil
 }
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"weir/api/moderation"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 	"weir/tokenizer/family"
 )
@@ -21,16 +22,16 @@ type guard struct {
 }
 
 // newGuard returns nil where the model's policy says nothing about answers.
-func newGuard(j *job) *guard {
-	p := j.model.Policy
+func newGuard(j *job.Job) *guard {
+	p := j.Model.Policy
 	if !p.FiltersOutput() {
 		return nil
 	}
-	whole := !j.params.Stream
+	whole := !j.Params.Stream
 	return &guard{
-		content:   p.NewFilter(moderation.Plain, whole, j.moderated),
-		thought:   p.NewFilter(moderation.Plain, whole, j.moderated),
-		arguments: p.NewFilter(moderation.JSON, whole, j.moderated),
+		content:   p.NewFilter(moderation.Plain, whole, j.Moderated),
+		thought:   p.NewFilter(moderation.Plain, whole, j.Moderated),
+		arguments: p.NewFilter(moderation.JSON, whole, j.Moderated),
 	}
 }
 

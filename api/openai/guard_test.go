@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/api/moderation"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/tokenizer/family"
@@ -98,14 +99,14 @@ func TestGuardReadsEveryKindOfPart(t *testing.T) {
 					batches = append(batches, []family.Part{piece})
 				}
 			}
-			g := newGuard(&job{model: m, params: &params.Params{Stream: true}, moderated: &moderation.Report{}})
+			g := newGuard(&job.Job{Model: m, Params: &params.Params{Stream: true}, Moderated: &moderation.Report{}})
 			got := strings.ReplaceAll(toldBy(g, batches, c.hidden), "|end:", "")
 			if got != c.want {
 				t.Fatalf("%s: told %s, want %s", c.name, got, c.want)
 			}
 		}
 	}
-	if newGuard(&job{model: &models.Model{}, params: &params.Params{}}) != nil {
+	if newGuard(&job.Job{Model: &models.Model{}, Params: &params.Params{}}) != nil {
 		t.Error("a model without a policy has a guard")
 	}
 }

@@ -38,7 +38,7 @@ func TestMessageWhole(t *testing.T) {
 	d := whole(thoughtsAndCalls)
 	d.Calls = append(d.Calls, answer.CallPart{Index: 2, ID: "call_3", Name: "broken", Arguments: []byte(`{"a":`)}, answer.CallPart{Index: 3, ID: "call_4", Name: "none"})
 	e := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
-	text := string(e.appendWhole(nil, []answer.Delta{d}, answer.Usage{Prompt: 9, Output: 12, Cached: 4}))
+	text := string(e.AppendWhole(nil, []answer.Delta{d}, answer.Usage{Prompt: 9, Output: 12, Cached: 4}))
 	golden(t, "message.txt", text+"\n")
 	if !json.Valid([]byte(text)) {
 		t.Errorf("no JSON: %s", text)
@@ -65,7 +65,7 @@ func TestMessageStops(t *testing.T) {
 		t.Errorf("an answer that fills the context: %s", got)
 	}
 	broken := encoderOf(t, &messageEndpoint, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":50}`)
-	if got := string(broken.appendFault(nil, api.Refuse("server_is_overloaded", "no \"room\""))); got !=
+	if got := string(broken.AppendFault(nil, api.Refuse("server_is_overloaded", "no \"room\""))); got !=
 		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"no \\\"room\\\"\"}}\n\n" {
 		t.Errorf("a broken stream ends with %q", got)
 	}

@@ -51,7 +51,7 @@ func (c *call) countTokens() *api.Error {
 	}
 	_, ids, fault := c.renderChat(&w.chat, m, &fault)
 	if fault != nil {
-		return w.explain(fault)
+		return w.Explain(fault)
 	}
 	api.WriteJSON(c.ctx, statusOK, struct {
 		InputTokens int `json:"input_tokens"`

@@ -249,19 +249,3 @@ func textsBelow(list []string, value any) []string {
 	}
 	return list
 }
-
-// refuseTokens refuses what would show the tokens of text that a policy takes out of an answer.
-func (j *job) refuseTokens() *api.Error {
-	if !j.model.Policy.ChangesOutput() {
-		return nil
-	}
-	for _, f := range []struct {
-		name  string
-		asked bool
-	}{{"logprobs", j.params.Logprobs}, {"return_token_ids", j.params.ReturnTokenIDs}} {
-		if f.asked {
-			return jsonbody.Unsupported(f.name, "the policy "+j.model.Policy.Name()+" of the model may take text out of answers, and these would show its tokens")
-		}
-	}
-	return nil
-}

@@ -14,6 +14,7 @@ import (
 
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/reasoning"
 )
 
 // docs/api.md lists the fields of requests that the code reads, and no others.
@@ -66,7 +67,7 @@ func namesRead(t *testing.T) []string {
 	if files = append(files, parts...); err != nil || len(parts) == 0 {
 		t.Fatal(len(parts), err)
 	}
-	names := slices.Concat(params.Labels, models.LengthNames, params.BothReasoningNames, budgetNames, []string{"tool_choice", "function_call"})
+	names := slices.Concat(params.Labels, models.LengthNames, params.BothReasoningNames, reasoning.Names, []string{"tool_choice", "function_call"})
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") {
 			continue

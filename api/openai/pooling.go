@@ -8,6 +8,7 @@ import (
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/openai/models"
+	"weir/api/openai/priority"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
@@ -92,7 +93,7 @@ func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
 		return wrongKind(m)
 	}
 	defer c.tellLoad(m)
-	t, fault := c.readTerms(o.Object, c.caller.Tenant)
+	t, fault := c.terms().Read(o.Object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
@@ -116,7 +117,7 @@ func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
 		c.tellRemaining(m)
 		return fault
 	}
-	p.model, p.price, p.id, p.name, p.arrived = m, m.Price.OfClass(t.class), e.prefix+c.id, e.prefix+c.name(p.requestID), c.arrived
+	p.model, p.price, p.id, p.name, p.arrived = m, m.Price.OfClass(t.Class), e.prefix+c.id, e.prefix+c.name(p.requestID), c.arrived
 	if !c.mayBeSpared() {
 		api.ReleaseBody(c.ctx)
 	}
@@ -128,7 +129,7 @@ func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
 }
 
 // runPooling reserves, has the texts pooled, and answers.
-func (c *call) runPooling(e *poolingEndpoint, p *pooling, t terms, who quota.Holder) *api.Error {
+func (c *call) runPooling(e *poolingEndpoint, p *pooling, t priority.Terms, who quota.Holder) *api.Error {
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
@@ -145,7 +146,7 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t terms, who quota.Hol
 	}
 	c.started = true
 	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.class,
+		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
 		Prompts: len(p.texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.parsed,
 		Submitted: time.Now(), Trace: c.trace,
 	}}
@@ -173,14 +174,14 @@ func (c *call) answerPooling(p *pooling, asked *inference.Embedding) *api.Error 
 
 // embedding is the request as the embedder sees it. Its answer has one part, so that
 // the deadline of the first token is one of the answer.
-func (c *call) embedding(p *pooling, t terms) *inference.Embedding {
-	by := t.doneBy
-	if first := t.firstTokenBy; by.IsZero() || !first.IsZero() && first.Before(by) {
+func (c *call) embedding(p *pooling, t priority.Terms) *inference.Embedding {
+	by := t.DoneBy
+	if first := t.FirstTokenBy; by.IsZero() || !first.IsZero() && first.Before(by) {
 		by = first
 	}
 	return &inference.Embedding{
-		ID: p.id, Tenant: c.caller.Tenant.Name, Weight: c.caller.Tenant.Weight, Class: t.class,
-		DoneBy: by, WaitUntil: t.waitUntil, Arrived: c.arrived, Retries: c.retries(),
+		ID: p.id, Tenant: c.caller.Tenant.Name, Weight: c.caller.Tenant.Weight, Class: t.Class,
+		DoneBy: by, WaitUntil: t.WaitUntil, Arrived: c.arrived, Retries: c.retries(),
 		Texts: p.texts, Types: p.types,
 	}
 }
@@ -226,4 +227,4 @@ func (c *call) poolingEnded(p *pooling, r *edge.RequestFinish, asked *inference.
 	}
 }
 
-func (p *pooling) promptTexts() []string { return decodeAll(p.model.Tokenizer, p.texts) }
+func (p *pooling) promptTexts() []string { return p.model.Texts(p.texts) }

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/router"
 )
 
@@ -21,8 +22,8 @@ func noPrefix(why string) *api.Error {
 }
 
 // prefill computes the blocks of the job's prompt. They stay in the prefix cache as any other blocks.
-func (c *call) prefill(j *job) *api.Error {
-	if len(j.prompts) != 1 || j.promptLogprobs >= 0 {
+func (c *call) prefill(j *job.Job) *api.Error {
+	if len(j.Prompts) != 1 || j.PromptLogprobs >= 0 {
 		return noPrefix("there are several prompts, or log-probabilities of the prompt are asked for")
 	}
 	s := c.server
@@ -30,8 +31,8 @@ func (c *call) prefill(j *job) *api.Error {
 		return edge.ShuttingDown()
 	}
 	defer s.running.Leave()
-	j.maxTokens, j.params.N, j.params.Stream = 0, 1, false
-	j.copied, j.keepsTexts, j.arm = nil, false, router.Arm{}
+	j.MaxTokens, j.Params.N, j.Params.Stream = 0, 1, false
+	j.Copied, j.KeepsTexts, j.Arm = nil, false, router.Arm{}
 	c.started = true
 	g, fault := s.start(j, nil, nil, c.gone())
 	if fault != nil {
@@ -46,7 +47,7 @@ func (c *call) prefill(j *job) *api.Error {
 	}()
 	if fault = g.run(); fault == nil {
 		c.ctx.SetContentType("application/json")
-		c.ctx.SetBody(j.prefilled(g.cachedTokens()))
+		c.ctx.SetBody(prefilled(j, g.cachedTokens()))
 	}
 	returned = true
 	return fault
@@ -54,8 +55,8 @@ func (c *call) prefill(j *job) *api.Error {
 
 // prefilled is the answer to a prompt that was computed alone, of which so many tokens were cached before: in vLLM's words what the replica
 // that computes the answer is told.
-func (j *job) prefilled(cached int) []byte {
-	prompt := j.promptTokens()
+func prefilled(j *job.Job, cached int) []byte {
+	prompt := j.PromptTokens()
 	dst := []byte(`{"kv_transfer_params":{"do_remote_prefill":true,"remote_tokens":`)
 	dst = strconv.AppendInt(dst, int64(prompt), 10)
 	dst = append(dst, `,"remote_computed_tokens":`...)

@@ -23,7 +23,7 @@ func (r *eventStream) untilTimer() time.Duration {
 }
 
 func (r *eventStream) wantsProgress() bool {
-	return r.g.job.params.IncludeProgress && r.g.result.FirstToken.IsZero()
+	return r.g.job.Params.IncludeProgress && r.g.result.FirstToken.IsZero()
 }
 
 // tick writes the progress or the heartbeat that is due.
@@ -44,7 +44,7 @@ func (r *eventStream) pulse() {
 	case HeartbeatComment:
 		r.buf = append(r.buf, heartbeat...)
 	case HeartbeatChunk:
-		r.buf = r.encoder.appendPulse(r.buf)
+		r.buf = r.encoder.AppendPulse(r.buf)
 	case HeartbeatOff:
 	}
 }

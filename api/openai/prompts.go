@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -32,10 +33,10 @@ type promptReader struct {
 
 // all reads the four forms of prompt, of which an array may have r.most. None is
 // encoded before they are counted.
-func (r *promptReader) all(raw []byte) ([]prompt, *api.Error) {
+func (r *promptReader) all(raw []byte) ([]job.Prompt, *api.Error) {
 	if raw[0] == '"' {
 		p, err := r.text(r.field, raw)
-		return []prompt{p}, err
+		return []job.Prompt{p}, err
 	}
 	if raw[0] != '[' {
 		return nil, jsonbody.WrongType(r.field, promptForms, raw)
@@ -43,7 +44,7 @@ func (r *promptReader) all(raw []byte) ([]prompt, *api.Error) {
 	first := raw[jsonbody.SkipSpace(raw, 1)]
 	if jsonbody.IsNumber([]byte{first}) {
 		p, err := r.tokens(r.field, raw)
-		return []prompt{p}, err
+		return []job.Prompt{p}, err
 	}
 	list, err := jsonbody.Array(r.field, raw, r.most)
 	switch {
@@ -52,7 +53,7 @@ func (r *promptReader) all(raw []byte) ([]prompt, *api.Error) {
 	case len(list) == 0:
 		return nil, api.RefuseParam("invalid_value", r.field, "%s is an empty array; it must be %s", r.field, promptForms)
 	}
-	prompts := make([]prompt, len(list))
+	prompts := make([]job.Prompt, len(list))
 	for i, item := range list {
 		path := jsonbody.At(r.field, i)
 		switch {
@@ -72,25 +73,25 @@ func (r *promptReader) all(raw []byte) ([]prompt, *api.Error) {
 	return prompts, nil
 }
 
-func (r *promptReader) text(path string, raw []byte) (prompt, *api.Error) {
+func (r *promptReader) text(path string, raw []byte) (job.Prompt, *api.Error) {
 	text, err := jsonbody.String(path, raw)
 	if err == nil && text == "" && r.fit != nil {
 		err = emptyText(path)
 	}
 	if err != nil {
-		return prompt{}, err
+		return job.Prompt{}, err
 	}
 	ids, err := r.encode(path, []tokenizer.Span{{Text: r.prefix + text, Control: r.options.ParseSpecial}})
 	if err != nil {
-		return prompt{}, err
+		return job.Prompt{}, err
 	}
 	if !r.options.ParseSpecial {
 		noteControl(r.m, path, text, r.notes)
 	}
 	if len(ids) == 0 {
-		return prompt{}, api.RefuseParam("invalid_value", path, "%s is empty and the model has no beginning token that could stand for it; send at least one character", path)
+		return job.Prompt{}, api.RefuseParam("invalid_value", path, "%s is empty and the model has no beginning token that could stand for it; send at least one character", path)
 	}
-	return prompt{ids: ids, text: text}, nil
+	return job.Prompt{IDs: ids, Text: text}, nil
 }
 
 func (r *promptReader) encode(path string, spans []tokenizer.Span) ([]int32, *api.Error) {
@@ -106,18 +107,18 @@ func (r *promptReader) encode(path string, spans []tokenizer.Span) ([]int32, *ap
 
 // tokens reads a prompt that is tokenised already. The body's own
 // limit bounds it; the context is checked later, with the exact count.
-func (r *promptReader) tokens(path string, raw []byte) (prompt, *api.Error) {
+func (r *promptReader) tokens(path string, raw []byte) (job.Prompt, *api.Error) {
 	ids, err := params.ParseTokens(path, raw, r.m.Tokenizer.Size(), math.MaxInt32)
 	switch {
 	case err != nil:
-		return prompt{}, err
+		return job.Prompt{}, err
 	case len(ids) == 0:
-		return prompt{}, api.RefuseParam("invalid_value", path, "%s has no tokens; send at least one", path)
+		return job.Prompt{}, api.RefuseParam("invalid_value", path, "%s has no tokens; send at least one", path)
 	case r.prefix != "":
-		return prompt{}, api.RefuseParam("invalid_type", path, "%s are token ids, which the prompt %s cannot stand before; send text", path, jsonbody.HeaderQuote(r.prefix))
+		return job.Prompt{}, api.RefuseParam("invalid_type", path, "%s are token ids, which the prompt %s cannot stand before; send text", path, jsonbody.HeaderQuote(r.prefix))
 	case r.fit != nil:
 		ids, err = r.fit(path, ids)
-		return prompt{ids: ids}, err
+		return job.Prompt{IDs: ids}, err
 	}
-	return prompt{ids: ids, text: r.m.Tokenizer.Decode(ids, false)}, nil
+	return job.Prompt{IDs: ids, Text: r.m.Tokenizer.Decode(ids, false)}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/meter"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/internal/inference"
@@ -52,13 +53,13 @@ func (c *call) countRequest(m *models.Model) *api.Error {
 // limitAnswer cuts the job's limit of output tokens to what the tenant's limits of
 // one request allow, and refuses a prompt that leaves no room for an answer. A
 // strict server refuses a limit that would be cut.
-func (c *call) limitAnswer(j *job, who *quota.Holder) *api.Error {
+func (c *call) limitAnswer(j *job.Job, who *quota.Holder) *api.Error {
 	longest := int64(0)
-	for i := range j.prompts {
-		longest = max(longest, int64(len(j.prompts[i].ids)))
+	for i := range j.Prompts {
+		longest = max(longest, int64(len(j.Prompts[i].IDs)))
 	}
-	p, most := j.params, who.MaxAnswer(longest)
-	if int64(j.maxTokens) <= most {
+	p, most := j.Params, who.MaxAnswer(longest)
+	if int64(j.MaxTokens) <= most {
 		return nil
 	}
 	if asked := p.MaxTokens > 0 && int64(p.MaxTokens) > most; most < 1 || asked && p.Notes.Strict {
@@ -66,8 +67,8 @@ func (c *call) limitAnswer(j *job, who *quota.Holder) *api.Error {
 	} else if asked {
 		p.Notes.Add("%s %d cut to %d by the tenant's limits", p.LengthName, p.MaxTokens, most)
 	}
-	j.maxTokens = int(most)
-	j.params.MinTokens = min(p.MinTokens, j.maxTokens)
+	j.MaxTokens = int(most)
+	j.Params.MinTokens = min(p.MinTokens, j.MaxTokens)
 	return nil
 }
 
@@ -105,13 +106,13 @@ func (c *call) tellRemaining(m *models.Model) {
 // ask is what a job is expected to use, and what it may use at most. Strict limits
 // reserve that where the client has set a limit of its own; of a request without one
 // the most is the rest of the model's context, which hardly any answer needs.
-func (s *Server) ask(j *job) (ask quota.Ask, most int64) {
-	ask = quota.Ask{Input: int64(j.promptTokens()), Price: j.price()}
-	for i := range j.prompts {
-		ask.Output += int64(j.params.N) * s.estimates.Expect(j.model.ID, j.tenant.Name, j.room(i))
-		most += int64(j.params.N) * int64(j.room(i))
+func (s *Server) ask(j *job.Job) (ask quota.Ask, most int64) {
+	ask = quota.Ask{Input: int64(j.PromptTokens()), Price: j.Price()}
+	for i := range j.Prompts {
+		ask.Output += int64(j.Params.N) * s.estimates.Expect(j.Model.ID, j.Tenant.Name, j.Room(i))
+		most += int64(j.Params.N) * int64(j.Room(i))
 	}
-	if j.params.MaxTokens > 0 {
+	if j.Params.MaxTokens > 0 {
 		ask.Most = most
 	}
 	return ask, most
@@ -186,7 +187,7 @@ func (g *generation) settle() {
 	use := quota.Use{Ran: len(g.streams) > 0, Cached: int64(g.result.CachedTokens), Output: int64(g.result.OutputTokens)}
 	for i, st := range g.streams {
 		if st.began {
-			use.Input += int64(len(g.job.prompts[i].ids))
+			use.Input += int64(len(g.job.Prompts[i].IDs))
 		} else {
 			use.Input += int64(st.Progress().PrefillTokens)
 		}
@@ -202,7 +203,7 @@ func (g *generation) settle() {
 	g.bill.settle(use)
 	for i, c := range g.choices {
 		if (c.finish == inference.FinishStop || c.finish == inference.FinishLength) && c.stopped.Limit == "" {
-			g.server.estimates.Learn(g.job.model.ID, g.job.tenant.Name, g.job.room(i/g.job.params.N), c.tokens)
+			g.server.estimates.Learn(g.job.Model.ID, g.job.Tenant.Name, g.job.Room(i/g.job.Params.N), c.tokens)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/tokenizer"
@@ -10,7 +11,7 @@ import (
 // reading says how answers to the chat are taken apart, whose prompt was rendered as
 // spans; nil where they are text as they come: their model marks no thoughts and the
 // request has no tools, or the client asked for all tokens as text.
-func (p *chatPrompt) reading(m *models.Model, spans []tokenizer.Span, q *params.Params) *reading {
+func (p *chatPrompt) reading(m *models.Model, spans []tokenizer.Span, q *params.Params) *job.Reading {
 	if m.Family == nil || !p.tools.Has() && q.Special {
 		return nil
 	}
@@ -19,8 +20,8 @@ func (p *chatPrompt) reading(m *models.Model, spans []tokenizer.Span, q *params.
 	if !marked && !p.tools.Has() {
 		return nil
 	}
-	return &reading{
-		family: m.Family, thinks: marked, hidden: q.HideReasoning, tools: p.tools, budget: -1,
-		options: family.Options{Tools: p.tools.Tools, Choice: p.tools.Choice, Opening: opening, IDs: randomLetters},
+	return &job.Reading{
+		Family: m.Family, Thinks: marked, Hidden: q.HideReasoning, Tools: p.tools, Budget: -1,
+		Options: family.Options{Tools: p.tools.Tools, Choice: p.tools.Choice, Opening: opening, IDs: job.RandomLetters},
 	}
 }

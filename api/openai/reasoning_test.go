@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/reasoning"
 	"weir/internal/inference"
 )
 
@@ -112,7 +113,7 @@ func obey(t *testing.T, text string) func(*fakeRun) {
 				t.Error(err)
 			}
 			next := byteToken(tok, rest[0])
-			if b, ok := constraint.(*budget); ok && b.now().phase == budgetForced {
+			if b, ok := constraint.(*reasoning.Constraint); ok && b.IsEnding() {
 				next = constraint.Forced(nil)[0]
 			} else {
 				rest = rest[1:]
@@ -170,7 +171,7 @@ func TestBudgetsWaitForTheThought(t *testing.T) {
 		"The tag <think> is one": "The tag <think> is one",
 		"<thin <think> is one":   "<thin <think> is one",
 	} {
-		c := newBudget(m, 2, false, nil)
+		c := reasoning.Bound(m, 2, false, nil)
 		var said []inference.TokenID
 		for i := range len(says) {
 			if len(c.Forced(nil)) > 0 {

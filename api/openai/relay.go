@@ -13,8 +13,10 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/priority"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -70,12 +72,12 @@ type relayed struct {
 
 	wantsUsage bool // the client asked for the usage of its stream
 
-	job *job // writes the answer of a chat in the form that the client asked for; nil: bytes pass as they are
+	job *job.Job // writes the answer of a chat in the form that the client asked for; nil: bytes pass as they are
 }
 
 // inBackground reports whether nobody waits for the answer.
 func (r *relayed) inBackground() bool {
-	return r.job != nil && r.job.inBackground()
+	return r.job != nil && r.job.Background
 }
 
 // relay is the life of a relayed request up to its answer, or up to the stream
@@ -103,7 +105,7 @@ func (c *call) relay(r *relayed) *api.Error {
 		h(p.result.RequestStart)
 	}
 	if r.inBackground() {
-		p.run = s.background.add(r.job.backgroundKey())
+		p.run = s.background.add(backgroundKeyOf(r.job))
 		go watchFor(ctx, cancel, errCancelled, p.run.cancel)
 	} else {
 		c.untilHangUp(ctx, cancel)
@@ -175,14 +177,14 @@ func (c *call) direct() api.Direct {
 }
 
 // beginPassage reserves what a request is expected to use.
-func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.Error) {
+func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, priority.Terms, *api.Error) {
 	start := c.relayStart(r)
 	t, fault := c.relayTerms(r)
 	if fault != nil {
 		return nil, t, fault
 	}
-	start.Class = t.class
-	price := r.model.Price.OfClass(t.class)
+	start.Class = t.Class
+	price := r.model.Price.OfClass(t.Class)
 	paid, fault := c.reserveRelay(r, int64(start.N)*r.prompts(), price, tokens)
 	if fault != nil {
 		return nil, t, fault
@@ -199,11 +201,11 @@ func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, terms, *api.E
 }
 
 // relayCall is what an upstream is asked.
-func (c *call) relayCall(r *relayed, t terms) *router.Call {
+func (c *call) relayCall(r *relayed, t priority.Terms) *router.Call {
 	var ignored *api.Error
 	sent := &router.Call{
 		Path: r.path, Stream: r.sent.Flag("stream", false, &ignored), Output: c.expectedOutput(r),
-		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.firstTokenBy, DoneBy: t.doneBy,
+		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.FirstTokenBy, DoneBy: t.DoneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
 			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
 		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked.Object), Resume: c.header("X-Weir-Resume") == "1",
@@ -370,7 +372,7 @@ func withoutModel(o *jsonbody.Object) (dst []byte, prompt []router.Part) {
 	spans := make([]span, len(promptFields))
 	dst = []byte{'{'}
 	for _, f := range o.Fields {
-		if f.Name == "model" || slices.Contains(ownFields, f.Name) {
+		if f.Name == "model" || slices.Contains(priority.OwnFields, f.Name) {
 			continue
 		}
 		if len(dst) > 1 {

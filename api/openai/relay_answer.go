@@ -8,6 +8,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -86,9 +87,9 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	goesOn := own.Flag("continue_final_message", false, &fault)
 	switch {
 	case fault != nil:
-		return w.explain(fault)
+		return w.Explain(fault)
 	case p.Logprobs:
-		return w.explain(jsonbody.Unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
+		return w.Explain(jsonbody.Unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
 	case goesOn && !r.model.Upstream.Offers(router.Continuing):
 		return jsonbody.Unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
 	}
@@ -99,9 +100,12 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	j := &job{
-		id: e.prefix + c.id, name: e.prefix + c.name(""), endpoint: e, model: r.model, params: p, reworded: w, response: response,
-		tenant: c.caller.Tenant, key: c.caller.KeyID(), terms: terms, created: c.arrived.Unix(), arrived: c.arrived,
+	j := &job.Job{
+		ID: e.prefix + c.id, Name: e.prefix + c.name(""), Route: e.route, NewEncoder: e.encode, Model: r.model, Params: p, ClientNames: w,
+		Tenant: c.caller.Tenant, Key: c.caller.KeyID(), Terms: terms, Created: c.arrived.Unix(), Arrived: c.arrived,
+	}
+	if response != nil {
+		j.Own, j.Background = response, response.background
 	}
 	p.ContinuousUsage = e == &messageEndpoint
 	c.keepResponse(j)

@@ -15,6 +15,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/internal/inference"
@@ -443,10 +444,10 @@ func FuzzRewordedStream(f *testing.F) {
 	f.Add([]byte(": ping\n\ndata: {\"choices\":[{\"delta\":{\"reasoning\":\"h\"}}]}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, messages bool) {
 		e, last := &responseEndpoint, regexp.MustCompile(`event: response\.(completed|incomplete|failed)\n`)
-		j := &job{endpoint: e, model: &models.Model{ID: "m"}, params: &params.Params{N: 1}, response: &responseRequest{summary: jsonNull}}
+		j := &job.Job{Route: e.route, NewEncoder: e.encode, Model: &models.Model{ID: "m"}, Params: &params.Params{N: 1}, Own: &responseRequest{summary: jsonNull}}
 		if messages {
 			e, last = &messageEndpoint, regexp.MustCompile(`event: (message_stop|error)\n`)
-			j.endpoint, j.prompts = e, []prompt{{}}
+			j.Route, j.NewEncoder, j.Prompts = e.route, e.encode, []job.Prompt{{}}
 		}
 		r := newRewordedStream(&passage{server: &Server{}, cancel: func(error) {}, cause: func() error { return nil }, result: edge.RequestFinish{}}, j, 0)
 		if fault := r.lines(text); fault != nil {

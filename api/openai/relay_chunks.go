@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 )
 
@@ -95,7 +96,7 @@ func (r *chatReader) call(c *chatCall) error {
 		r.calls++
 		part.Name, part.ID = c.Function.Name, c.ID
 		if part.ID == "" {
-			part.ID = "call_" + randomLetters(16)
+			part.ID = "call_" + job.RandomLetters(16)
 		}
 	}
 	part.Index, part.Custom = r.calls-1, r.custom

@@ -9,13 +9,14 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/router"
 )
 
 // refused passes an upstream's refusal on: as it is where it has the form of the path's errors, and otherwise, a page of a
 // proxy first of all, what it says in that form. What says that this server is not welcome there, or asks wrongly, is no
 // fault of the client's.
-func (p *passage) refused(c *call, j *job) *api.Error {
+func (p *passage) refused(c *call, j *job.Job) *api.Error {
 	status, whole := p.answer.Status, p.answer.Whole
 	if status < 400 || p.answer.Fault != nil && p.answer.Fault.Lasting() {
 		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
@@ -31,7 +32,7 @@ func (p *passage) refused(c *call, j *job) *api.Error {
 	fault.Status = status
 	switch {
 	case j != nil:
-		return j.explain(fault)
+		return j.Explain(fault)
 	case !p.route.hasErrorForm(whole):
 		return fault
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -17,7 +18,7 @@ import (
 type rewordedStream struct {
 	chat    *relayStream
 	reader  chatReader
-	encoder encoder
+	encoder answer.Encoder
 	usage   answer.Usage // that the first event tells: the prompt's, where it is known
 
 	line []byte // of the chat, not complete yet
@@ -29,8 +30,8 @@ type rewordedStream struct {
 }
 
 // newRewordedStream begins to write a chat's stream anew. prompt is its tokens; 0: not known.
-func newRewordedStream(p *passage, j *job, prompt int) *rewordedStream {
-	return &rewordedStream{chat: &relayStream{p: p, silent: true}, encoder: j.endpoint.encode(j), usage: answer.Usage{Prompt: prompt}}
+func newRewordedStream(p *passage, j *job.Job, prompt int) *rewordedStream {
+	return &rewordedStream{chat: &relayStream{p: p, silent: true}, encoder: j.Encoder(), usage: answer.Usage{Prompt: prompt}}
 }
 
 // Read implements io.Reader.
@@ -76,7 +77,7 @@ func (r *rewordedStream) lines(piece []byte) *api.Error {
 		data = bytes.TrimSpace(data)
 		switch {
 		case len(line) > 0 && line[0] == ':':
-			r.buf = r.encoder.appendPulse(r.buf)
+			r.buf = r.encoder.AppendPulse(r.buf)
 		case !ok || len(data) == 0:
 		case bytes.Equal(data, []byte("[DONE]")):
 			r.end()
@@ -87,7 +88,7 @@ func (r *rewordedStream) lines(piece []byte) *api.Error {
 			}
 			d.Usage = r.usage
 			if !d.IsEmpty() || d.Finish != inference.FinishNone {
-				r.buf = r.encoder.appendDelta(r.buf, d)
+				r.buf = r.encoder.AppendDelta(r.buf, d)
 			}
 		}
 	}
@@ -104,7 +105,7 @@ func (r *rewordedStream) unread(err error) *api.Error {
 
 func (r *rewordedStream) broken(fault *api.Error) {
 	r.over, r.failed = true, fault
-	r.buf = r.encoder.appendFault(r.buf, fault)
+	r.buf = r.encoder.AppendFault(r.buf, fault)
 }
 
 // end writes the end of the answer, once.
@@ -114,9 +115,9 @@ func (r *rewordedStream) end() {
 	}
 	r.over = true
 	if !r.reader.over {
-		r.buf = r.encoder.appendDelta(r.buf, r.reader.close())
+		r.buf = r.encoder.AppendDelta(r.buf, r.reader.close())
 	}
-	r.buf = r.encoder.appendEnd(r.buf, r.chat.p.used())
+	r.buf = r.encoder.AppendEnd(r.buf, r.chat.p.used())
 }
 
 func (r *rewordedStream) failure() *api.Error { return r.failed }
@@ -139,7 +140,7 @@ func (p *passage) used() answer.Usage {
 const rewordedBytes = 1 << 10
 
 // rewordWhole writes a whole chat anew.
-func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
+func (p *passage) rewordWhole(j *job.Job) ([]byte, *api.Error) {
 	size := rewordedBytes + 2*len(p.answer.Whole) // the texts that are read once more, and what is written
 	dst, ok := p.answer.Memory.Buffer(size)
 	switch {
@@ -157,21 +158,21 @@ func (p *passage) rewordWhole(j *job) ([]byte, *api.Error) {
 		last := reader.close()
 		d.Finish, d.Called = last.Finish, last.Called
 	}
-	return j.endpoint.encode(j).appendWhole(dst[:0], []answer.Delta{*d}, p.used()), nil
+	return j.Encoder().AppendWhole(dst[:0], []answer.Delta{*d}, p.used()), nil
 }
 
 // relayInBackground answers with the response as it is now, and has its answer computed without
 // the client.
 func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, sent *router.Call) *api.Error {
 	s, j := c.server, r.job
-	object, kept := j.begin()
+	object, kept := beginResponse(j)
 	if !kept {
-		s.background.end(j.backgroundKey(), p.run)
+		s.background.end(backgroundKeyOf(j), p.run)
 		p.end()
 		return responsesUnavailable()
 	}
 	var body *rewordedStream
-	if j.params.Stream {
+	if j.Params.Stream {
 		body = newRewordedStream(p, j, len(sent.Tokens))
 		c.beginEvents(p.run, body.encoder)
 	} else {
@@ -185,18 +186,18 @@ func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, se
 			if held != nil {
 				held.Release()
 			}
-			s.background.end(j.backgroundKey(), p.run)
+			s.background.end(backgroundKeyOf(j), p.run)
 		}()
 		defer p.end()
 		over := make(chan struct{})
 		defer close(over)
-		go s.lookForCancel(j.response.keeper, p.run, over)
+		go s.lookForCancel(responseOf(j).keeper, p.run, over)
 		if body != nil {
 			p.askEvents(ctx, r, sent, body)
 			return
 		}
 		if fault := p.askWhole(ctx, r, sent); fault != nil {
-			j.keepFault(fault)
+			keepFault(j, fault)
 		}
 	}()
 	if body != nil {
@@ -215,7 +216,7 @@ func (p *passage) askEvents(ctx context.Context, r *relayed, sent *router.Call, 
 		fault = p.run.events.copy(body)
 	}
 	if fault != nil {
-		p.run.events.add(body.encoder.appendFault(nil, fault))
+		p.run.events.add(body.encoder.AppendFault(nil, fault))
 	}
 }
 

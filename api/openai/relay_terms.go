@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/priority"
 	"weir/internal/inference"
 )
 
@@ -17,13 +18,14 @@ var (
 	errAnswerLate     = fmt.Errorf("%w: the answer was due before it ended", inference.ErrDeadline)
 )
 
-func (c *call) relayTerms(r *relayed) (terms, *api.Error) {
+func (c *call) relayTerms(r *relayed) (priority.Terms, *api.Error) {
 	var fault, ignored *api.Error
 	own := c.caller.Tenant
-	t := c.readDeadlines(r.asked.Object, own, &fault)
-	asked, named := c.readClass(r.asked.Unread(), own, &terms{}, &ignored)
-	if t.class = max(asked, own.HighestClass); t.class != asked && named != "" {
-		r.asked.Notes.Add("%s lowered to class %s, the highest of the tenant", named, t.class)
+	reader := c.terms()
+	t := reader.ReadDeadlines(r.asked.Object, own, &fault)
+	asked, named := reader.ReadClass(r.asked.Unread(), own, &priority.Terms{}, &ignored)
+	if t.Class = max(asked, own.HighestClass); t.Class != asked && named != "" {
+		r.asked.Notes.Add("%s lowered to class %s, the highest of the tenant", named, t.Class)
 		r.sent = r.sent.Without("priority", "service_tier")
 		warn(c.ctx, r.asked.Notes)
 	}
@@ -31,11 +33,11 @@ func (c *call) relayTerms(r *relayed) (terms, *api.Error) {
 }
 
 // relayedClass is what the header of a relayed request says of its class; "" is nothing.
-func (c *call) relayedClass(t terms) string {
-	if c.header(classHeader) == "" {
+func (c *call) relayedClass(t priority.Terms) string {
+	if c.header(priority.Header) == "" {
 		return ""
 	}
-	return t.class.String()
+	return t.Class.String()
 }
 
 // prompts is how many prompts a relayed request has, each of which is answered.
@@ -57,16 +59,16 @@ func (r *relayed) prompts() int64 {
 
 // watchDeadlines ends the request at the upstream when a deadline passes. The end of
 // the passage stops the timers.
-func (p *passage) watchDeadlines(t terms) {
+func (p *passage) watchDeadlines(t priority.Terms) {
 	for _, d := range []struct {
 		at  time.Time
 		why error
-	}{{t.firstTokenBy, errFirstTokenLate}, {t.doneBy, errAnswerLate}} {
+	}{{t.FirstTokenBy, errFirstTokenLate}, {t.DoneBy, errAnswerLate}} {
 		if !d.at.IsZero() {
 			p.timers = append(p.timers, time.AfterFunc(time.Until(d.at), func() { p.cancel(d.why) }))
 		}
 	}
-	p.dated = !t.firstTokenBy.IsZero()
+	p.dated = !t.FirstTokenBy.IsZero()
 }
 
 // inTime stops the timer to the first token, which has come: of an answer that is no

@@ -44,7 +44,7 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 			return nil
 		}
 		if prompts, fault := r.all(raw); fault == nil && len(prompts) == 1 {
-			return prompts[0].ids
+			return prompts[0].IDs
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 
+	"weir/api/openai/job"
 	"weir/tokenizer/family"
 )
 
@@ -22,8 +23,8 @@ type madeCall struct {
 	arguments []byte
 }
 
-func newRepeats(r *reading) *repeats {
-	if r.options.Choice.Mode != family.Required || !r.options.Choice.Parallel {
+func newRepeats(r *job.Reading) *repeats {
+	if r.Options.Choice.Mode != family.Required || !r.Options.Choice.Parallel {
 		return nil
 	}
 	return &repeats{}

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/reasoning"
 	"weir/api/openai/toolset"
-	"weir/internal/inference"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -122,7 +123,7 @@ func noTemplate(m *models.Model) *api.Error {
 // readChat reads a chat completion request into a job. The prompt is already
 // tokenised: the template is the authority on special tokens, so none are
 // added around it unless the request asks.
-func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
+func (s *Server) readChat(o *request, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
@@ -132,18 +133,18 @@ func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 	if p.MaxTokens == params.LengthNotSet {
 		p.MaxTokens = params.AsManyAsFit
 	}
-	j := &job{model: m, params: p, promptLogprobs: p.PromptLogprobs}
+	j := &job.Job{Model: m, Params: p, PromptLogprobs: p.PromptLogprobs}
 	readChatLogprobs(p, o.Object, m, &fault)
-	most := readBudget(o.Object, &fault)
+	most := reasoning.ReadBudget(o.Object, &fault)
 	p.HideReasoning = !o.Flag("include_reasoning", true, &fault)
-	j.refuseNoTokens(&fault)
+	j.RefuseNoTokens(&fault)
 	conversation := readChatPrompt(o.Object, m, &s.config, &fault)
 	options := tokenizer.EncodeOptions{AddSpecial: o.Flag("add_special_tokens", false, &fault)}
 	o.FinishBut(unsupportedFields, &fault)
 	if fault != nil {
 		return nil, fault
 	}
-	j.parsed = time.Now()
+	j.Parsed = time.Now()
 	spans, fault := conversation.render(m)
 	if fault != nil {
 		return nil, fault
@@ -158,12 +159,12 @@ func (s *Server) readChat(o *request, m *models.Model) (*job, *api.Error) {
 	if len(ids) == 0 {
 		return nil, api.RefuseParam("invalid_value", "messages", "the messages render to an empty prompt")
 	}
-	j.reading = conversation.reading(m, spans, p)
-	if fault = j.bound(o.Object, most); fault != nil {
+	j.Reading = conversation.reading(m, spans, p)
+	if fault = j.Bound(o.Object, most); fault != nil {
 		return nil, fault
 	}
-	j.prompts = []prompt{{ids: ids}}
-	return j, j.limitOutput("messages", 1)
+	j.Prompts = []job.Prompt{{IDs: ids}}
+	return j, j.LimitOutput("messages", 1)
 }
 
 // readChatLogprobs reads logprobs (true or false) and top_logprobs.
@@ -176,10 +177,4 @@ func readChatLogprobs(p *params.Params, o *jsonbody.Object, m *models.Model, fau
 	if p.Logprobs {
 		p.Sampling.Logprobs = int(top)
 	}
-}
-
-// prompt is one prompt of a request: its ids, and its text where it is echoed.
-type prompt struct {
-	ids  []inference.TokenID
-	text string
 }

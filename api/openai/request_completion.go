@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -13,13 +14,13 @@ import (
 const defaultMaxTokens = 16
 
 // readCompletion reads a completion request into a job.
-func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) {
+func (s *Server) readCompletion(o *request, m *models.Model) (*job.Job, *api.Error) {
 	m.Fill(o.Object)
 	var fault *api.Error
 	p := params.Read(o.Object, m, s.config.params(), &fault)
-	j := &job{model: m, params: p, promptLogprobs: p.PromptLogprobs}
-	j.echo = o.Flag("echo", false, &fault)
-	j.readLogprobs(o.Object, &fault)
+	j := &job.Job{Model: m, Params: p, PromptLogprobs: p.PromptLogprobs}
+	j.Echo = o.Flag("echo", false, &fault)
+	readCompletionLogprobs(j, o.Object, &fault)
 	prompts := promptReader{field: "prompt", tooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
 		m: m, turn: o.turn, notes: o.Notes}
 	prompts.options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
@@ -27,7 +28,7 @@ func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) 
 	if p.Truncate == 0 {
 		prompts.options.Limit = m.CountedLimit()
 	}
-	j.refuseNoTokens(&fault)
+	j.RefuseNoTokens(&fault)
 	raw, ok := o.Take("prompt")
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("prompt", promptForms))
@@ -36,24 +37,24 @@ func (s *Server) readCompletion(o *request, m *models.Model) (*job, *api.Error) 
 	if fault != nil {
 		return nil, fault
 	}
-	j.parsed = time.Now()
+	j.Parsed = time.Now()
 	prompts.most = s.config.MaxChoices / p.N
-	if j.prompts, fault = prompts.all(raw); fault != nil {
+	if j.Prompts, fault = prompts.all(raw); fault != nil {
 		return nil, fault
 	}
-	return j, j.limitOutput("prompt", defaultMaxTokens)
+	return j, j.LimitOutput("prompt", defaultMaxTokens)
 }
 
 // readLogprobs reads logprobs, a count of alternatives. With echo the prompt's
 // tokens have theirs too. An answer of no tokens needs some pass over the
 // prompt, and the one for logprobs is what backends offer.
-func (j *job) readLogprobs(o *jsonbody.Object, fault **api.Error) {
-	p := j.params
-	if top, ok := o.Integer("logprobs", 0, int64(j.model.LogprobsLimit()), fault); ok {
+func readCompletionLogprobs(j *job.Job, o *jsonbody.Object, fault **api.Error) {
+	p := j.Params
+	if top, ok := o.Integer("logprobs", 0, int64(j.Model.LogprobsLimit()), fault); ok {
 		p.Logprobs, p.EndLogprob = true, true
 		p.Sampling.Logprobs = int(top)
 	}
-	if j.echo && (p.Logprobs || p.MaxTokens == 0) {
-		j.promptLogprobs = max(0, p.Sampling.Logprobs, p.PromptLogprobs)
+	if j.Echo && (p.Logprobs || p.MaxTokens == 0) {
+		j.PromptLogprobs = max(0, p.Sampling.Logprobs, p.PromptLogprobs)
 	}
 }

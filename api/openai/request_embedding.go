@@ -69,7 +69,7 @@ func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field 
 		return nil, err
 	}
 	for _, one := range prompts {
-		p.texts = append(p.texts, one.ids)
+		p.texts = append(p.texts, one.IDs)
 	}
 	return p, form.fits(len(p.texts))
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/toolset"
@@ -18,7 +19,7 @@ var messageNames = []renamed{
 }
 
 // readMessage reads a request of POST /v1/messages into a job.
-func (s *Server) readMessage(o *request, m *models.Model) (*job, *api.Error) {
+func (s *Server) readMessage(o *request, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
@@ -30,7 +31,7 @@ func (s *Server) readMessage(o *request, m *models.Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	j.params.ContinuousUsage = true // the first event says what the prompt has
+	j.Params.ContinuousUsage = true // the first event says what the prompt has
 	return j, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -32,6 +33,12 @@ type responseRequest struct {
 	keeper       *keeper
 }
 
+// responseOf is that of a job; nil where the job is of another API.
+func responseOf(j *job.Job) *responseRequest {
+	r, _ := j.Own.(*responseRequest)
+	return r
+}
+
 func (r *responseRequest) summarises() bool { return !jsonbody.IsNull(r.summary) }
 
 var jsonNull = []byte("null")
@@ -45,7 +52,7 @@ var responseNames = []renamed{
 }
 
 // readResponse reads a request of POST /v1/responses into a job.
-func (s *Server) readResponse(o *request, m *models.Model) (*job, *api.Error) {
+func (s *Server) readResponse(o *request, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
 		return nil, noTemplate(m)
 	}
@@ -58,7 +65,7 @@ func (s *Server) readResponse(o *request, m *models.Model) (*job, *api.Error) {
 	if fault != nil {
 		return nil, fault
 	}
-	j.response = r
+	j.Own, j.Background = r, r.background
 	return j, nil
 }
 

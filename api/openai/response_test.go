@@ -31,7 +31,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // encoderOf makes the encoder of an endpoint for a job that a request gives.
-func encoderOf(t *testing.T, e *endpoint, body string) encoder {
+func encoderOf(t *testing.T, e *endpoint, body string) answer.Encoder {
 	t.Helper()
 	b := &fakeBackend{}
 	s := newServer(t, DefaultConfig(), b)
@@ -43,8 +43,8 @@ func encoderOf(t *testing.T, e *endpoint, body string) encoder {
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	j.endpoint, j.id, j.created = e, e.prefix+"1a2b", 1700000000
-	j.name = j.id
+	j.Route, j.NewEncoder, j.ID, j.Created = e.route, e.encode, e.prefix+"1a2b", 1700000000
+	j.Name = j.ID
 	return e.encode(j)
 }
 
@@ -60,12 +60,12 @@ var thoughtsAndCalls = []answer.Delta{
 	{Finish: inference.FinishStop, Called: true},
 }
 
-func streamed(e encoder, deltas []answer.Delta) string {
+func streamed(e answer.Encoder, deltas []answer.Delta) string {
 	var dst []byte
 	for i := range deltas {
-		dst = e.appendDelta(dst, &deltas[i])
+		dst = e.AppendDelta(dst, &deltas[i])
 	}
-	return string(e.appendEnd(dst, answer.Usage{Prompt: 9, Output: 12, Cached: 4, Reasoning: 3, Thinks: true}))
+	return string(e.AppendEnd(dst, answer.Usage{Prompt: 9, Output: 12, Cached: 4, Reasoning: 3, Thinks: true}))
 }
 
 // whole is the same answer as one delta.
@@ -141,7 +141,7 @@ func TestResponseEvents(t *testing.T) {
 			}
 		}
 		d := whole(thoughtsAndCalls)
-		object := encoderOf(t, &responseEndpoint, body).appendWhole(nil, []answer.Delta{d}, answer.Usage{Prompt: 9, Output: 12, Cached: 4, Reasoning: 3, Thinks: true})
+		object := encoderOf(t, &responseEndpoint, body).AppendWhole(nil, []answer.Delta{d}, answer.Usage{Prompt: 9, Output: 12, Cached: 4, Reasoning: 3, Thinks: true})
 		_, streamedObject, _ := strings.Cut(text[strings.LastIndex(text, "event: "):], `"response":`)
 		if string(object)+"}\n\n" != streamedObject {
 			t.Errorf("%s: the whole answer is %s and the stream's %s", name, object, streamedObject)
@@ -153,13 +153,13 @@ func TestResponseEvents(t *testing.T) {
 func TestResponseEnds(t *testing.T) {
 	const body = `{"input":"hi"}`
 	e := encoderOf(t, &responseEndpoint, body)
-	text := string(e.appendFault(e.appendDelta(nil, &answer.Delta{First: true, Content: []byte("He")}), internalError("a bug")))
+	text := string(e.AppendFault(e.AppendDelta(nil, &answer.Delta{First: true, Content: []byte("He")}), internalError("a bug")))
 	events := parseEvents(t, text)
 	if last := events[len(events)-1]; last.Type != "response.failed" || len(last.Response.Output) != 1 ||
 		!strings.Contains(text, `"error":{"code":"internal_error","message":"a bug"}`) {
 		t.Errorf("a stream that broke: %s", text)
 	}
-	fresh := string(encoderOf(t, &responseEndpoint, body).appendFault(nil, api.Refuse("server_shutting_down", "x")))
+	fresh := string(encoderOf(t, &responseEndpoint, body).AppendFault(nil, api.Refuse("server_shutting_down", "x")))
 	if events := parseEvents(t, fresh); events[0].Type != "response.created" || events[2].Type != "response.failed" {
 		t.Errorf("a stream that broke at once: %s", fresh)
 	}

@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 )
 
@@ -71,12 +72,12 @@ const lookForCancelEvery = 2 * time.Second
 // leaves the generation to a goroutine of its own, which ends it.
 func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 	s := c.server
-	object, kept := g.job.begin()
+	object, kept := beginResponse(g.job)
 	if !kept {
 		return responsesUnavailable()
 	}
 	var body *eventStream
-	if g.job.params.Stream {
+	if g.job.Params.Stream {
 		body = newEventStream(g, func() {})
 		c.beginEvents(run, body.encoder)
 	} else {
@@ -91,7 +92,7 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 			if held != nil {
 				held.Release()
 			}
-			s.background.end(g.job.backgroundKey(), run)
+			s.background.end(backgroundKeyOf(g.job), run)
 		}()
 		s.compute(g, run, body)
 	}()
@@ -102,9 +103,9 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 }
 
 // begin stores a response that is computed in the background, and gives the object of its answer.
-func (j *job) begin() (object []byte, kept bool) {
-	e := &responseEncoder{job: j}
-	kept = j.response.keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress}))
+func beginResponse(j *job.Job) (object []byte, kept bool) {
+	e := &responseEncoder{job: j, request: responseOf(j)}
+	kept = responseOf(j).keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress}))
 	return e.appendObject(nil, responseState{status: conversation.Queued}), kept
 }
 
@@ -114,7 +115,7 @@ func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
 	defer g.end()
 	over := make(chan struct{})
 	defer close(over)
-	go s.lookForCancel(g.job.response.keeper, run, over)
+	go s.lookForCancel(responseOf(g.job).keeper, run, over)
 	if body != nil {
 		_ = run.events.copy(body) // the encoder has kept the end, whatever broke the stream
 		return
@@ -124,17 +125,17 @@ func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
 		g.answer() // its encoder keeps it
 		return
 	}
-	g.job.keepFault(fault)
+	keepFault(g.job, fault)
 }
 
 // keepFault stores the end of a response that is no answer.
-func (j *job) keepFault(fault *api.Error) {
+func keepFault(j *job.Job, fault *api.Error) {
 	state := responseState{status: "failed", fault: fault}
 	if fault.Status == edge.StatusHungUp {
 		state = responseState{status: conversation.Cancelled}
 	}
-	e := &responseEncoder{job: j}
-	j.response.keeper.keep(state.status, e.appendObject(nil, state))
+	e := &responseEncoder{job: j, request: responseOf(j)}
+	responseOf(j).keeper.keep(state.status, e.appendObject(nil, state))
 }
 
 // lookForCancel ends a run that the store says is cancelled or deleted.
@@ -157,7 +158,7 @@ func (s *Server) lookForCancel(k *keeper, run *backgroundRun, over <-chan struct
 	}
 }
 
-func (j *job) backgroundKey() backgroundKey { return backgroundKey{j.tenant.Name, j.id} }
+func backgroundKeyOf(j *job.Job) backgroundKey { return backgroundKey{j.Tenant.Name, j.ID} }
 
 // cancelResponse cancels a response in the background, here or in another process. One that
 // has ended stays as it is.

@@ -10,6 +10,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/answer"
 	"weir/api/openai/jsonbody"
 )
 
@@ -180,7 +181,7 @@ func (b *backgroundRuns) forget(tenant, id string) {
 
 // beginEvents begins the log of a run with what is known of its response at once: a client
 // that is cut off early needs its id.
-func (c *call) beginEvents(run *backgroundRun, e encoder) {
+func (c *call) beginEvents(run *backgroundRun, e answer.Encoder) {
 	b := &c.server.background
 	b.mu.Lock()
 	run.events = newEventLog()

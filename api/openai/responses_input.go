@@ -26,7 +26,7 @@ func (r *responseRequest) itemsOf(list []byte, id string) []byte {
 		if fault != nil || err != nil {
 			break // the request was read, so there is none
 		}
-		dst = appendStored(item, api.AppendComma(dst, i), strings.TrimPrefix(id, responseEndpoint.prefix)+"_i"+strconv.Itoa(i))
+		dst = appendStored(item, api.AppendComma(dst, i), strings.TrimPrefix(id, responsePrefix)+"_i"+strconv.Itoa(i))
 	}
 	return append(dst, ']')
 }

@@ -12,6 +12,7 @@ import (
 	"weir/api"
 	"weir/api/conversation"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 )
 
@@ -173,21 +174,21 @@ func (u *unkept) over() {
 func (s *Server) Unkept() uint64 { return s.unkept.count.Load() }
 
 // warnUnkept tells the client of a whole answer that it cannot come back to it.
-func (c *call) warnUnkept(j *job) {
-	if r := j.response; r != nil && r.keeper != nil && !r.store {
-		j.params.Notes.Add("the response is not kept: the store of responses failed")
-		warn(c.ctx, j.params.Notes)
+func (c *call) warnUnkept(j *job.Job) {
+	if r := responseOf(j); r != nil && r.keeper != nil && !r.store {
+		j.Params.Notes.Add("the response is not kept: the store of responses failed")
+		warn(c.ctx, j.Params.Notes)
 	}
 }
 
 // keepResponse prepares a job's response for being kept.
-func (c *call) keepResponse(j *job) {
-	r := j.response
+func (c *call) keepResponse(j *job.Job) {
+	r := responseOf(j)
 	if r == nil || !r.store {
 		return
 	}
 	r.keeper = &keeper{server: c.server, record: conversation.Response{
-		Tenant: c.caller.Tenant.Name, ID: j.id, Previous: r.previous, Input: r.storedInput(j.id),
+		Tenant: c.caller.Tenant.Name, ID: j.ID, Previous: r.previous, Input: r.storedInput(j.ID),
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/toolset"
@@ -52,7 +53,7 @@ func (w *rewording) finish(o *jsonbody.Object) {
 }
 
 // read reads the chat.
-func (w *rewording) read(s *Server, o *request, m *models.Model) (*job, *api.Error) {
+func (w *rewording) read(s *Server, o *request, m *models.Model) (*job.Job, *api.Error) {
 	if w.truncates {
 		return w.truncated(s, o, m)
 	}
@@ -61,13 +62,13 @@ func (w *rewording) read(s *Server, o *request, m *models.Model) (*job, *api.Err
 }
 
 // done ends the reading of the chat.
-func (w *rewording) done(j *job, fault *api.Error) (*job, *api.Error) {
+func (w *rewording) done(j *job.Job, fault *api.Error) (*job.Job, *api.Error) {
 	if fault != nil {
-		return nil, w.explain(fault)
+		return nil, w.Explain(fault)
 	}
 	w.chat, w.turns.list, w.turns.begins, w.turns.roles = request{}, nil, nil, nil // what is left explains faults
-	j.reworded = w
-	return j, w.checkCount(j.params.N)
+	j.ClientNames = w
+	return j, w.checkCount(j.Params.N)
 }
 
 // checkCount refuses several answers, which only chats have.
@@ -78,8 +79,8 @@ func (w *rewording) checkCount(n int) *api.Error {
 	return api.RefuseParam("unsupported_parameter", "n", "n is %d; %s gives one answer, so leave n out", n, w.list)
 }
 
-// explain puts the client's own names into a fault of readChat.
-func (w *rewording) explain(fault *api.Error) *api.Error {
+// Explain puts the client's own names into a fault of readChat.
+func (w *rewording) Explain(fault *api.Error) *api.Error {
 	path, pointer, pointed := strings.Cut(fault.Param, "#") // a place in a schema, which the message names otherwise
 	own := w.clientPath(path)
 	if own != path {
@@ -87,14 +88,6 @@ func (w *rewording) explain(fault *api.Error) *api.Error {
 		if fault.Param = own; pointed {
 			fault.Param += "#" + pointer
 		}
-	}
-	return fault
-}
-
-// explain puts the client's own names into a fault that was found after the job was read.
-func (j *job) explain(fault *api.Error) *api.Error {
-	if j.reworded != nil {
-		return j.reworded.explain(fault)
 	}
 	return fault
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/moderation"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/priority"
 	"weir/api/openai/turnstile"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -374,7 +377,7 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 	if m.Kind() != models.KindGenerate {
 		return wrongKind(m)
 	}
-	t, fault := c.readTerms(o.Object, c.caller.Tenant)
+	t, fault := c.terms().Read(o.Object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
@@ -391,7 +394,7 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 	c.endTurn()
 	who := c.holder(m)
 	if fault == nil {
-		fault = j.refuseTokens()
+		fault = j.RefuseTokens()
 	}
 	if fault != nil {
 		c.failsToRead(fault)
@@ -403,30 +406,31 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 		c.tellRemaining(m)
 		return fault
 	}
-	j.endpoint, j.id, j.name = e, e.prefix+c.id, e.prefix+c.name(j.params.RequestID)
-	j.tenant, j.key = c.caller.Tenant, c.caller.KeyID()
-	if c.caller.Peer && len(j.prompts) == 1 {
-		j.kv = c.caller.KV
+	j.Route, j.NewEncoder = e.route, e.encode
+	j.ID, j.Name = e.prefix+c.id, e.prefix+c.name(j.Params.RequestID)
+	j.Tenant, j.Key = c.caller.Tenant, c.caller.KeyID()
+	if c.caller.Peer && len(j.Prompts) == 1 {
+		j.KV = c.caller.KV
 	}
-	j.arrived, j.created, j.trace = c.arrived, c.arrived.Unix(), c.trace
-	j.arm, j.copied, j.moderated = c.arm(), c.copied(), c.moderated
-	j.terms, j.keepsTexts = t, c.caller.Tenant.LogPrompts || j.arm.Name != ""
+	j.Arrived, j.Created, j.Trace = c.arrived, c.arrived.Unix(), c.trace
+	j.Arm, j.Copied, j.Moderated = c.arm(), c.copied(), c.moderated
+	j.Terms, j.KeepsTexts = t, c.caller.Tenant.LogPrompts || j.Arm.Name != ""
 	lowered.job(j)
 	if c.wantsPrefix() {
-		j.kv = c.caller.KV
+		j.KV = c.caller.KV
 		return c.prefill(j)
 	}
 	if fault = c.constrain(j); fault != nil {
-		return j.explain(fault)
+		return j.Explain(fault)
 	}
-	j.beside = c.beside
+	j.Beside = c.beside
 	c.keepResponse(j)
 	if !c.mayBeSpared() {
 		api.ReleaseBody(c.ctx)
 	}
-	j.retries = c.retries()
-	j.params.IncludeProgress = j.params.IncludeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
-	warn(c.ctx, j.params.Notes)
+	j.Retries = c.retries()
+	j.Params.IncludeProgress = j.Params.IncludeProgress || string(c.ctx.Request.Header.Peek("X-Weir-Progress")) == "1"
+	warn(c.ctx, j.Params.Notes)
 	if fault = c.run(j, who); fault != nil && c.started && (fault.Status >= statusInternal || fault.Status == http.StatusTooManyRequests) {
 		c.spares(fault)
 	}
@@ -435,7 +439,7 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 
 // run reserves, submits the job and answers. For a stream the generation goes over
 // to the response's body, which ends it.
-func (c *call) run(j *job, who quota.Holder) *api.Error {
+func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
@@ -467,12 +471,12 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	c.started = true
 	gone := c.watch()
 	var run *backgroundRun
-	if j.response != nil && j.response.background {
-		run = s.background.add(j.backgroundKey())
+	if j.Background {
+		run = s.background.add(backgroundKeyOf(j))
 		gone = run.cancel
 		defer func() {
 			if !handedOver {
-				s.background.end(j.backgroundKey(), run)
+				s.background.end(backgroundKeyOf(j), run)
 			}
 		}()
 	}
@@ -491,7 +495,7 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 		}
 		g.end()
 	}()
-	if j.params.Stream && run == nil {
+	if j.Params.Stream && run == nil {
 		body := newEventStream(g, s.running.Leave)
 		if fault = body.await(); fault == nil {
 			handedOver = true
@@ -508,8 +512,8 @@ func (c *call) run(j *job, who quota.Holder) *api.Error {
 	fault = g.run()
 	if fault == nil {
 		if g.result.Limit != "" {
-			j.params.Notes.Add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
-			warn(c.ctx, j.params.Notes)
+			j.Params.Notes.Add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
+			warn(c.ctx, j.Params.Notes)
 		}
 		c.ctx.SetContentType("application/json")
 		c.ctx.SetBody(g.answer())
@@ -543,6 +547,16 @@ func (c *call) events(body io.ReadCloser) {
 
 // retries is how often the client says that it has tried before.
 func (c *call) retries() int { return int(c.headerNumber("X-Stainless-Retry-Count")) }
+
+// terms reads the terms of the call.
+func (c *call) terms() priority.Reader {
+	return priority.Reader{Header: &c.ctx.Request.Header, Arrived: c.arrived, ClientTimeouts: c.server.config.ClientTimeouts}
+}
+
+// header is the value of a request's header, without blanks around it.
+func (c *call) header(name string) string {
+	return strings.TrimSpace(string(c.ctx.Request.Header.Peek(name)))
+}
 
 func (c *call) headerNumber(name string) int64 {
 	n, err := strconv.ParseUint(string(c.ctx.Request.Header.Peek(name)), 10, 31)

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/priority"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
@@ -82,8 +84,9 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (S
 	if fault != nil {
 		return Shadowed{}, fault
 	}
-	j.endpoint, j.id, j.tenant = e, "shadow-"+c.Ask.ID, &shadows
-	j.arrived, j.terms, j.keepsTexts = time.Now(), terms{class: inference.Batch}, true
+	j.Route, j.NewEncoder = e.route, e.encode
+	j.ID, j.Tenant = "shadow-"+c.Ask.ID, &shadows
+	j.Arrived, j.Terms, j.KeepsTexts = time.Now(), priority.Terms{Class: inference.Batch}, true
 	if !s.running.Enter() {
 		return Shadowed{}, edge.ShuttingDown()
 	}
@@ -101,7 +104,7 @@ func endpointOf(route string) *endpoint {
 	return nil
 }
 
-func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {
+func (s *Server) computeShadow(ctx context.Context, j *job.Job) (Shadowed, error) {
 	quiet := &Server{config: s.config, running: s.running, estimates: s.estimates}
 	quiet.config.Hooks = edge.Hooks{}
 	g := &generation{server: quiet, job: j, gone: ctx.Done()}
@@ -112,8 +115,8 @@ func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {
 	for _, st := range streams {
 		g.streams = append(g.streams, &stream{Stream: st})
 	}
-	for i := range len(j.prompts) * j.params.N {
-		g.choices = append(g.choices, newChoice(j, g.streams[i/j.params.N], i))
+	for i := range len(j.Prompts) * j.Params.N {
+		g.choices = append(g.choices, newChoice(j, g.streams[i/j.Params.N], i))
 	}
 	g.open = len(g.choices)
 	fault := g.run()
@@ -121,7 +124,7 @@ func (s *Server) computeShadow(ctx context.Context, j *job) (Shadowed, error) {
 	if fault != nil {
 		return Shadowed{}, fault
 	}
-	got := Shadowed{Texts: g.answers(), Output: g.outputTokens(), TTFT: since(j.arrived, g.result.FirstToken), ITL: g.meanGap()}
+	got := Shadowed{Texts: g.answers(), Output: g.outputTokens(), TTFT: since(j.Arrived, g.result.FirstToken), ITL: g.meanGap()}
 	for _, st := range g.streams {
 		got.Compute += st.Compute()
 	}
@@ -158,7 +161,7 @@ func (g *generation) judge() {
 	g.result.Empty = g.open == 0 && g.result.Status == statusOK && len(g.choices) > 0
 	for i, c := range g.choices {
 		g.result.Empty = g.result.Empty && c.saysNothing()
-		if g.job.arm.Name != "" && i == 0 {
+		if g.job.Arm.Name != "" && i == 0 {
 			g.result.Refuses = c.isFiltered() || refuses(g.answers()[0])
 		}
 	}

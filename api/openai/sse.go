@@ -20,7 +20,7 @@ import (
 // reason; an error is an event of its own, and nothing follows it.
 type eventStream struct {
 	g       *generation
-	encoder encoder
+	encoder answer.Encoder
 	leave   func() // tells the server that the stream is over
 
 	delta answer.Delta // being written
@@ -50,7 +50,7 @@ const (
 var errHungUp = errors.New("the client closed the connection")
 
 func newEventStream(g *generation, leave func()) *eventStream {
-	r := &eventStream{g: g, encoder: g.job.endpoint.encode(g.job), leave: leave}
+	r := &eventStream{g: g, encoder: g.job.Encoder(), leave: leave}
 	r.rest()
 	r.timer = time.NewTimer(r.untilTimer())
 	return r
@@ -122,8 +122,8 @@ func (r *eventStream) fill() error {
 	switch r.g.wait(r.timer.C) {
 	case wokeGone:
 		r.over = true
-		if fault := r.g.hungUp(); r.g.job.inBackground() {
-			r.failed, r.buf = fault, r.encoder.appendFault(r.buf, fault)
+		if fault := r.g.hungUp(); r.g.job.Background {
+			r.failed, r.buf = fault, r.encoder.AppendFault(r.buf, fault)
 			return nil
 		}
 		return errHungUp
@@ -141,7 +141,7 @@ func (r *eventStream) news() {
 	for len(r.buf) < chunkBytes {
 		if r.g.open == 0 {
 			r.over = true
-			r.buf = r.encoder.appendEnd(r.buf, r.g.usage())
+			r.buf = r.encoder.AppendEnd(r.buf, r.g.usage())
 			return
 		}
 		c, more, err := r.g.step()
@@ -153,7 +153,7 @@ func (r *eventStream) news() {
 			return
 		}
 		for c != nil && c.next(&r.delta) {
-			r.buf = r.encoder.appendDelta(r.buf, &r.delta)
+			r.buf = r.encoder.AppendDelta(r.buf, &r.delta)
 		}
 	}
 }
@@ -191,5 +191,5 @@ func (r *eventStream) fault(e *api.Error) {
 		r.refusal = e
 		return
 	}
-	r.buf = r.encoder.appendFault(r.buf, e)
+	r.buf = r.encoder.AppendFault(r.buf, e)
 }

@@ -16,12 +16,13 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/priority"
 	"weir/api/tenant"
 	"weir/internal/inference"
 )
 
 // termsOf reads the terms of a request with these header lines and body, as a tenant.
-func termsOf(t *testing.T, strict bool, may *tenant.Tenant, header, body string) (got terms, warnings string, fault *api.Error) {
+func termsOf(t *testing.T, strict bool, may *tenant.Tenant, header, body string) (got priority.Terms, warnings string, fault *api.Error) {
 	t.Helper()
 	var ctx fasthttp.RequestCtx
 	for line := range strings.Lines(header) {
@@ -33,7 +34,7 @@ func termsOf(t *testing.T, strict bool, may *tenant.Tenant, header, body string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, fault = (&call{server: s, ctx: &ctx, arrived: time.Unix(1000, 0)}).readTerms(o, may)
+	got, fault = (&call{server: s, ctx: &ctx, arrived: time.Unix(1000, 0)}).terms().Read(o, may)
 	return got, o.Notes.Header(), fault
 }
 
@@ -74,9 +75,9 @@ func TestClassOfARequest(t *testing.T) {
 		{&modest, "X-Weir-Class: interactive", `{}`, "default", "", "x-weir-class lowered to class default, the highest of the tenant"},
 	} {
 		got, warnings, fault := termsOf(t, false, tc.may, tc.header, tc.body)
-		if fault != nil || got.class.String() != tc.class || got.tier != tc.tier || warnings != tc.warning {
+		if fault != nil || got.Class.String() != tc.class || got.Tier != tc.tier || warnings != tc.warning {
 			t.Errorf("%s %s of %s: class %s, tier %q, warnings %q, %v; want %s, %q, %q", tc.header, tc.body, tc.may.Name,
-				got.class.String(), got.tier, warnings, fault, tc.class, tc.tier, tc.warning)
+				got.Class.String(), got.Tier, warnings, fault, tc.class, tc.tier, tc.warning)
 		}
 		_, _, fault = termsOf(t, true, tc.may, tc.header, tc.body)
 		if (fault != nil) != (tc.warning != "") {
@@ -115,7 +116,7 @@ func TestDeadlinesOfARequest(t *testing.T) {
 		for i, d := range []struct {
 			at   time.Time
 			want time.Duration
-		}{{got.firstTokenBy, tc.first}, {got.doneBy, tc.done}, {got.waitUntil, tc.wait}} {
+		}{{got.FirstTokenBy, tc.first}, {got.DoneBy, tc.done}, {got.WaitUntil, tc.wait}} {
 			if want := time.Unix(1000, 0).Add(d.want); fault != nil || d.want == 0 && !d.at.IsZero() || d.want != 0 && !d.at.Equal(want) {
 				t.Errorf("%s %s of %s: time %d is %v, want %v, %v", tc.header, tc.body, tc.may.Name, i, d.at, want, fault)
 			}

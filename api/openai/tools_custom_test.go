@@ -254,9 +254,9 @@ func TestChatsOfOthersHaveCustomCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dst = e.appendDelta(dst, d)
+		dst = e.AppendDelta(dst, d)
 	}
-	text := string(e.appendEnd(dst, answer.Usage{}))
+	text := string(e.AppendEnd(dst, answer.Usage{}))
 	for _, want := range []string{`"type":"custom_tool_call","status":"completed","call_id":"c","name":"sql","input":"SELECT"}`,
 		`"type":"function_call","status":"completed","call_id":"d","name":"now","arguments":"{}"}`} {
 		if !strings.Contains(text, want) {

@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 )
@@ -18,7 +19,7 @@ import (
 const answerShare = 8
 
 // truncated reads the chat like read, with as many of the oldest messages left out as must be.
-func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job, *api.Error) {
+func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job.Job, *api.Error) {
 	w.finish(o.Object)
 	whole := w.chat
 	j, fault := s.readChat(whole.under(o.Notes), m)
@@ -31,7 +32,7 @@ func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job, *ap
 			return true
 		}
 		kept, err := s.readChat(w.without(&whole, starts[i]).under(&jsonbody.Notes{Strict: o.Notes.Strict}), m)
-		return err != nil && err.Code != "context_length_exceeded" || err == nil && kept.leavesRoom()
+		return err != nil && err.Code != "context_length_exceeded" || err == nil && leavesRoom(kept)
 	})
 	if first == len(starts) {
 		if first == 0 {
@@ -46,12 +47,12 @@ func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job, *ap
 }
 
 // leavesRoom reports whether the prompt leaves a fair part of the context for an answer.
-func (j *job) leavesRoom() bool {
-	wanted := j.model.MaxModelLen / answerShare
-	if most := j.params.MaxTokens; most > 0 {
+func leavesRoom(j *job.Job) bool {
+	wanted := j.Model.MaxModelLen / answerShare
+	if most := j.Params.MaxTokens; most > 0 {
 		wanted = min(wanted, most)
 	}
-	return j.room(0) >= min(wanted, j.maxTokens) && j.model.MaxModelLen-len(j.prompts[0].ids) >= wanted
+	return j.Room(0) >= min(wanted, j.MaxTokens) && j.Model.MaxModelLen-len(j.Prompts[0].IDs) >= wanted
 }
 
 // without is the chat without the messages before one, but for those of the system that lead.

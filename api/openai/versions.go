@@ -14,6 +14,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/priority"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/scheduler/quota"
@@ -21,7 +22,7 @@ import (
 
 // serving gives the version that answers in the place of an entry of the table, and waits
 // until it is in memory, at most until the time by. The call holds it until letGo.
-func (c *call) serving(m *models.Model, o *request, t *terms, endpoint string) (*models.Model, *api.Error) {
+func (c *call) serving(m *models.Model, o *request, t *priority.Terms, endpoint string) (*models.Model, *api.Error) {
 	if m.Versions == nil {
 		return m, nil
 	}
@@ -60,7 +61,7 @@ func (c *call) serving(m *models.Model, o *request, t *terms, endpoint string) (
 
 // awaitVersion waits for the held version to be in memory. Meanwhile others have the
 // call's turn.
-func (c *call) awaitVersion(m *models.Model, o *request, t *terms) (fault *api.Error) {
+func (c *call) awaitVersion(m *models.Model, o *request, t *priority.Terms) (fault *api.Error) {
 	had := c.turn != nil
 	c.endTurn()
 	var err error
@@ -89,14 +90,14 @@ func headerText(s string) string {
 
 // await waits for a load until the client hangs up, the server stops, or the request's
 // time is over.
-func (c *call) await(load func(context.Context) (*models.Model, error), t *terms) (*models.Model, error) {
+func (c *call) await(load func(context.Context) (*models.Model, error), t *priority.Terms) (*models.Model, error) {
 	ctx, cancel := c.context()
 	defer cancel(nil)
 	if t != nil {
 		for _, by := range []struct {
 			at  time.Time
 			why error
-		}{{t.firstTokenBy, inference.ErrDeadline}, {t.doneBy, inference.ErrDeadline}, {t.waitUntil, inference.ErrQueueTimeout}} {
+		}{{t.FirstTokenBy, inference.ErrDeadline}, {t.DoneBy, inference.ErrDeadline}, {t.WaitUntil, inference.ErrQueueTimeout}} {
 			if !by.at.IsZero() {
 				var stop context.CancelFunc
 				ctx, stop = context.WithDeadlineCause(ctx, by.at, by.why) //nolint:fatcontext // three deadlines at most

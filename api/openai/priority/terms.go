@@ -1,8 +1,11 @@
-package openai
+// Package priority says when a request is served: its class, among OpenAI's service tiers and vLLM's priorities, and its deadlines.
+package priority
 
 import (
 	"strings"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"weir/api"
 	"weir/api/edge"
@@ -11,49 +14,56 @@ import (
 	"weir/internal/inference"
 )
 
-// terms are when a request is served: its class, and the times after which nobody
+// Terms are when a request is served: its class, and the times after which nobody
 // needs its answer. A tenant's caps bound both.
-type terms struct {
-	class inference.Class
-	tier  string // service_tier of the answer; "" where the request has none
+type Terms struct {
+	Class inference.Class
+	Tier  string // service_tier of the answer; "" where the request has none
 
-	firstTokenBy, doneBy time.Time // deadlines; zero is none
-	waitUntil            time.Time // the end of waiting; zero leaves it to the engine
+	FirstTokenBy, DoneBy time.Time // deadlines; zero is none
+	WaitUntil            time.Time // the end of waiting; zero leaves it to the engine
 }
 
-// classHeader names a class and overrides the body's fields, so that a proxy in front
+// Header names a class and overrides the body's fields, so that a proxy in front
 // may decide.
-const classHeader = "X-Weir-Class"
+const Header = "X-Weir-Class"
 
-// readTerms reads the terms of a request whose fields are this server's to check.
-func (c *call) readTerms(o *jsonbody.Object, t *tenant.Tenant) (terms, *api.Error) {
+// A termsReader reads the terms of one request.
+type Reader struct {
+	Header         *fasthttp.RequestHeader
+	Arrived        time.Time
+	ClientTimeouts bool // what clients say of how long they wait is a deadline, see edge.ClientTimeout
+}
+
+// Read reads the terms of a request whose fields are this server's to check.
+func (r Reader) Read(o *jsonbody.Object, t *tenant.Tenant) (Terms, *api.Error) {
 	var fault *api.Error
-	got := c.readDeadlines(o, t, &fault)
-	asked, named := c.readClass(o, t, &got, &fault)
-	got.class = max(asked, t.HighestClass)
-	if named != "" && got.class != asked {
+	got := r.ReadDeadlines(o, t, &fault)
+	asked, named := r.ReadClass(o, t, &got, &fault)
+	got.Class = max(asked, t.HighestClass)
+	if named != "" && got.Class != asked {
 		if o.Notes.Strict {
 			jsonbody.Keep(&fault, api.RefuseParam("invalid_value", "", "%s asks for class %s; the tenant's highest is %s",
-				named, asked, got.class))
+				named, asked, got.Class))
 		}
-		o.Notes.Add("%s lowered to class %s, the highest of the tenant", named, got.class)
+		o.Notes.Add("%s lowered to class %s, the highest of the tenant", named, got.Class)
 	}
-	if got.tier != "" {
-		got.tier = tierOf[got.class]
+	if got.Tier != "" {
+		got.Tier = tierOf[got.Class]
 	}
 	return got, fault
 }
 
-// readClass finds the class that a request asks for, and the field or header that
+// ReadClass finds the class that a request asks for, and the field or header that
 // says so: x-weir-class before service_tier before priority. Where none does, it is
 // the tenant's default.
-func (c *call) readClass(o *jsonbody.Object, t *tenant.Tenant, got *terms, fault **api.Error) (class inference.Class, named string) {
+func (r Reader) ReadClass(o *jsonbody.Object, t *tenant.Tenant, got *Terms, fault **api.Error) (class inference.Class, named string) {
 	class = t.Class
 	if n, ok := o.Integer("priority", -1<<63, 1<<63-1, fault); ok && n != 0 {
 		class, named = ofPriority(n), "priority"
 	}
 	if tier, ok := o.Text("service_tier", fault); ok {
-		got.tier = tier
+		got.Tier = tier
 		switch k, known := tiers[tier]; {
 		case known:
 			class, named = k, "service_tier"
@@ -62,7 +72,7 @@ func (c *call) readClass(o *jsonbody.Object, t *tenant.Tenant, got *terms, fault
 				"service_tier is %s; it must be auto, default, flex, priority, fast, scale or batch", jsonbody.HeaderQuote(tier)), fault)
 		}
 	}
-	if word := c.header(classHeader); word != "" {
+	if word := r.text(Header); word != "" {
 		k, known := tenant.ParseClass(word)
 		if !known {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "", "the header x-weir-class is %s; it must be %s",
@@ -104,36 +114,36 @@ var (
 	doneHeaders       = []string{"X-Weir-Deadline-Ms"}
 )
 
-// ownFields are this server's alone: no upstream gets them.
-var ownFields = []string{"ttft_deadline_ms", "deadline_ms"}
+// OwnFields are this server's alone: no upstream gets them.
+var OwnFields = []string{"ttft_deadline_ms", "deadline_ms"}
 
-// readDeadlines reads what a request says about its deadlines. Of several that are
+// ReadDeadlines reads what a request says about its deadlines. Of several that are
 // given the soonest counts, and so does the tenant's cap.
-func (c *call) readDeadlines(o *jsonbody.Object, t *tenant.Tenant, fault **api.Error) terms {
+func (r Reader) ReadDeadlines(o *jsonbody.Object, t *tenant.Tenant, fault **api.Error) Terms {
 	most := edge.MaxDeadline.Milliseconds()
 	first, _ := o.Integer("ttft_deadline_ms", 1, most, fault)
 	done, _ := o.Integer("deadline_ms", 1, most, fault)
 	toFirst, toDone := t.FirstTokenTimeout, t.TotalTimeout
-	if c.server.config.ClientTimeouts {
+	if r.ClientTimeouts {
 		var ignored *api.Error // whoever reads the field reports it
-		if waits := edge.ClientTimeout(&c.ctx.Request.Header); o.Flag("stream", false, &ignored) {
+		if waits := edge.ClientTimeout(r.Header); o.Flag("stream", false, &ignored) {
 			toFirst = edge.Sooner(toFirst, waits) // libraries wait so long for each event
 		} else {
 			toDone = edge.Sooner(toDone, waits)
 		}
 	}
-	return terms{
-		firstTokenBy: c.deadline(first, firstTokenHeaders, toFirst, fault),
-		doneBy:       c.deadline(done, doneHeaders, toDone, fault),
-		waitUntil:    c.after(t.QueueTimeout),
+	return Terms{
+		FirstTokenBy: r.deadline(first, firstTokenHeaders, toFirst, fault),
+		DoneBy:       r.deadline(done, doneHeaders, toDone, fault),
+		WaitUntil:    r.After(t.QueueTimeout),
 	}
 }
 
 // deadline is the soonest of a field's, 0 for none, those of headers and the cap.
-func (c *call) deadline(field int64, names []string, most time.Duration, fault **api.Error) time.Time {
+func (r Reader) deadline(field int64, names []string, most time.Duration, fault **api.Error) time.Time {
 	most = edge.Sooner(most, time.Duration(field)*time.Millisecond)
 	for _, name := range names {
-		text := c.header(name)
+		text := r.text(name)
 		if text == "" {
 			continue
 		}
@@ -144,17 +154,18 @@ func (c *call) deadline(field int64, names []string, most time.Duration, fault *
 		}
 		most = edge.Sooner(most, d)
 	}
-	return c.after(most)
+	return r.After(most)
 }
 
-func (c *call) header(name string) string {
-	return strings.TrimSpace(string(c.ctx.Request.Header.Peek(name)))
+// text is a header's value, without blanks around it.
+func (r Reader) text(name string) string {
+	return strings.TrimSpace(string(r.Header.Peek(name)))
 }
 
-// after is so long after the request's arrival; of 0 it is the zero time.
-func (c *call) after(d time.Duration) time.Time {
+// After is so long after the request's arrival; of 0 it is the zero time.
+func (r Reader) After(d time.Duration) time.Time {
 	if d == 0 {
 		return time.Time{}
 	}
-	return c.arrived.Add(d)
+	return r.Arrived.Add(d)
 }

@@ -1,4 +1,5 @@
-package openai
+// Package reasoning bounds the tokens of a model's thought.
+package reasoning
 
 import (
 	"math"
@@ -15,58 +16,33 @@ import (
 	"weir/tokenizer"
 )
 
-// budgetNames are the fields for the most tokens of a thought: vLLM's and llama-server's.
-var budgetNames = []string{"thinking_token_budget", "thinking_budget_tokens"}
+// Names are the fields for the most tokens of a thought: vLLM's and llama-server's.
+var Names = []string{"thinking_token_budget", "thinking_budget_tokens"}
 
-// thoughtBudget is how many tokens a thought may have.
-type thoughtBudget struct {
-	most int    // -1 is as many as the model likes
-	name string // of the field that says so
+// Budget is how many tokens a thought may have.
+type Budget struct {
+	Most int    // -1 is as many as the model likes
+	Name string // of the field that says so
 }
 
-func readBudget(o *jsonbody.Object, fault **api.Error) thoughtBudget {
-	b := thoughtBudget{most: -1}
-	for _, name := range budgetNames {
+// ReadBudget reads the budget of a request.
+func ReadBudget(o *jsonbody.Object, fault **api.Error) Budget {
+	b := Budget{Most: -1}
+	for _, name := range Names {
 		n, ok := o.Integer(name, -1, math.MaxInt32, fault)
 		switch {
 		case !ok:
-		case b.name != "" && int(n) != b.most:
-			jsonbody.Keep(fault, api.RefuseParam("invalid_value", name, "%s is %d and %s is %d; send one of them", b.name, b.most, name, n))
+		case b.Name != "" && int(n) != b.Most:
+			jsonbody.Keep(fault, api.RefuseParam("invalid_value", name, "%s is %d and %s is %d; send one of them", b.Name, b.Most, name, n))
 		default:
-			b = thoughtBudget{int(n), name}
+			b = Budget{int(n), name}
 		}
 	}
 	return b
 }
 
-// bound sets the budget of a job's thoughts.
-func (j *job) bound(o *jsonbody.Object, b thoughtBudget) *api.Error {
-	if b.most < 0 {
-		return nil
-	}
-	if j.reading == nil || !j.reading.thinks {
-		var fault *api.Error
-		o.Ignored(b.name, api.RefuseParam("unsupported_parameter", b.name,
-			"%s bounds thoughts, and the model %s marks none; leave it out", b.name, j.model.ID), &fault)
-		return fault
-	}
-	j.reading.budget = b.most
-	return nil
-}
-
-// bounded is the constraint of the job's answers with the budget of their thoughts.
-func (j *job) bounded() inference.Constraint {
-	if j.kv.DoRemoteDecode {
-		return nil
-	}
-	if r := j.reading; r != nil && r.budget >= 0 {
-		return newBudget(j.model, r.budget, r.options.Opening.Thinking, j.constraint)
-	}
-	return j.constraint
-}
-
-// budgetRules are what the budgets of one request's choices have in common.
-type budgetRules struct {
+// rules are what the budgets of one request's choices have in common.
+type rules struct {
 	tokenizer *tokenizer.Tokenizer
 	most      int                 // tokens of the thought
 	open, end stop.Pattern        // the markers of thoughts
@@ -74,18 +50,18 @@ type budgetRules struct {
 	again     bool                // another thought may follow, on the same budget
 }
 
-// budget is a constraint that ends a thought after some tokens: from then on only the
+// Constraint is a constraint that ends a thought after some tokens: from then on only the
 // tokens of the end marker are allowed. A thought that has ended is free, or bound by
 // the constraint behind the budget. A rune whose bytes are several tokens is not cut.
-type budget struct {
-	*budgetRules
+type Constraint struct {
+	*rules
 	inner inference.Constraint // nil: everything is allowed
-	path  []budgetState        // the state now, and those before each token
+	path  []state              // the state now, and those before each token
 }
 
-// budgetState is small, as there is one for each token until the thought has ended.
-type budgetState struct {
-	phase   budgetPhase
+// state is small, as there is one for each token until the thought has ended.
+type state struct {
+	phase   phase
 	late    bool  // text has come, so that none opens a thought any more
 	partial int8  // bytes that are missing of a rune
 	matched int16 // of the marker that the phase waits for
@@ -93,44 +69,47 @@ type budgetState struct {
 	used    int32 // tokens of the thought
 }
 
-type budgetPhase uint8
+type phase uint8
 
 const (
-	budgetBefore budgetPhase = iota // a thought may open
-	budgetWithin
-	budgetForced // the end marker is being written
-	budgetAfter
+	before phase = iota // a thought may open
+	within
+	forced // the end marker is being written
+	after
 )
 
-// newBudget makes the constraint of a thought that has at most so many tokens. thinking
+// Bound makes the constraint of a thought that has at most so many tokens. thinking
 // says that the prompt has opened it.
-func newBudget(m *models.Model, most int, thinking bool, inner inference.Constraint) *budget {
-	r := &budgetRules{tokenizer: m.Tokenizer, most: most}
+func Bound(m *models.Model, most int, thinking bool, inner inference.Constraint) *Constraint {
+	r := &rules{tokenizer: m.Tokenizer, most: most}
 	open, end := m.Family.ThoughtMarkers()
 	open = strings.TrimSpace(open)
 	r.open, r.end = stop.NewPattern(open), stop.NewPattern(end)
 	r.again = m.Family.RepeatsThoughts()
 	closing := end + m.Family.AfterThought(inner == nil)
 	r.closing = m.Tokenizer.AppendSpans(nil, []tokenizer.Span{{Text: closing, Control: true}}, tokenizer.EncodeOptions{})
-	var start budgetState
+	var start state
 	if thinking {
-		start = r.within(budgetState{phase: budgetWithin})
+		start = r.within(state{phase: within})
 	}
-	return &budget{budgetRules: r, inner: inner, path: []budgetState{start}}
+	return &Constraint{rules: r, inner: inner, path: []state{start}}
 }
 
-func (b *budget) now() *budgetState { return &b.path[len(b.path)-1] }
+func (b *Constraint) now() *state { return &b.path[len(b.path)-1] }
+
+// isEnding reports whether the end of the thought is being written.
+func (b *Constraint) IsEnding() bool { return b.now().phase == forced }
 
 // Under says what counts the inner constraint's work.
-func (b *budget) Under(m *work.Meter) {
+func (b *Constraint) Under(m *work.Meter) {
 	if b.inner != nil {
 		b.inner.Under(m)
 	}
 }
 
 // Mask is the inner constraint's but for the end of a thought.
-func (b *budget) Mask(dst []uint64) (end bool, err error) {
-	if s := b.now(); s.phase == budgetForced {
+func (b *Constraint) Mask(dst []uint64) (end bool, err error) {
+	if s := b.now(); s.phase == forced {
 		clear(dst)
 		id := b.closing[s.forced]
 		dst[id/64] |= 1 << (id % 64)
@@ -146,15 +125,15 @@ func (b *budget) Mask(dst []uint64) (end bool, err error) {
 }
 
 // Allows reports whether a token may come next.
-func (b *budget) Allows(id inference.TokenID) bool {
-	if s := b.now(); s.phase == budgetForced {
+func (b *Constraint) Allows(id inference.TokenID) bool {
+	if s := b.now(); s.phase == forced {
 		return id == b.closing[s.forced]
 	}
 	return b.inner == nil || b.inner.Allows(id)
 }
 
 // Accept takes in a token.
-func (b *budget) Accept(id inference.TokenID) error {
+func (b *Constraint) Accept(id inference.TokenID) error {
 	if b.inner != nil {
 		if err := b.inner.Accept(id); err != nil {
 			return err
@@ -165,7 +144,7 @@ func (b *budget) Accept(id inference.TokenID) error {
 }
 
 // Rollback takes back tokens.
-func (b *budget) Rollback(tokens int) {
+func (b *Constraint) Rollback(tokens int) {
 	b.path = b.path[:len(b.path)-tokens]
 	if b.inner != nil {
 		b.inner.Rollback(tokens)
@@ -173,8 +152,8 @@ func (b *budget) Rollback(tokens int) {
 }
 
 // Fork is a copy.
-func (b *budget) Fork() inference.Constraint {
-	fork := &budget{budgetRules: b.budgetRules, path: slices.Clone(b.path)}
+func (b *Constraint) Fork() inference.Constraint {
+	fork := &Constraint{rules: b.rules, path: slices.Clone(b.path)}
 	if b.inner != nil {
 		fork.inner = b.inner.Fork()
 	}
@@ -182,8 +161,8 @@ func (b *budget) Fork() inference.Constraint {
 }
 
 // Forced appends what must come next.
-func (b *budget) Forced(dst []inference.TokenID) []inference.TokenID {
-	if s := b.now(); s.phase == budgetForced {
+func (b *Constraint) Forced(dst []inference.TokenID) []inference.TokenID {
+	if s := b.now(); s.phase == forced {
 		return append(dst, b.closing[s.forced:]...)
 	}
 	if b.inner != nil {
@@ -193,18 +172,18 @@ func (b *budget) Forced(dst []inference.TokenID) []inference.TokenID {
 }
 
 // step is the state after one more token.
-func (r *budgetRules) step(s budgetState, id inference.TokenID) budgetState {
-	if s.phase == budgetAfter {
+func (r *rules) step(s state, id inference.TokenID) state {
+	if s.phase == after {
 		return s
 	}
-	if s.phase == budgetForced {
+	if s.phase == forced {
 		if s.forced++; int(s.forced) == len(r.closing) {
 			return r.after(s)
 		}
 		return s
 	}
 	piece := r.tokenizer.AppendPiece(nil, id, true)
-	if s.phase == budgetBefore {
+	if s.phase == before {
 		return r.within(r.opened(s, piece, r.tokenizer.IsControl(id)))
 	}
 	s.used++
@@ -220,16 +199,16 @@ func (r *budgetRules) step(s budgetState, id inference.TokenID) budgetState {
 }
 
 // after is the state behind the end of a thought.
-func (r *budgetRules) after(s budgetState) budgetState {
+func (r *rules) after(s state) state {
 	if r.again {
-		return budgetState{phase: budgetBefore, late: true, used: s.used}
+		return state{phase: before, late: true, used: s.used}
 	}
-	return budgetState{phase: budgetAfter}
+	return state{phase: after}
 }
 
 // opened looks for the marker that opens a thought: at the beginning of an answer, and
 // after that only where a control token begins it, as text may speak of it.
-func (r *budgetRules) opened(s budgetState, piece []byte, control bool) budgetState {
+func (r *rules) opened(s state, piece []byte, control bool) state {
 	k := int(s.matched)
 	for _, c := range piece {
 		if k == 0 && s.late && !control {
@@ -237,7 +216,7 @@ func (r *budgetRules) opened(s budgetState, piece []byte, control bool) budgetSt
 		}
 		before := k
 		if k = r.open.Advance(k, c); k == len(r.open.Text) {
-			return budgetState{phase: budgetWithin, used: s.used}
+			return state{phase: within, used: s.used}
 		}
 		if k <= before && (before > 0 || c != ' ' && c != '\n') && !control {
 			s.late, k = true, 0
@@ -248,9 +227,9 @@ func (r *budgetRules) opened(s budgetState, piece []byte, control bool) budgetSt
 }
 
 // within begins to force the end of a thought whose budget is spent.
-func (r *budgetRules) within(s budgetState) budgetState {
-	if s.phase == budgetWithin && int(s.used) >= r.most && s.partial == 0 {
-		s.phase = budgetForced
+func (r *rules) within(s state) state {
+	if s.phase == within && int(s.used) >= r.most && s.partial == 0 {
+		s.phase = forced
 	}
 	return s
 }

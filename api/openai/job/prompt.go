@@ -1,0 +1,23 @@
+package job
+
+import (
+	"slices"
+
+	"weir/api/openai/models"
+	"weir/internal/inference"
+)
+
+// Prompt is one prompt of a request: its ids, and its text where it is echoed.
+type Prompt struct {
+	IDs  []inference.TokenID
+	Text string
+}
+
+// truncate keeps the last tokens of a prompt.
+func (p *Prompt) truncate(keep int, m *models.Model) {
+	if keep == 0 || len(p.IDs) <= keep {
+		return
+	}
+	p.IDs = slices.Clone(p.IDs[len(p.IDs)-keep:]) // the rest is let go of
+	p.Text = m.Tokenizer.Decode(p.IDs, false)
+}
