@@ -15,6 +15,7 @@ import (
 	"weir/internal/cpu"
 	"weir/internal/memory"
 	"weir/internal/server/hooks"
+	"weir/internal/server/state"
 	"weir/router"
 	"weir/telemetry"
 	"weir/tokenizer"
@@ -35,6 +36,9 @@ func (s *Server) assemble(about *Config, budget int64) error {
 	s.bodies = memory.New(c.HTTP.BodyMemoryBytes)
 	s.ports.adminTLS = c.Server.TLSAdmin
 	if s.ports.tls, err = newCertificates(c.Server, s.log); err != nil {
+		return console.ConfigError(err)
+	}
+	if err := state.CheckExposure(context.Background(), c); err != nil {
 		return console.ConfigError(err)
 	}
 	if err := s.openStore(about.StoreLease); err != nil {

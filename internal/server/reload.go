@@ -12,6 +12,7 @@ import (
 
 	"weir/api/admin"
 	"weir/configs"
+	"weir/internal/console"
 	"weir/internal/server/state"
 	"weir/telemetry"
 )
@@ -67,6 +68,9 @@ func (r *reloader) reload(ctx context.Context, why string, dropTenants bool) (ad
 
 func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (report admin.Reloaded, err error) {
 	next, warnings, err := r.read()
+	if err == nil {
+		err = r.checkExposure(ctx, next)
+	}
 	if err != nil {
 		return report, err
 	}
@@ -110,6 +114,17 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 		report.Warnings = append(report.Warnings, "changed settings that need a restart: "+strings.Join(report.NeedsRestart, ", "))
 	}
 	return report, nil
+}
+
+// checkExposure refuses settings that would take the last key from listeners that other machines reach. These stay where they are until a
+// restart, wherever the settings move them.
+func (r *reloader) checkExposure(ctx context.Context, next configs.Config) error {
+	after := r.running
+	after.TakeLive(next)
+	if err := state.CheckExposure(ctx, after); err != nil {
+		return console.ConfigError(fmt.Errorf("listeners stay where they are until a restart: %w", err))
+	}
+	return nil
 }
 
 // logLevel is the live part of the log.
