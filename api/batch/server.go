@@ -181,6 +181,14 @@ func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
 	return nil, edge.Params{}
 }
 
+// Routes implements edge.Protocol.
+func (s *Server) Routes() (list []*edge.Route) {
+	for _, rt := range s.routes {
+		list = append(list, &rt.Route)
+	}
+	return list
+}
+
 // Hooks implements edge.Protocol.
 func (s *Server) Hooks() *edge.Hooks { return &s.config.Hooks }
 

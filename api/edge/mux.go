@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -89,7 +90,21 @@ func (m *Mux) admit(rt *Route, h *fasthttp.RequestHeader, peer *x509.Certificate
 			return c, fault, why
 		}
 	}
-	return c, rt.admit(h, c), ""
+	return c, m.bars(rt, h, c), ""
+}
+
+// bars is what stands against a caller's request for a route. Only callers who are known learn which routes there are.
+func (m *Mux) bars(rt *Route, h *fasthttp.RequestHeader, c tenant.Caller) *api.Error {
+	if fault := rt.admit(h, c); fault != nil || !rt.Unknown {
+		return fault
+	}
+	var list []string
+	for _, p := range m.protocols {
+		for _, r := range p.Routes() {
+			list = append(list, strings.Join(r.Methods, " ")+" "+r.Pattern)
+		}
+	}
+	return api.Refuse("unknown_url", fmt.Sprintf("nothing is served at %.100q; there are: %s", RequestPath(h.RequestURI()), strings.Join(list, ", ")))
 }
 
 // Takes reports whether the head of a request lets it pass.
@@ -111,7 +126,7 @@ func (m *Mux) Handle(ctx *fasthttp.RequestCtx) {
 func (m *Mux) HandleFor(ctx *fasthttp.RequestCtx, errand *Errand) {
 	x, e := m.open(ctx)
 	x.Caller, x.Errand = errand.Caller, errand
-	m.answer(x, e, x.Route.admit(&ctx.Request.Header, x.Caller))
+	m.answer(x, e, m.bars(x.Route, &ctx.Request.Header, x.Caller))
 }
 
 // Serves reports whether errands may be sent to a path with a method: a model computes the answer.

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -33,6 +34,9 @@ func (s *spoken) Find(path string) (Endpoint, Params) {
 		rest = ""
 	}
 	return s, Params{Name: rest}
+}
+func (s *spoken) Routes() []*Route {
+	return []*Route{{Pattern: "/" + s.name + "/{id}", Methods: []string{"GET", "POST"}}}
 }
 func (s *spoken) Hooks() *Hooks               { return &s.hooks }
 func (s *spoken) IsDraining() bool            { return s.draining }
@@ -79,9 +83,7 @@ func newSpoken(t *testing.T) (m *Mux, a, rest *spoken) {
 		t.Fatal(err)
 	}
 	a = &spoken{name: "a", route: Route{Pattern: "/a/{id}", Methods: []string{"GET", "POST"}, Scope: tenant.ScopeInference, Infers: true}}
-	rest = &spoken{name: "rest", all: true, route: Route{Pattern: "other", Bars: func(h *fasthttp.RequestHeader, _ tenant.Caller) *api.Error {
-		return api.Refuse("unknown_url", "nothing is at "+RequestPath(h.RequestURI()))
-	}}}
+	rest = &spoken{name: "rest", all: true, route: Route{Pattern: "other", Unknown: true}}
 	m = NewMux(MuxConfig{Callers: callers}, a)
 	m.Register(rest)
 	return m, a, rest
@@ -131,6 +133,17 @@ func TestMuxAsksInOrder(t *testing.T) {
 		if refused := c.status != 200; (len(refusals) == 1) != refused || refused && (refusals[0].Code != c.reason || refusals[0].Model != c.by.name || refusals[0].Early != c.by.route.Infers) {
 			t.Errorf("%s %s: %+v", c.method, c.target, refusals)
 		}
+	}
+}
+
+// TestMuxListsTheRoutesOfAllProtocols: a caller who asks for a path that is none learns which there are, of any protocol.
+func TestMuxListsTheRoutesOfAllProtocols(t *testing.T) {
+	m, _, _ := newSpoken(t)
+	ctx := asking("GET", "/b%22"+strings.Repeat("b", 200), "sk-0123456789")
+	m.Handle(ctx)
+	want := `nothing is served at "/b\"` + strings.Repeat("b", 97) + `"; there are: GET POST /a/{id}, GET POST /rest/{id}`
+	if got := ctx.Response.Body(); ctx.Response.StatusCode() != 404 || !bytes.Contains(got, api.AppendString(nil, want)) {
+		t.Errorf("%d %s\nwant %s", ctx.Response.StatusCode(), got, want)
 	}
 }
 

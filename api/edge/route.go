@@ -20,6 +20,7 @@ type Route struct {
 	Open    bool         // callers are not asked who they are
 	Scope   tenant.Scope // that callers need
 	Infers  bool         // asks a model for what it computes: it is traced, and batches may have it
+	Unknown bool         // stands for the paths that nothing is served at; the Mux refuses them
 
 	// Bars says what else stands against a request whose caller is known, before its body is read; nil: nothing does.
 	Bars func(h *fasthttp.RequestHeader, caller tenant.Caller) *api.Error
@@ -93,6 +94,8 @@ type Call interface {
 type Protocol interface {
 	// Find is the endpoint of a decoded path, nil where it is not the protocol's. The params are parts of the path.
 	Find(path string) (Endpoint, Params)
+	// Routes are those of the protocol, for callers who ask for a path that nothing is served at.
+	Routes() []*Route
 	// Hooks hear of the protocol's requests.
 	Hooks() *Hooks
 	// IsDraining reports whether new requests are refused.

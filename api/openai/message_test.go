@@ -163,6 +163,35 @@ func TestMessagesFaults(t *testing.T) {
 }
 
 // What is wrong with a format or a tool's schema is told in the words of Messages.
+// TestMessagesClientsReadTheirFaultsEverywhere: their library asks for models, and for paths that this server does not have, and reads one
+// form of errors.
+func TestMessagesClientsReadTheirFaultsEverywhere(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	const version = "Anthropic-Version: 2023-06-01\r\n"
+	for _, tc := range []struct {
+		method, path, header string
+		own                  bool
+	}{
+		{"POST", "/v1/messages/batches", "", true},
+		{"GET", "/v1/messages/batches/x/results?y", "", true},
+		{"GET", "/v1/models/nobody", version, true},
+		{"POST", "/v1/complete", version, true},
+		{"GET", "/v1/models/nobody", "", false},
+		{"GET", "/v1/messages-of-others", "", false},
+		{"GET", "/nowhere", "", false},
+	} {
+		res, body := r.do(tc.method, tc.path, tc.header, "{}")
+		own := strings.HasPrefix(body, `{"type":"error","error":{"type":"not_found_error","message":"`) && res.Header.Get("Request-Id") == res.Header.Get("X-Request-Id")
+		if res.StatusCode != 404 || own != tc.own || !own && !strings.HasPrefix(body, `{"error":{"message":`) {
+			t.Errorf("%s %s %q: %d %.200s", tc.method, tc.path, tc.header, res.StatusCode, body)
+		}
+	}
+	if res, body := r.do("POST", routeChat, version, "{}"); res.StatusCode != 400 || !strings.HasPrefix(body, `{"error":{"message":`) {
+		t.Errorf("a chat with a field of another API: %d %s", res.StatusCode, body)
+	}
+}
+
 func TestMessageFaultsNameTheirOwnFields(t *testing.T) {
 	r := newRig(t, DefaultConfig(), &fakeBackend{})
 	defer r.close()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/edge"
 )
 
 func (c *call) messages() *api.Error { return c.generation(&messageEndpoint) }
@@ -62,9 +63,24 @@ func (c *call) countTokens() *api.Error {
 // ownShape gives the errors of these paths the shape that their clients read.
 func (rt *route) ownShape() bool { return strings.HasPrefix(rt.Pattern, routeMessages) }
 
-// reshape writes an error in the shape of the path, where that has one of its own.
+// readsMessageFaults reports whether the client of a path that is not of Messages alone is one of that API, which its other paths tell, or a
+// field that all its requests have.
+func (c *call) readsMessageFaults() bool {
+	switch c.route.Pattern {
+	case routeModels, routeModel:
+	case routeOther:
+		if strings.HasPrefix(edge.RequestPath(c.ctx.Request.Header.RequestURI()), routeMessages+"/") {
+			return true
+		}
+	default:
+		return false
+	}
+	return len(c.ctx.Request.Header.Peek("Anthropic-Version")) > 0
+}
+
+// reshape writes an error in the shape of the path, where that has one of its own, or of the client.
 func (c *call) reshape(fault *api.Error) {
-	if c.route.ownShape() {
+	if c.route.ownShape() || c.readsMessageFaults() {
 		id := string(c.ctx.Response.Header.Peek("X-Request-Id"))
 		c.ctx.Response.Header.Set("Request-Id", id) // under which Anthropic's clients look for it
 		c.ctx.SetBody(appendMessageFault(nil, fault, id))

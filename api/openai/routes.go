@@ -4,11 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/valyala/fasthttp"
-
 	"weir/api"
 	"weir/api/edge"
-	"weir/api/openai/jsonbody"
 	"weir/api/tenant"
 )
 
@@ -124,11 +121,17 @@ func open(pattern string, serve func(*call) *api.Error) *route {
 	return rt
 }
 
-// other is the route of paths that nothing is served at. Only callers who are known learn which there are.
+// other is the route of paths that nothing is served at.
 func (s *Server) other() *route {
-	return &route{server: s, Route: edge.Route{Pattern: routeOther, Bars: func(h *fasthttp.RequestHeader, _ tenant.Caller) *api.Error {
-		return s.noRoute(edge.RequestPath(h.RequestURI()))
-	}}}
+	return &route{server: s, Route: edge.Route{Pattern: routeOther, Unknown: true}}
+}
+
+// Routes implements edge.Protocol.
+func (s *Server) Routes() (list []*edge.Route) {
+	for _, rt := range s.routes {
+		list = append(list, &rt.Route)
+	}
+	return list
 }
 
 // Find implements edge.Protocol: every path has an endpoint.
@@ -166,13 +169,4 @@ func (rt *route) match(path string) (rest string, ok bool) {
 		rest, ok = strings.CutSuffix(rest, behind)
 	}
 	return rest, ok && rest != ""
-}
-
-func (s *Server) noRoute(path string) *api.Error {
-	list := make([]string, len(s.routes))
-	for i, rt := range s.routes {
-		list[i] = strings.Join(rt.Methods, " ") + " " + rt.Pattern
-	}
-	return &api.Error{Status: http.StatusNotFound, Type: api.TypeInvalidRequest, Code: "unknown_url",
-		Message: "nothing is served at " + jsonbody.Quote([]byte(path)) + "; there are: " + strings.Join(list, ", ")}
 }

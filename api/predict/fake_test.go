@@ -140,6 +140,7 @@ func (m *models) note(what, by string) {
 type behind struct{ ctx *fasthttp.RequestCtx }
 
 func (b behind) Find(string) (edge.Endpoint, edge.Params) { return b, edge.Params{} }
+func (behind) Routes() []*edge.Route                      { return nil }
 func (behind) Hooks() *edge.Hooks                         { return &edge.Hooks{} }
 func (behind) IsDraining() bool                           { return false }
 func (behind) Drain(context.Context) error                { return nil }

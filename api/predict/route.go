@@ -1,7 +1,9 @@
 package predict
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"weir/api"
@@ -100,6 +102,18 @@ func (s *Server) Find(path string) (edge.Endpoint, edge.Params) {
 		return nil, edge.Params{}
 	}
 	return rt, edge.Params{Name: model, Version: version}
+}
+
+// Routes implements edge.Protocol.
+func (s *Server) Routes() []*edge.Route {
+	r := &s.routes
+	list := []*edge.Route{&r.alive.Route, &r.statusV1.Route}
+	for _, named := range []map[string]*route{r.verbsV1, r.serverV2, r.modelV2, r.repositoryV2} {
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			list = append(list, &named[name].Route)
+		}
+	}
+	return list
 }
 
 func (s *Server) find(path string) (rt *route, model, version string) {
