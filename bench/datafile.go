@@ -33,8 +33,8 @@ func (w *Workload) open(parse func(io.Reader) ([]Request, error)) ([]Request, er
 	return requests, nil
 }
 
-// turn is one message of a ShareGPT conversation.
-type turn struct {
+// shareGPTMessage is one message of a ShareGPT conversation.
+type shareGPTMessage struct {
 	From  string `json:"from"`
 	Value string `json:"value"`
 }
@@ -67,7 +67,7 @@ func readShareGPT(from io.Reader, outputLen int) ([]Request, error) {
 	var requests []Request
 	for n := 0; d.More(); n++ {
 		var c struct {
-			Conversations []turn `json:"conversations"`
+			Conversations []shareGPTMessage `json:"conversations"`
 		}
 		if err := d.Decode(&c); err != nil {
 			return nil, fmt.Errorf("conversation %d: %w", n, err)
@@ -84,7 +84,7 @@ func readShareGPT(from io.Reader, outputLen int) ([]Request, error) {
 
 // fromTurns makes a request of a conversation; ok is false for one that is too
 // short or too long to be measured.
-func fromTurns(turns []turn, outputLen int) (Request, bool) {
+func fromTurns(turns []shareGPTMessage, outputLen int) (Request, bool) {
 	if len(turns) < 2 {
 		return Request{}, false
 	}
@@ -163,7 +163,7 @@ func (w *Workload) traceBlock() int {
 }
 
 // drawTimedTrace reads what the requests of a timed trace are, and when they come.
-func (w *Workload) drawTimedTrace(from io.Reader) (list []drawn, at []float64, err error) {
+func (w *Workload) drawTimedTrace(from io.Reader) (list []traceRequest, at []float64, err error) {
 	block := w.traceBlock()
 	err = eachLine(from, func(line []byte) error {
 		var l struct {
@@ -182,7 +182,7 @@ func (w *Workload) drawTimedTrace(from io.Reader) (list []drawn, at []float64, e
 		if l.Timestamp < 0 || l.Timestamp > 1e12 || len(at) > 0 && l.Timestamp/1000 < at[len(at)-1] {
 			return fmt.Errorf(`"timestamp" is %g, must not fall and be 0 to 1e12 ms`, l.Timestamp)
 		}
-		d := drawn{
+		d := traceRequest{
 			input:  clampLen(float64(l.InputLength)*w.Trace.Shrink, w.Trace.MaxInput),
 			output: clampLen(float64(l.OutputLength)*w.Trace.Shrink, w.Trace.MaxOutput),
 		}

@@ -11,8 +11,8 @@ import (
 	"weir/scheduler/cost"
 )
 
-// observed is a step of an engine and what it computed.
-type observed struct {
+// observedStep is a step of an engine and what it computed.
+type observedStep struct {
 	load cost.Load
 	took time.Duration
 }
@@ -40,7 +40,7 @@ func MachineNeeds() (length, sequences int) {
 // the others' use of caches, memory and the scheduler costs is in it, and the wait for a processor is not.
 func (m Machine) Measure(ctx context.Context, rigs []*Rig) error {
 	crowd := max(1, float64(len(rigs)*rigs[0].Info().Threads)/float64(runtime.NumCPU()))
-	seen, errs := make([][]observed, len(rigs)), make([]error, len(rigs))
+	seen, errs := make([][]observedStep, len(rigs)), make([]error, len(rigs))
 	var all sync.WaitGroup
 	for i, r := range rigs {
 		all.Go(func() { seen[i], errs[i] = r.observe(ctx) })
@@ -61,11 +61,11 @@ func (m Machine) Measure(ctx context.Context, rigs []*Rig) error {
 func NewMachine() Machine { return Machine{Learned: cost.New(cost.Prior{})} }
 
 // observe runs prompts and outputs of many sizes and returns the steps.
-func (r *Rig) observe(ctx context.Context) ([]observed, error) {
+func (r *Rig) observe(ctx context.Context) ([]observedStep, error) {
 	if _, err := r.generate(ctx, r.domain(), r.tokens(gateTokens), 2); err != nil { // warm
 		return nil, err
 	}
-	var seen []observed
+	var seen []observedStep
 	for range machineRounds {
 		for _, n := range machineDecodes {
 			steps, err := r.observeDecoding(ctx, n)
@@ -95,7 +95,7 @@ func (r *Rig) observe(ctx context.Context) ([]observed, error) {
 }
 
 // observeDecoding decodes n sequences and returns the steps that did nothing else.
-func (r *Rig) observeDecoding(ctx context.Context, n int) ([]observed, error) {
+func (r *Rig) observeDecoding(ctx context.Context, n int) ([]observedStep, error) {
 	prompts := make([][]inference.TokenID, n)
 	for i := range prompts {
 		prompts[i] = r.tokens(machineStart)
@@ -104,17 +104,17 @@ func (r *Rig) observeDecoding(ctx context.Context, n int) ([]observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	var seen []observed
+	var seen []observedStep
 	for _, s := range steps {
 		if n := s.DecodeTokens; n > 0 && s.PrefillTokens == 0 {
-			seen = append(seen, observed{cost.Load{Rows: n, Outputs: n, Decode: n * (machineStart + machineTokens/2)}, s.StepTime})
+			seen = append(seen, observedStep{cost.Load{Rows: n, Outputs: n, Decode: n * (machineStart + machineTokens/2)}, s.StepTime})
 		}
 	}
 	return seen, nil
 }
 
 // observePrompt computes a prompt of which so many tokens are cached and returns its steps.
-func (r *Rig) observePrompt(ctx context.Context, domain string, prompt []inference.TokenID, cached int) ([]observed, error) {
+func (r *Rig) observePrompt(ctx context.Context, domain string, prompt []inference.TokenID, cached int) ([]observedStep, error) {
 	steps, err := r.generate(ctx, domain, prompt, 1)
 	if err != nil {
 		return nil, err
@@ -122,13 +122,13 @@ func (r *Rig) observePrompt(ctx context.Context, domain string, prompt []inferen
 	if err := expectRows(steps, len(prompt)-cached, 0); err != nil {
 		return nil, err
 	}
-	var seen []observed
+	var seen []observedStep
 	for _, s := range steps {
 		l := cost.Load{Rows: s.PrefillTokens, Prompt: cost.Attended(cached, s.PrefillTokens)}
 		if cached += s.PrefillTokens; cached == len(prompt) {
 			l.Outputs = 1
 		}
-		seen = append(seen, observed{l, s.StepTime})
+		seen = append(seen, observedStep{l, s.StepTime})
 	}
 	return seen, nil
 }

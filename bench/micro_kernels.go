@@ -225,14 +225,14 @@ func (m *micro) operations() microGroup {
 			add("swiglu", n, microFFN, 3, func() { m.cpu.Gate(vector.SiLU, x, up, n, microFFN) })
 		}
 		cases = append(cases, microCase{MicroRow{Kernel: "round", Shape: "empty", InCache: true}, func() {
-			m.cpu.Run(nothing{}, 2*m.cpu.Threads(), 1)
+			m.cpu.Run(emptyJob{}, 2*m.cpu.Threads(), 1)
 		}})
 		return cases, func() error { return nil }, nil
 	}}
 }
 
-// nothing is a job without work.
-type nothing struct{}
+// emptyJob is a job without work.
+type emptyJob struct{}
 
 // Do returns at once.
-func (nothing) Do(int, int) {}
+func (emptyJob) Do(int, int) {}

@@ -90,7 +90,7 @@ func RunRelay(ctx context.Context, o RelayOptions) (_ []*RelayWay, err error) {
 type relayRun struct {
 	o         *RelayOptions
 	folder    string
-	standIn   *standIn
+	standIn   *fakeServer
 	ways      []*RelayWay
 	processes []*process
 	client    *http.Client
@@ -238,9 +238,9 @@ func (r *relayRun) stream(ctx context.Context, w *RelayWay, tokens int) (first, 
 		from := len(tail) - min(len(tail), len(eventStart)-1) // of one that is cut between two reads
 		tail = append(tail, buf[:n]...)
 		events += bytes.Count(tail[from:], []byte(eventStart))
-		tail = tail[max(0, len(tail)-len(standInEnd)):]
+		tail = tail[max(0, len(tail)-len(fakeServerEnd)):]
 		switch {
-		case errors.Is(err, io.EOF) && events == tokens && string(tail) == standInEnd:
+		case errors.Is(err, io.EOF) && events == tokens && string(tail) == fakeServerEnd:
 			return first, time.Since(began), nil
 		case errors.Is(err, io.EOF):
 			return 0, 0, fmt.Errorf("a stream of %d events instead of %d, whose end is %q", events, tokens, tail)

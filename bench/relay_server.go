@@ -14,29 +14,29 @@ import (
 	"time"
 )
 
-// standIn is a server of streams that computes nothing: tokens of fixed text, each written for itself. A request's message says how many
+// fakeServer is a server of streams that computes nothing: tokens of fixed text, each written for itself. A request's message says how many
 // there are and how many microseconds lie between two of them.
-type standIn struct {
+type fakeServer struct {
 	urls   []string // at each of its addresses
 	server *http.Server
 	over   chan error
 }
 
-// standInEnd is how its streams end.
-const standInEnd = "data: [DONE]\n\n"
+// fakeServerEnd is how its streams end.
+const fakeServerEnd = "data: [DONE]\n\n"
 
 // standInEvent is a token as chat completions stream it.
 const standInEvent = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1700000000,"model":"chat","system_fingerprint":"fp_0123456789",` +
 	`"choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 
-func newStandIn() (*standIn, error) {
+func newStandIn() (*fakeServer, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"chat","object":"model"}]}`) // who asks may have gone
 	})
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST "+EndpointChat, serveStandIn)
-	s := &standIn{server: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}, over: make(chan error, standInAddresses)}
+	s := &fakeServer{server: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}, over: make(chan error, standInAddresses)}
 	for range standInAddresses {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -51,7 +51,7 @@ func newStandIn() (*standIn, error) {
 // standInAddresses are so many that a router has replicas to pick from.
 const standInAddresses = 2
 
-func (s *standIn) close() error {
+func (s *fakeServer) close() error {
 	err := s.server.Close()
 	for range s.urls {
 		if e := <-s.over; !errors.Is(e, http.ErrServerClosed) {
@@ -80,7 +80,7 @@ func serveStandIn(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Until(began.Add(time.Duration(i) * gap)))
 		text := standInEvent
 		if i == tokens-1 {
-			text = `data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + standInEnd
+			text = `data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + fakeServerEnd
 		}
 		if _, err := io.WriteString(w, text); err != nil || out.Flush() != nil {
 			return

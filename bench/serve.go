@@ -126,8 +126,8 @@ type loader struct {
 	duration float64
 }
 
-// arrived is a request whose arrival time has passed.
-type arrived struct {
+// arrival is a request whose arrival time has passed.
+type arrival struct {
 	index int
 	at    float64
 }
@@ -136,7 +136,7 @@ type arrived struct {
 // once; with one they are sent in their order, as soon as one of so many senders
 // is free.
 func (l *loader) run(ctx context.Context, at []float64) {
-	queue := make(chan arrived, len(l.outcomes))
+	queue := make(chan arrival, len(l.outcomes))
 	var wg sync.WaitGroup
 	for range l.o.MaxConcurrency {
 		wg.Go(func() {
@@ -150,7 +150,7 @@ func (l *loader) run(ctx context.Context, at []float64) {
 		if !sleepUntil(ctx, l.began.Add(time.Duration(at[i]*float64(time.Second)))) {
 			break
 		}
-		a := arrived{i, time.Since(l.began).Seconds()}
+		a := arrival{i, time.Since(l.began).Seconds()}
 		if l.o.MaxConcurrency > 0 {
 			queue <- a // never blocks: there is room for all
 		} else {
@@ -162,7 +162,7 @@ func (l *loader) run(ctx context.Context, at []float64) {
 	l.duration = time.Since(l.began).Seconds()
 }
 
-func (l *loader) one(ctx context.Context, a arrived) {
+func (l *loader) one(ctx context.Context, a arrival) {
 	if ctx.Err() != nil {
 		return
 	}

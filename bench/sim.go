@@ -227,7 +227,7 @@ type sim struct {
 	shared float64       // how many times as long steps take, because others compute on the same processors; 0 is 1
 	told   []*SimOutcome // whose end the next plan must tell of
 	broken error         // the first broken invariant that a step showed
-	leave  []leaving     // of clients, soonest last
+	leave  []disconnect  // of clients, soonest last
 	began  []*SimOutcome // whose first token the last step gave
 	ended  []*SimOutcome // that the last step ended
 	done   SimResult
@@ -381,7 +381,7 @@ func (s *sim) give(out *SimOutcome, at time.Duration, q scheduler.Request) {
 	out.id, out.live = id, true
 	s.live++
 	if r.CancelIn > 0 {
-		s.leaveAt(leaving{at + r.CancelIn, out})
+		s.leaveAt(disconnect{at + r.CancelIn, out})
 	}
 }
 

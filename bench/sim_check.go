@@ -14,15 +14,15 @@ import (
 // errGone is the outcome of a request whose client went away.
 var errGone = errors.New("the client went away")
 
-// leaving is a client that goes away.
-type leaving struct {
+// disconnect is a client that goes away.
+type disconnect struct {
 	at  time.Duration
 	out *SimOutcome
 }
 
 // leaveAt keeps the list of clients that will go away in order, soonest last.
-func (s *sim) leaveAt(l leaving) {
-	i, _ := slices.BinarySearchFunc(s.leave, l, func(a, b leaving) int { return int(b.at - a.at) })
+func (s *sim) leaveAt(l disconnect) {
+	i, _ := slices.BinarySearchFunc(s.leave, l, func(a, b disconnect) int { return int(b.at - a.at) })
 	s.leave = slices.Insert(s.leave, i, l)
 }
 

@@ -131,21 +131,21 @@ func recent(r *rand.Rand, before int) int {
 
 func anyEarlier(r *rand.Rand, before int) int { return 1 + r.IntN(before) }
 
-// drawn is a request of a trace before it has a text.
-type drawn struct {
+// traceRequest is a request of a trace before it has a text.
+type traceRequest struct {
 	input, output int
 	blocks        []uint64 // identities of the prompt's full blocks; equal ones have equal texts
 }
 
 // draw makes n requests of a shape, lengths times shrink.
-func (s *shape) draw(w *Workload, shrink float64) []drawn {
-	list := make([]drawn, w.Count)
+func (s *shape) draw(w *Workload, shrink float64) []traceRequest {
+	list := make([]traceRequest, w.Count)
 	block := s.blockLen(shrink)
 	fresh := uint64(1) // 0 is the common block
 	for i := range list {
 		r := w.rand(streamLength, i)
 		u1, u2 := correlated(r, s.correlation)
-		d := drawn{
+		d := traceRequest{
 			input:  clampLen(s.input.at(u1)*shrink, w.Trace.MaxInput),
 			output: clampLen(s.output.at(u2)*shrink, w.Trace.MaxOutput),
 		}
@@ -164,7 +164,7 @@ func (s *shape) draw(w *Workload, shrink float64) []drawn {
 
 // inherit returns the blocks, at most full, that the next request shares with
 // an earlier one.
-func (s *shape) inherit(r *rand.Rand, before []drawn, full int) []uint64 {
+func (s *shape) inherit(r *rand.Rand, before []traceRequest, full int) []uint64 {
 	var shared []uint64
 	if s.common && full > 0 {
 		shared = []uint64{0}
@@ -229,7 +229,7 @@ func (w *Workload) trace() ([]Request, error) {
 }
 
 // write gives drawn requests their texts and times.
-func (w *Workload) write(list []drawn, block int, at []float64) []Request {
+func (w *Workload) write(list []traceRequest, block int, at []float64) []Request {
 	requests := make([]Request, len(list))
 	words := w.Scale.more(max(1, block))
 	for i, d := range list {

@@ -206,7 +206,7 @@ func TestTraceSharing(t *testing.T) {
 // Equal blocks are equal texts, and what comes after them is not.
 func TestTraceTexts(t *testing.T) {
 	w := base("trace", 3)
-	requests := w.write([]drawn{{100, 5, []uint64{0, 1}}, {110, 6, []uint64{0, 1}}, {70, 7, []uint64{0}}}, 32, []float64{0, 1, 2})
+	requests := w.write([]traceRequest{{100, 5, []uint64{0, 1}}, {110, 6, []uint64{0, 1}}, {70, 7, []uint64{0}}}, 32, []float64{0, 1, 2})
 	words := func(i, from, to int) string { return strings.Join(strings.Fields(requests[i].Prompt)[from:to], " ") }
 	if words(0, 0, 64) != words(1, 0, 64) || words(0, 0, 32) != words(2, 0, 32) {
 		t.Error("equal blocks have different texts")

@@ -21,14 +21,14 @@ func bindLabels(p *[]string) binding {
 	b.set = func(s string) error {
 		key, value, ok := strings.Cut(s, "=")
 		if !ok && s != "" {
-			return refused("has no =")
+			return invalidValue("has no =")
 		}
 		if by, own := ownLabels[key]; own {
-			return refused(fmt.Sprintf("is refused, as the server has the label %s by itself, from %s", key, by))
+			return invalidValue(fmt.Sprintf("is refused, as the server has the label %s by itself, from %s", key, by))
 		}
 		if s != "" {
 			if err := deployment.CheckLabel(key, value); err != nil {
-				return refused("is refused: " + err.Error())
+				return invalidValue("is refused: " + err.Error())
 			}
 		}
 		return set(s)

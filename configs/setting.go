@@ -110,11 +110,11 @@ type binding struct {
 	clear   func() // empties a list
 }
 
-// refused is what set returns; the caller adds the name, the value and what
+// invalidValue is what set returns; the caller adds the name, the value and what
 // would be accepted.
-type refused string
+type invalidValue string
 
-func (r refused) Error() string { return string(r) }
+func (r invalidValue) Error() string { return string(r) }
 
 func bindInt[T int | int64](p *T, low, high T, note string) binding {
 	accepts := fmt.Sprintf("a whole number from %d to %d", low, high)
@@ -127,11 +127,11 @@ func bindInt[T int | int64](p *T, low, high T, note string) binding {
 			n, err := strconv.ParseInt(s, 10, 64)
 			switch {
 			case errors.Is(err, strconv.ErrRange):
-				return refused("is out of range")
+				return invalidValue("is out of range")
 			case err != nil:
-				return refused("is not a whole number")
+				return invalidValue("is not a whole number")
 			case n < int64(low) || n > int64(high):
-				return refused("is out of range")
+				return invalidValue("is out of range")
 			}
 			*p = T(n)
 			return nil
@@ -150,7 +150,7 @@ func bindMoney(p *quota.Money) binding {
 		set: func(s string) error {
 			m, err := quota.ParseMoney(s)
 			if err != nil {
-				return refused("is no amount")
+				return invalidValue("is no amount")
 			}
 			*p = m
 			return nil
@@ -166,7 +166,7 @@ func bindMultiple(p *int, step, high int) binding {
 	b.accepts = fmt.Sprintf("a multiple of %d from %d to %d", step, step, high)
 	b.set = func(s string) error {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil && n%int64(step) != 0 {
-			return refused(fmt.Sprintf("is not a multiple of %d", step))
+			return invalidValue(fmt.Sprintf("is not a multiple of %d", step))
 		}
 		return set(s)
 	}
@@ -183,7 +183,7 @@ func bindBool(p *bool) binding {
 			case "false":
 				*p = false
 			default:
-				return refused("is neither true nor false")
+				return invalidValue("is neither true nor false")
 			}
 			return nil
 		},
@@ -196,7 +196,7 @@ func bindText[T ~string](p *T, accepts string, ok func(string) bool) binding {
 		kind: text, accepts: accepts,
 		set: func(s string) error {
 			if !ok(s) {
-				return refused("is not accepted")
+				return invalidValue("is not accepted")
 			}
 			*p = T(s)
 			return nil
@@ -218,7 +218,7 @@ func bindWord[T any](p *T, words []string, parse func(word string) (T, bool), na
 		set: func(s string) error {
 			v, ok := parse(s)
 			if !ok {
-				return refused("is not accepted")
+				return invalidValue("is not accepted")
 			}
 			*p = v
 			return nil
@@ -234,7 +234,7 @@ func bindList(p *[]string, item string) binding {
 		kind: list, accepts: item + ", or a list of them",
 		set: func(s string) error {
 			if s == "" {
-				return refused("is empty")
+				return invalidValue("is empty")
 			}
 			*p = append(*p, s)
 			return nil
@@ -250,7 +250,7 @@ func bindNames(p *[]string, item string, ok func(string) bool) binding {
 	set := b.set
 	b.set = func(s string) error {
 		if s != "" && !ok(s) {
-			return refused("is not accepted")
+			return invalidValue("is not accepted")
 		}
 		return set(s)
 	}
@@ -304,11 +304,11 @@ func parseBytes(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, refused("is out of range")
+		return 0, invalidValue("is out of range")
 	case err != nil:
-		return 0, refused("is not a number of bytes")
+		return 0, invalidValue("is not a number of bytes")
 	case n < 0 || n > math.MaxInt64/unit:
-		return 0, refused("is out of range")
+		return 0, invalidValue("is out of range")
 	}
 	return n * unit, nil
 }
@@ -332,7 +332,7 @@ func bindDuration(p *time.Duration, low, high time.Duration) binding {
 			case err != nil:
 				return err
 			case d < low || d > high:
-				return refused("is out of range")
+				return invalidValue("is out of range")
 			}
 			*p = d
 			return nil
@@ -364,9 +364,9 @@ func bindRatio(p *float64) binding {
 			f, err := strconv.ParseFloat(s, 64)
 			switch {
 			case err != nil:
-				return refused("is not a number")
+				return invalidValue("is not a number")
 			case math.IsNaN(f) || f < 0 || f > 1:
-				return refused("is out of range")
+				return invalidValue("is out of range")
 			}
 			*p = f
 			return nil
@@ -383,9 +383,9 @@ func bindPercent(p *float64) binding {
 			f, err := strconv.ParseFloat(strings.TrimSuffix(s, "%")+"e-2", 64) // exact where dividing by 100 is not
 			switch {
 			case err != nil:
-				return refused("is not a percentage")
+				return invalidValue("is not a percentage")
 			case f <= 0 || f >= 1:
-				return refused("is out of range")
+				return invalidValue("is out of range")
 			}
 			*p = f
 			return nil
@@ -401,7 +401,7 @@ func parseDuration(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, refused("is not a duration")
+		return 0, invalidValue("is not a duration")
 	}
 	return d, nil
 }

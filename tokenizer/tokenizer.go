@@ -196,7 +196,7 @@ func (t *Tokenizer) buildUnigram(m metadata) error {
 
 // AppendEncode appends the ids of text to dst.
 func (t *Tokenizer) AppendEncode(dst []int32, text string, o EncodeOptions) []int32 {
-	run := [1]trustRun{{end: len(text), control: o.ParseSpecial}}
+	run := [1]trustSpan{{end: len(text), control: o.ParseSpecial}}
 	return t.appendRuns(dst, text, run[:], o)
 }
 
@@ -216,26 +216,26 @@ func (t *Tokenizer) AppendSpans(dst []int32, spans []Span, o EncodeOptions) []in
 		size += len(s.Text)
 	}
 	text.Grow(size)
-	runs := make([]trustRun, 0, len(spans))
+	runs := make([]trustSpan, 0, len(spans))
 	for _, s := range spans {
 		text.WriteString(s.Text)
 		if n := len(runs); n > 0 && runs[n-1].control == s.Control {
 			runs[n-1].end = text.Len()
 			continue
 		}
-		runs = append(runs, trustRun{end: text.Len(), control: s.Control})
+		runs = append(runs, trustSpan{end: text.Len(), control: s.Control})
 	}
 	return t.appendRuns(dst, text.String(), runs, o)
 }
 
-// trustRun is a stretch of a prompt of one trust; it starts where the one
+// trustSpan is a stretch of a prompt of one trust; it starts where the one
 // before ends.
-type trustRun struct {
+type trustSpan struct {
 	end     int
 	control bool
 }
 
-func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustRun, o EncodeOptions) []int32 {
+func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustSpan, o EncodeOptions) []int32 {
 	s := t.scratches.Get().(*scratch)
 	s.begin(dst, o)
 	v := t.vocabulary
@@ -264,7 +264,7 @@ func (t *Tokenizer) appendRuns(dst []int32, text string, runs []trustRun, o Enco
 }
 
 // appendPrompt splits text at special tokens and encodes what lies between.
-func (t *Tokenizer) appendPrompt(dst []int32, text string, runs []trustRun, s *scratch) []int32 {
+func (t *Tokenizer) appendPrompt(dst []int32, text string, runs []trustSpan, s *scratch) []int32 {
 	start, at, first := 0, 0, true
 	for _, run := range runs {
 		matcher := &t.specials.client

@@ -187,8 +187,8 @@ func (c *call) cancelBatch() *api.Error {
 	return nil
 }
 
-// order is what a client asks for.
-type order struct {
+// batchRequest is what a client asks for.
+type batchRequest struct {
 	Input    string            `json:"input_file_id"`
 	Endpoint string            `json:"endpoint"`
 	Window   string            `json:"completion_window"`
@@ -248,7 +248,7 @@ func (c *call) makeBatch() *api.Error {
 
 // readOrder reads the body of a request for a batch.
 func (c *call) readOrder(now time.Time) (Batch, *api.Error) {
-	var o order
+	var o batchRequest
 	if fault := edge.Uncoded(&c.ctx.Request.Header); fault != nil {
 		return Batch{}, fault
 	}

@@ -25,8 +25,8 @@ type Cipher interface {
 // clear.
 const encryptedEnd = ".age"
 
-// opened is the text of a file.
-type opened struct {
+// openFile is the text of a file.
+type openFile struct {
 	io.Reader
 	io.Closer
 }
@@ -55,7 +55,7 @@ func (f *folder) open(tenant, id string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return opened{text, file}, nil
+	return openFile{text, file}, nil
 }
 
 // encrypt lets a draft encrypt what is written to it from now on.

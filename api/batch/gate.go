@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// gate lets lines run where they cost other requests little: Concurrency of them while nothing else runs, and
+// lineLimiter lets lines run where they cost other requests little: Concurrency of them while nothing else runs, and
 // BusyConcurrency while requests of higher classes run or wait, and for a moment after these. Tenants whose lines wait
 // take turns, whatever the number of their batches. One timer looks for all lines that wait.
-type gate struct {
+type lineLimiter struct {
 	limits *Limits
 	busy   func() int
 
@@ -38,12 +38,12 @@ const (
 	lookEvery = 20 * time.Millisecond
 )
 
-func newGate(l *Limits, busy func() int) *gate {
-	return &gate{limits: l, busy: busy, served: map[string]uint64{}}
+func newGate(l *Limits, busy func() int) *lineLimiter {
+	return &lineLimiter{limits: l, busy: busy, served: map[string]uint64{}}
 }
 
 // enter waits until one more line of a tenant may run; false where ctx ends first.
-func (g *gate) enter(ctx context.Context, tenant string) bool {
+func (g *lineLimiter) enter(ctx context.Context, tenant string) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -69,7 +69,7 @@ func (g *gate) enter(ctx context.Context, tenant string) bool {
 	return false
 }
 
-func (g *gate) leave() {
+func (g *lineLimiter) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
@@ -77,7 +77,7 @@ func (g *gate) leave() {
 }
 
 // admit lets as many lines run as may, with mu held.
-func (g *gate) admit() {
+func (g *lineLimiter) admit() {
 	if len(g.waiting) == 0 {
 		if g.running == 0 {
 			clear(g.served)
@@ -115,7 +115,7 @@ func (g *gate) admit() {
 }
 
 // isBusy reports whether others run or have just run, with mu held.
-func (g *gate) isBusy() bool {
+func (g *lineLimiter) isBusy() bool {
 	now := time.Now()
 	if g.busy() > 0 {
 		g.lastBusy = now
@@ -124,13 +124,13 @@ func (g *gate) isBusy() bool {
 }
 
 // othersRun is isBusy for work that is no line.
-func (g *gate) othersRun() bool {
+func (g *lineLimiter) othersRun() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.isBusy()
 }
 
-func (g *gate) count() int {
+func (g *lineLimiter) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.running

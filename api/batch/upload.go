@@ -193,7 +193,7 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 		return c.diskFault(err)
 	}
 	source := &sourceErrors{Reader: io.LimitReader(part, room+1)}
-	if _, err := io.Copy(&turnedWriter{d, c.worker.turns, c.caller.Tenant.Name}, source); err != nil {
+	if _, err := io.Copy(&pacedWriter{d, c.worker.turns, c.caller.Tenant.Name}, source); err != nil {
 		if source.err != nil {
 			return formFault(body, err)
 		}
@@ -208,15 +208,15 @@ func (c *call) readFile(f *form, part *multipart.Part, body *api.Upload, room in
 	return nil
 }
 
-// turnedWriter takes a turn for each piece that it writes: beside other requests a file comes no faster than the
+// pacedWriter takes a turn for each piece that it writes: beside other requests a file comes no faster than the
 // turns' rests let it.
-type turnedWriter struct {
+type pacedWriter struct {
 	to     io.Writer
 	queue  *turns.Queue
 	tenant string
 }
 
-func (w *turnedWriter) Write(p []byte) (int, error) {
+func (w *pacedWriter) Write(p []byte) (int, error) {
 	turn, err := w.queue.Take(nil, w.tenant)
 	if err != nil {
 		return 0, err

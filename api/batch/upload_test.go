@@ -20,7 +20,7 @@ func TestFilesTakeTurns(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if n, err := (&turnedWriter{&text, q, "acme"}).Write([]byte("bytes")); n != 5 || err != nil {
+			if n, err := (&pacedWriter{&text, q, "acme"}).Write([]byte("bytes")); n != 5 || err != nil {
 				t.Errorf("%d, %v", n, err)
 			}
 		}()

@@ -19,7 +19,7 @@ func usageOf(text []byte) Usage {
 					CompletionDetails reasoningTokens `json:"completion_tokens_details"`
 					OutputDetails     reasoningTokens `json:"output_tokens_details"`
 				} `json:"usage"`
-				predicted
+				predictAnswer
 			} `json:"body"`
 		} `json:"response"`
 	}
@@ -31,14 +31,14 @@ func usageOf(text []byte) Usage {
 		u.CompletionDetails.Reasoning + u.OutputDetails.Reasoning}
 }
 
-// predicted is what an answer of V1 or V2 says of its rows.
-type predicted struct {
+// predictAnswer is what an answer of V1 or V2 says of its rows.
+type predictAnswer struct {
 	Predictions []json.RawMessage `json:"predictions"` // V1, by row
 	Outputs     json.RawMessage   `json:"outputs"`     // V1 by column: the values of the only output, or an object of columns; V2: a list of tensors
 	ModelName   string            `json:"model_name"`  // V2
 }
 
-func (p *predicted) rows() int64 {
+func (p *predictAnswer) rows() int64 {
 	var tensors []struct {
 		Shape []int64 `json:"shape"`
 	}

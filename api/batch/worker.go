@@ -17,7 +17,7 @@ type worker struct {
 	config *Config
 	store  Store
 	folder *folder
-	gate   *gate
+	gate   *lineLimiter
 	turns  *turns.Queue // for validation and files that come: one at a time, fairly between tenants
 	counts counts
 

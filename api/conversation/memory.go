@@ -16,12 +16,12 @@ type Memory struct {
 	now         func() time.Time
 
 	mu      sync.Mutex
-	tenants map[string]*shelf
+	tenants map[string]*tenantResponses
 	swept   time.Time
 }
 
-// shelf is what one tenant holds.
-type shelf struct {
+// tenantResponses is what one tenant holds.
+type tenantResponses struct {
 	byID  map[string]*list.Element
 	used  list.List // of *entry, the longest unused first
 	bytes int64
@@ -34,7 +34,7 @@ type entry struct {
 
 // NewMemory returns a Memory whose tenants hold tenantBytes each.
 func NewMemory(tenantBytes int64) *Memory {
-	return &Memory{tenantBytes: tenantBytes, now: time.Now, tenants: map[string]*shelf{}}
+	return &Memory{tenantBytes: tenantBytes, now: time.Now, tenants: map[string]*tenantResponses{}}
 }
 
 var _ Store = (*Memory)(nil)
@@ -50,7 +50,7 @@ func (m *Memory) KeepResponse(_ context.Context, r *Response, ttl time.Duration)
 	m.sweep(now)
 	s := m.tenants[r.Tenant]
 	if s == nil {
-		s = &shelf{byID: map[string]*list.Element{}}
+		s = &tenantResponses{byID: map[string]*list.Element{}}
 		m.tenants[r.Tenant] = s
 	}
 	if old := s.find(r.ID, now); old != nil {
@@ -83,7 +83,7 @@ func front(l *list.List) *entry {
 }
 
 // find gives a response whose time is not over; nil where there is none.
-func (s *shelf) find(id string, now time.Time) *entry {
+func (s *tenantResponses) find(id string, now time.Time) *entry {
 	place := s.byID[id]
 	if place == nil {
 		return nil
@@ -95,7 +95,7 @@ func (s *shelf) find(id string, now time.Time) *entry {
 	return e
 }
 
-func (s *shelf) drop(id string) {
+func (s *tenantResponses) drop(id string) {
 	place := s.byID[id]
 	e, _ := place.Value.(*entry)
 	s.bytes -= e.response.Bytes()

@@ -66,12 +66,12 @@ type run struct {
 // tenantRuns are one tenant's.
 type tenantRuns struct {
 	runs     map[*run]struct{}
-	promised []promise
+	promised []promisedRetry
 }
 
-// promise is a time at which a refused client was told to come back. The next one is told
+// promisedRetry is a time at which a refused client was told to come back. The next one is told
 // when the next request ends.
-type promise struct {
+type promisedRetry struct {
 	of limitOf
 	at time.Time
 }
@@ -183,7 +183,7 @@ func (e *Ends) untilRoom(who *quota.Holder, refused *quota.Refusal) time.Duratio
 	// Who takes a place that gets free is expected to keep it for the usual time.
 	wait := bounded(ends[before%len(ends)] + time.Duration(before/len(ends))*usual)
 	if wait < longestWait && len(of.promised) < maxPromises {
-		of.promised = append(of.promised, promise{limit, now.Add(wait)})
+		of.promised = append(of.promised, promisedRetry{limit, now.Add(wait)})
 	}
 	return wait
 }
@@ -192,7 +192,7 @@ func bounded(wait time.Duration) time.Duration { return min(max(wait, shortestWa
 
 // waiting is how many clients were told of times that are still to come.
 func (t *tenantRuns) waiting(limit limitOf, now time.Time) (n int) {
-	t.promised = slices.DeleteFunc(t.promised, func(p promise) bool { return !p.at.After(now) })
+	t.promised = slices.DeleteFunc(t.promised, func(p promisedRetry) bool { return !p.at.After(now) })
 	for _, p := range t.promised {
 		if p.of == limit {
 			n++

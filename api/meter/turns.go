@@ -19,11 +19,11 @@ type Turns struct {
 	Meter
 
 	mu   sync.Mutex
-	last map[turnKey]time.Time // that somebody was told
+	last map[limitKey]time.Time // that somebody was told
 }
 
-// turnKey names a limit.
-type turnKey struct {
+// limitKey names a limit.
+type limitKey struct {
 	tenant, model, account string
 	kind                   quota.Kind
 }
@@ -32,13 +32,13 @@ type turnKey struct {
 const maxTurns = 4096
 
 // NewTurns returns a meter that counts as m does.
-func NewTurns(m Meter) *Turns { return &Turns{Meter: m, last: map[turnKey]time.Time{}} }
+func NewTurns(m Meter) *Turns { return &Turns{Meter: m, last: map[limitKey]time.Time{}} }
 
 // Reserve implements Meter.
 func (t *Turns) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	g, err := t.Meter.Reserve(who, ask)
 	if r, ok := errors.AsType[*quota.Refusal](err); ok && r.Kind <= quota.OutputTokens && r.RetryAfter > 0 {
-		r.RetryAfter = t.next(turnKey{who.Tenant, r.Model, accountOf(&who, r), r.Kind}, r, time.Now())
+		r.RetryAfter = t.next(limitKey{who.Tenant, r.Model, accountOf(&who, r), r.Kind}, r, time.Now())
 	}
 	return g, err
 }
@@ -54,7 +54,7 @@ func accountOf(who *quota.Holder, r *quota.Refusal) string {
 // next is how long a refused caller has to wait for its turn: for room, and until the one
 // before it has taken its own. Beyond longestWait there are no turns, since clients wait no
 // longer by themselves.
-func (t *Turns) next(k turnKey, r *quota.Refusal, now time.Time) time.Duration {
+func (t *Turns) next(k limitKey, r *quota.Refusal, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	needs := min(r.Need, r.Limit)
@@ -69,7 +69,7 @@ func (t *Turns) next(k turnKey, r *quota.Refusal, now time.Time) time.Duration {
 		return max(r.RetryAfter, longestWait)
 	}
 	if len(t.last) >= maxTurns {
-		maps.DeleteFunc(t.last, func(_ turnKey, last time.Time) bool { return !last.After(now) })
+		maps.DeleteFunc(t.last, func(_ limitKey, last time.Time) bool { return !last.After(now) })
 	}
 	if len(t.last) < maxTurns {
 		t.last[k] = at

@@ -19,7 +19,7 @@ type call struct {
 	*Server
 	job
 	route *route
-	terms terms
+	terms requestTerms
 }
 
 // The fields that every prediction reads.
@@ -130,7 +130,7 @@ func (c *call) score() *api.Error {
 	if len(c.warnings) > 0 {
 		answer.Set("X-Weir-Warnings", strings.Join(c.warnings, ", "))
 	}
-	w := &watched{call: c, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
+	w := &watchedContext{call: c, aborted: c.running.Aborted(), deadline: c.p.DoneBy}
 	defer w.stop()
 	fault := c.predict(w, &c.job, func(left quota.Remaining, degraded bool) {
 		meter.WriteRemaining(answer.Set, left)

@@ -104,7 +104,7 @@ func FuzzV2(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, length string) {
 		for _, m := range []*fake{sums(), echo(everyType...)} {
 			j := &job{Exchange: &edge.Exchange{}, about: &m.about}
-			r := readerV2{job: j, terms: new(terms)}
+			r := readerV2{job: j, terms: new(requestTerms)}
 			if r.split(body, []byte(length)) != nil {
 				continue
 			}

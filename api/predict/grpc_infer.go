@@ -83,7 +83,7 @@ func (r *remote) ends(ctx context.Context) (context.Context, context.CancelFunc)
 // readInfer reads a request's tensors and terms. classes are what its outputs ask for
 // in classification, by their order; nil is none.
 func (r *remote) readInfer(q *oip.ModelInferRequest) (classes []int, fault *api.Error) {
-	t := terms{class: r.value(strings.ToLower(classHeader)), deadline: r.value(strings.ToLower(deadlineHeader))}
+	t := requestTerms{class: r.value(strings.ToLower(classHeader)), deadline: r.value(strings.ToLower(deadlineHeader))}
 	r.p.Schema = r.value(strings.ToLower(schemaHeader))
 	for name, v := range q.GetParameters() {
 		switch {

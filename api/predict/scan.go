@@ -133,7 +133,7 @@ func (s *scanner) fields(each func(name []byte) *api.Error) *api.Error {
 	if s.take('}') {
 		return nil
 	}
-	var seen names
+	var seen seenFields
 	for {
 		name, fault := s.text()
 		if fault != nil {
@@ -161,14 +161,14 @@ func (s *scanner) fields(each func(name []byte) *api.Error) *api.Error {
 // maxFields bounds the fields of one object.
 const maxFields = 4096
 
-// names are those that an object has had so far.
-type names struct {
+// seenFields are those that an object has had so far.
+type seenFields struct {
 	few  [8][]byte
 	n    int
 	many map[string]struct{} // from the ninth on, all of them
 }
 
-func (s *names) add(name []byte) bool {
+func (s *seenFields) add(name []byte) bool {
 	if s.n < len(s.few) {
 		for _, other := range s.few[:s.n] {
 			if bytes.Equal(other, name) {

@@ -22,8 +22,8 @@ const (
 	schemaHeader   = "X-Weir-Schema"
 )
 
-// terms are what a request says of its class and its deadline.
-type terms struct {
+// requestTerms are what a request says of its class and its deadline.
+type requestTerms struct {
 	priority  int64 // Triton's: 1 is the highest, 0 the server's default
 	timeoutUs int64 // Triton's; 0 is none
 	class     string
@@ -32,7 +32,7 @@ type terms struct {
 }
 
 // apply reads the terms into the prediction, within the tenant's bounds.
-func (t *terms) apply(j *job) *api.Error {
+func (t *requestTerms) apply(j *job) *api.Error {
 	who := j.Caller.Tenant
 	class := who.Class
 	switch {
@@ -75,10 +75,10 @@ var (
 	errStopped = errors.New("the server stops")
 )
 
-// watched is the context of a request over HTTP. A watch over its connection costs a
+// watchedContext is the context of a request over HTTP. A watch over its connection costs a
 // goroutine, so it begins only when somebody waits for the context's end: models that
 // are computed in place do not.
-type watched struct {
+type watchedContext struct {
 	call     *call
 	aborted  <-chan struct{} // the server ends what runs
 	deadline time.Time       // zero: none
@@ -92,13 +92,13 @@ type watched struct {
 }
 
 // Deadline implements context.Context.
-func (w *watched) Deadline() (time.Time, bool) { return w.deadline, !w.deadline.IsZero() }
+func (w *watchedContext) Deadline() (time.Time, bool) { return w.deadline, !w.deadline.IsZero() }
 
 // Value implements context.Context.
-func (w *watched) Value(any) any { return nil }
+func (w *watchedContext) Value(any) any { return nil }
 
 // Done implements context.Context.
-func (w *watched) Done() <-chan struct{} {
+func (w *watchedContext) Done() <-chan struct{} {
 	w.begin.Do(func() {
 		w.over, w.done = make(chan struct{}), make(chan struct{})
 		go w.watch(w.call.gone())
@@ -106,7 +106,7 @@ func (w *watched) Done() <-chan struct{} {
 	return w.done
 }
 
-func (w *watched) watch(gone <-chan struct{}) {
+func (w *watchedContext) watch(gone <-chan struct{}) {
 	var due <-chan time.Time
 	if !w.deadline.IsZero() {
 		timer := time.NewTimer(time.Until(w.deadline))
@@ -124,7 +124,7 @@ func (w *watched) watch(gone <-chan struct{}) {
 	}
 }
 
-func (w *watched) end(why error) {
+func (w *watchedContext) end(why error) {
 	w.mu.Lock()
 	w.why = why
 	w.mu.Unlock()
@@ -132,21 +132,21 @@ func (w *watched) end(why error) {
 }
 
 // stop ends the watch. The context's owner calls it once, after the last use.
-func (w *watched) stop() {
+func (w *watchedContext) stop() {
 	w.begin.Do(func() {}) // from here on none begins
 	if w.over != nil {
 		close(w.over)
 	}
 }
 
-func (w *watched) cause() error {
+func (w *watchedContext) cause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.why
 }
 
 // Err implements context.Context.
-func (w *watched) Err() error {
+func (w *watchedContext) Err() error {
 	switch why := w.cause(); {
 	case why == nil:
 		return nil

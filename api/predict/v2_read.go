@@ -17,17 +17,17 @@ const headerLength = "Inference-Header-Content-Length"
 type readerV2 struct {
 	scanner
 	*job
-	terms  *terms
+	terms  *requestTerms
 	strict bool
 
 	name    string // the request's id; "" is none
 	binary  []byte // tensors behind the JSON, in the order of inputs
 	allRaw  bool   // binary_data_output: outputs are binary unless they say otherwise
-	outputs []wanted
+	outputs []requestedOutput
 }
 
-// wanted is an output that the request asks for.
-type wanted struct {
+// requestedOutput is an output that the request asks for.
+type requestedOutput struct {
 	name    string
 	raw     bool // binary
 	said    bool // raw is what the output's own parameters say
@@ -270,7 +270,7 @@ func (r *readerV2) output() *api.Error {
 	if len(r.outputs) == maxOutputs {
 		return api.Refuse("invalid_value", fmt.Sprintf("the request asks for more than %d outputs", maxOutputs))
 	}
-	var o wanted
+	var o requestedOutput
 	fault := r.fields(func(name []byte) (fault *api.Error) {
 		switch string(name) {
 		case "name":
@@ -294,7 +294,7 @@ func (r *readerV2) output() *api.Error {
 	return fault
 }
 
-func (r *readerV2) outputParameters(o *wanted) *api.Error {
+func (r *readerV2) outputParameters(o *requestedOutput) *api.Error {
 	return r.fields(func(name []byte) (fault *api.Error) {
 		switch key := string(name); {
 		case key == "binary_data":

@@ -44,7 +44,7 @@ func (r *readerV2) wantsBinary() bool {
 	if len(r.outputs) == 0 {
 		return r.allRaw
 	}
-	return slices.ContainsFunc(r.outputs, func(w wanted) bool { return w.raw })
+	return slices.ContainsFunc(r.outputs, func(w requestedOutput) bool { return w.raw })
 }
 
 func (r *readerV2) appendOutput(dst, data []byte, d *router.Description, i int) (text, binary []byte, fault *api.Error) {

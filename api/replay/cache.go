@@ -17,7 +17,7 @@ type Cache[V any] struct {
 	config CacheConfig
 
 	mu        sync.Mutex
-	tenants   map[string]*shelf[V]
+	tenants   map[string]*tenantCache[V]
 	bytes     int64
 	hits      uint64
 	misses    uint64
@@ -38,8 +38,8 @@ type CacheStats struct {
 	Entries      int
 }
 
-// shelf is what one tenant holds.
-type shelf[V any] struct {
+// tenantCache is what one tenant holds.
+type tenantCache[V any] struct {
 	entries *simplelru.LRU[Hash, cached[V]]
 	bytes   int64
 }
@@ -55,7 +55,7 @@ const cachedBytes = 256
 
 // NewCache returns an empty cache.
 func NewCache[V any](c CacheConfig) *Cache[V] {
-	return &Cache[V]{config: c, tenants: map[string]*shelf[V]{}}
+	return &Cache[V]{config: c, tenants: map[string]*tenantCache[V]{}}
 }
 
 // Get returns a tenant's entry.
@@ -96,7 +96,7 @@ func (c *Cache[V]) Put(tenant string, h Hash, v V, bytes int64) {
 		if err != nil {
 			return // the size is constant and fits
 		}
-		s = &shelf[V]{entries: entries}
+		s = &tenantCache[V]{entries: entries}
 		c.tenants[tenant] = s
 	}
 	if old, found := s.entries.Peek(h); found {
@@ -177,7 +177,7 @@ func (c *Cache[V]) Forget(tenant string) (entries int) {
 // evict forgets an entry of the tenant that holds the most.
 func (c *Cache[V]) evict() {
 	var name string
-	var most *shelf[V]
+	var most *tenantCache[V]
 	for tenant, s := range c.tenants {
 		if most == nil || s.bytes > most.bytes || s.bytes == most.bytes && tenant < name {
 			name, most = tenant, s
@@ -188,7 +188,7 @@ func (c *Cache[V]) evict() {
 }
 
 // gone books an entry that was removed.
-func (c *Cache[V]) gone(tenant string, s *shelf[V], e cached[V]) {
+func (c *Cache[V]) gone(tenant string, s *tenantCache[V], e cached[V]) {
 	c.evictions++
 	s.bytes -= e.bytes
 	c.bytes -= e.bytes

@@ -50,7 +50,7 @@ func newDeploy() *cobra.Command {
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "key under which the call is executed once")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until all servers answer as it is wanted, or all have said that no more can, or it is degraded or unserved for 20 seconds")
 	return operating(cmd, func(ctx context.Context, o *operator, args []string) error {
-		body, err := deploymentBody(file, args, wishes{policy, resources, warm, selector, replicas})
+		body, err := deploymentBody(file, args, deployFlags{policy, resources, warm, selector, replicas})
 		if err != nil {
 			return err
 		}
@@ -72,15 +72,15 @@ func newDeploy() *cobra.Command {
 	})
 }
 
-// wishes are the flags of a deployment.
-type wishes struct {
+// deployFlags are the flags of a deployment.
+type deployFlags struct {
 	policy                    string
 	resources, warm, selector []string
 	replicas                  int
 }
 
 // deploymentBody is what a command line asks for.
-func deploymentBody(file string, args []string, w wishes) ([]byte, error) {
+func deploymentBody(file string, args []string, w deployFlags) ([]byte, error) {
 	if file != "" {
 		if len(args) > 0 || w.policy != "" || w.replicas != 0 || len(w.resources)+len(w.warm)+len(w.selector) > 0 {
 			return nil, &console.UsageError{Err: errors.New("a file and arguments"), Hint: "the file says all: give -f alone, or MODEL VERSION"}
@@ -143,11 +143,11 @@ const waitEvery = 500 * time.Millisecond
 // server that was killed, after which another one may take its part.
 const waitBad = 20 * time.Second
 
-// waiting is a command line that waits for a deployment.
-type waiting struct{ bad time.Time } // since when it stands badly; zero: it does not
+// deployWait is a command line that waits for a deployment.
+type deployWait struct{ bad time.Time } // since when it stands badly; zero: it does not
 
 // isOver reports whether nothing better is to come.
-func (w *waiting) isOver(v *admin.DeploymentView, now time.Time) bool {
+func (w *deployWait) isOver(v *admin.DeploymentView, now time.Time) bool {
 	if v.State != deployment.Degraded && v.State != deployment.Unserved {
 		w.bad = time.Time{}
 		return v.State == deployment.Ready
@@ -160,7 +160,7 @@ func (w *waiting) isOver(v *admin.DeploymentView, now time.Time) bool {
 
 // awaitDeployment waits until servers answer as a deployment wants it, and shows on the way why they do not.
 func (o *operator) awaitDeployment(ctx context.Context, v admin.DeploymentView) error {
-	shown, wait := "", waiting{}
+	shown, wait := "", deployWait{}
 	for {
 		if why := strings.Join(v.Why, "; "); why != shown && why != "" {
 			shown = why

@@ -17,7 +17,7 @@ func TestWaiting(t *testing.T) {
 	router := deployment.Observation{Instance: "router", Generation: 1, State: deployment.Elsewhere}
 	unfit := deployment.Observation{Instance: "a", Generation: 1, State: deployment.Unfit}
 	standby := deployment.Observation{Instance: "b", Generation: 1, State: deployment.Elsewhere, Standby: true}
-	var w waiting
+	var w deployWait
 	for _, c := range []struct {
 		at    time.Duration
 		state deployment.Summary

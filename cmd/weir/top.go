@@ -110,8 +110,8 @@ const (
 	lookRequests = 5000
 )
 
-// look is what a server said at one moment.
-type look struct {
+// serverSnapshot is what a server said at one moment.
+type serverSnapshot struct {
 	at       time.Time
 	metrics  scrape
 	requests []topRequest
@@ -173,8 +173,8 @@ func (t *top) run(ctx context.Context, interval time.Duration, once bool) error 
 }
 
 // look asks for metrics and running requests.
-func (t *top) look(ctx context.Context) (*look, error) {
-	l := &look{at: time.Now()}
+func (t *top) look(ctx context.Context) (*serverSnapshot, error) {
+	l := &serverSnapshot{at: time.Now()}
 	text, err := t.get(ctx, "/metrics")
 	if err != nil {
 		return nil, err

@@ -47,8 +47,8 @@ func TestTopShowsHowFarBatchesAre(t *testing.T) {
 	of := func(id string, completed, failed int) batch.Progress {
 		return batch.Progress{ID: id, Tenant: "acme", Status: batch.StatusInProgress, Total: 400, Completed: completed, Failed: failed, Expires: at.Add(23 * time.Hour)}
 	}
-	before := &look{at: at, batches: []batch.Progress{of("batch_1", 90, 0)}}
-	now := &look{at: at.Add(2 * time.Second), batches: []batch.Progress{of("batch_1", 96, 4), of("batch_2", 0, 0)}}
+	before := &serverSnapshot{at: at, batches: []batch.Progress{of("batch_1", 90, 0)}}
+	now := &serverSnapshot{at: at.Add(2 * time.Second), batches: []batch.Progress{of("batch_1", 96, 4), of("batch_2", 0, 0)}}
 	text := strings.Join(renderBatches(before, now), "\n")
 	for _, want := range []string{"batch_1", "acme", "in_progress", "25 %", "100/     400", "5.0", "23h0m0s", "batch_2", "0 %", "–"} {
 		if !strings.Contains(text, want) {
@@ -58,7 +58,7 @@ func TestTopShowsHowFarBatchesAre(t *testing.T) {
 	if got := renderBatches(now, before); len(got) == 0 {
 		t.Error("a batch that runs is not shown")
 	}
-	if got := renderBatches(before, &look{at: at}); got != nil {
+	if got := renderBatches(before, &serverSnapshot{at: at}); got != nil {
 		t.Errorf("without batches: %q", got)
 	}
 }
@@ -76,8 +76,8 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
 `, tokens, steps))
 	}
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	before := &look{at: at, metrics: page(100, 10)}
-	now := &look{at: at.Add(2 * time.Second), metrics: page(300, 30), matching: 2}
+	before := &serverSnapshot{at: at, metrics: page(100, 10)}
+	now := &serverSnapshot{at: at.Add(2 * time.Second), metrics: page(300, 30), matching: 2}
 	for i, phase := range []string{"decode", "waiting"} {
 		r := topRequest{ID: fmt.Sprint("chatcmpl-", i, "\x1b[31m"), Tenant: "acme", Seconds: float64(10 * i), Prompt: 7}
 		r.Engine = []topPrompt{{Phase: phase, Class: "default", KVBlocks: 4}}

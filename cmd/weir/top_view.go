@@ -86,7 +86,7 @@ func quantile(q float64, before, now map[float64]float64) float64 {
 }
 
 // render draws what happened between two looks.
-func render(base string, before, now *look) []string {
+func render(base string, before, now *serverSnapshot) []string {
 	lines := []string{fmt.Sprintf("weir top  %s  %s", base, now.at.Format(time.TimeOnly)), ""}
 	if now.note != "" {
 		lines = append(lines, now.note, "")
@@ -104,7 +104,7 @@ func render(base string, before, now *look) []string {
 	return append(lines, renderBatches(before, now)...)
 }
 
-func renderModel(name string, before, now *look) []string {
+func renderModel(name string, before, now *serverSnapshot) []string {
 	m, seconds := now.metrics, now.at.Sub(before.at).Seconds()
 	rate := func(family string) float64 { return (m.sum(family, name) - before.metrics.sum(family, name)) / seconds }
 	hits := rate("vllm:prefix_cache_hits_total") / rate("vllm:prefix_cache_queries_total")
@@ -125,7 +125,7 @@ func renderModel(name string, before, now *look) []string {
 	}
 }
 
-func renderTraffic(before, now *look) string {
+func renderTraffic(before, now *serverSnapshot) string {
 	seconds := now.at.Sub(before.at).Seconds()
 	rate := func(family string) float64 {
 		return (now.metrics.sum(family, "") - before.metrics.sum(family, "")) / seconds
@@ -149,7 +149,7 @@ const (
 	shownBatches  = 10
 )
 
-func renderTenants(now *look) []string {
+func renderTenants(now *serverSnapshot) []string {
 	by := map[string]*tenantNow{}
 	for _, r := range now.requests {
 		u := by[r.Tenant]
@@ -179,7 +179,7 @@ func renderTenants(now *look) []string {
 	return append(lines, more(len(all)-shownTenants, "tenants"), "")
 }
 
-func renderOldest(now *look) []string {
+func renderOldest(now *serverSnapshot) []string {
 	old := slices.Clone(now.requests)
 	slices.SortStableFunc(old, func(a, b topRequest) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	lines := []string{fmt.Sprintf("%-40s %-16s %-12s %-10s %-14s %8s %8s %8s",
@@ -200,7 +200,7 @@ func renderOldest(now *look) []string {
 
 // renderBatches draws how far the unfinished batches are, the oldest first, and how fast they went since the last look;
 // nothing where there is none.
-func renderBatches(before, now *look) []string {
+func renderBatches(before, now *serverSnapshot) []string {
 	if len(now.batches) == 0 {
 		return nil
 	}

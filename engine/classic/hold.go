@@ -2,10 +2,10 @@ package classic
 
 import "sync/atomic"
 
-// hold keeps the memory of a model that lies outside of Go's, such as ONNX Runtime's: as
+// memoryRef keeps the memory of a model that lies outside of Go's, such as ONNX Runtime's: as
 // long as the version is published, a request has it, or rows are computed with it. Who
 // releases it last closes the model. A nil hold is that of a model in Go's own memory.
-type hold struct {
+type memoryRef struct {
 	users atomic.Int64 // 0: closed
 	close func()
 }
@@ -17,18 +17,18 @@ type native interface {
 }
 
 // newHold is taken once, by the goroutine that loads the model.
-func newHold(m model) *hold {
+func newHold(m model) *memoryRef {
 	n, is := m.(native)
 	if !is || !n.native() {
 		return nil
 	}
-	h := &hold{close: n.close}
+	h := &memoryRef{close: n.close}
 	h.users.Store(1)
 	return h
 }
 
 // take is false where the model is closed.
-func (h *hold) take() bool {
+func (h *memoryRef) take() bool {
 	if h == nil {
 		return true
 	}
@@ -43,7 +43,7 @@ func (h *hold) take() bool {
 	}
 }
 
-func (h *hold) release() {
+func (h *memoryRef) release() {
 	if h != nil && h.users.Add(-1) == 0 {
 		h.close()
 	}

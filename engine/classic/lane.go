@@ -42,7 +42,7 @@ type Lane struct {
 	inline inline
 	apart  inline // of models whose cost is not known
 	beside inline // of small requests for the pool while large ones have it
-	turns  turns
+	turns  batcher
 
 	mu      sync.Mutex
 	running int

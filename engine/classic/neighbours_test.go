@@ -77,7 +77,7 @@ func singles(b *testing.B, l *Lane, v *Version, n int) []time.Duration {
 func TestSmallBatchesGoBeforeTheRestOfLargeOnes(t *testing.T) {
 	l := newTestLane(t, LaneOptions{})
 	v := fakeVersion(&doubler{perRow: 100 * time.Microsecond}, Options{})
-	s := &turns{l: l, member: l.turns.member}
+	s := &batcher{l: l, member: l.turns.member}
 	if s.length() != turnTime {
 		t.Errorf("a turn of a batch alone takes %v", s.length())
 	}
@@ -101,7 +101,7 @@ func TestSmallBatchesGoBeforeTheRestOfLargeOnes(t *testing.T) {
 func TestBatchesOfOneSizeDoNotShortenTurns(t *testing.T) {
 	l := newTestLane(t, LaneOptions{})
 	v := fakeVersion(&doubler{perRow: time.Microsecond}, Options{})
-	s := &turns{l: l, member: l.turns.member}
+	s := &batcher{l: l, member: l.turns.member}
 	first, second := &job{v: v, rows: 400}, &job{v: v, rows: 400}
 	s.begin(first)
 	s.begin(second)

@@ -29,9 +29,9 @@ const (
 	maxJobs = 4
 )
 
-// turns computes batches in turns at the compute pool, on its workers. The pool's lead
+// batcher computes batches in turns at the compute pool, on its workers. The pool's lead
 // goroutine calls step, at one turn each.
-type turns struct {
+type batcher struct {
 	l      *Lane
 	member *pool.Member
 
@@ -50,7 +50,7 @@ type turns struct {
 	taken  []batch.Taken
 }
 
-func (s *turns) init(l *Lane) {
+func (s *batcher) init(l *Lane) {
 	s.l, s.live = l, make(map[*task]struct{})
 	s.member = l.opts.Pool.Join(l.opts.PoolWeight)
 	s.timer = time.AfterFunc(time.Hour, s.member.Ready)
@@ -58,7 +58,7 @@ func (s *turns) init(l *Lane) {
 	s.member.DriveBriefly(s.step)
 }
 
-func (s *turns) close() {
+func (s *batcher) close() {
 	s.timer.Stop()
 	s.mu.Lock()
 	s.closed = true
@@ -66,7 +66,7 @@ func (s *turns) close() {
 }
 
 // do returns when the task has its answer, or with the reason why it has none.
-func (s *turns) do(ctx context.Context, t *task, w batch.Work) error {
+func (s *batcher) do(ctx context.Context, t *task, w batch.Work) error {
 	if t.v.Batches() {
 		w.MaxRows = max(min(t.v.opts.MaxBatch, t.v.rowsWithin(batchTime*time.Duration(s.member.Workers()))), 1)
 	}
@@ -88,7 +88,7 @@ func (s *turns) do(ctx context.Context, t *task, w batch.Work) error {
 }
 
 // wait returns when the task is done, its context ends, or one of its times has come.
-func (s *turns) wait(ctx context.Context, t *task, w batch.Work) error {
+func (s *batcher) wait(ctx context.Context, t *task, w batch.Work) error {
 	until := w.WaitUntil
 	if w.DoneBy != 0 {
 		until = min(until, w.DoneBy)
@@ -118,7 +118,7 @@ func (s *turns) wait(ctx context.Context, t *task, w batch.Work) error {
 	}
 }
 
-func (s *turns) begun(t *task) bool {
+func (s *batcher) begun(t *task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.begun
@@ -126,7 +126,7 @@ func (s *turns) begun(t *task) bool {
 
 // leave ends a caller's waiting. It returns when the lane reads none of the caller's
 // memory any more, which takes no longer than a copy.
-func (s *turns) leave(t *task) {
+func (s *batcher) leave(t *task) {
 	s.mu.Lock()
 	t.gone = true
 	if s.queue.Remove(time.Now().UnixNano(), t.ticket) {
@@ -142,7 +142,7 @@ func (s *turns) leave(t *task) {
 }
 
 // dropped tells those that have left the line without service. The caller holds mu.
-func (s *turns) dropped(now int64) {
+func (s *batcher) dropped(now int64) {
 	for user, why, ok := s.queue.Dropped(now); ok; user, why, ok = s.queue.Dropped(now) {
 		t := user.(*task)
 		delete(s.live, t)
@@ -153,7 +153,7 @@ func (s *turns) dropped(now int64) {
 
 // step is one turn: it begins a batch, if one waits, and computes a part of the batch
 // whose turn it is. It reports whether there is more to do.
-func (s *turns) step() (more bool) {
+func (s *batcher) step() (more bool) {
 	defer func() {
 		if caught := recover(); caught != nil { // a bug of the lane's: models' panics are caught where they are called
 			s.l.fault(&Fault{Value: caught, Stack: debug.Stack()})
@@ -176,7 +176,7 @@ func (s *turns) step() (more bool) {
 
 // begin puts a batch among those that take turns. A small one does not wait for the turns of a large one, which needs more than one,
 // unless another one has just gone before it.
-func (s *turns) begin(j *job) {
+func (s *batcher) begin(j *job) {
 	if j.rest() <= briefTurn*time.Duration(s.member.Workers()) && slices.ContainsFunc(s.jobs, s.isLarge) {
 		s.crowd()
 		if s.jumper == nil {
@@ -188,21 +188,21 @@ func (s *turns) begin(j *job) {
 }
 
 // isLarge reports whether a batch needs more than one turn.
-func (s *turns) isLarge(j *job) bool { return j.rest() > turnTime*time.Duration(s.member.Workers()) }
+func (s *batcher) isLarge(j *job) bool { return j.rest() > turnTime*time.Duration(s.member.Workers()) }
 
 // engaged reports whether a small request would wait for a large batch of the lane, and no other member wants the pool: members that share it
 // with other engines has a turn for its share of the time.
-func (s *turns) engaged() bool { return s.large.Load() && s.member.Only() }
+func (s *batcher) engaged() bool { return s.large.Load() && s.member.Only() }
 
 // crowd makes turns short for a while.
-func (s *turns) crowd() { s.crowded.Store(time.Now().UnixNano()) }
+func (s *batcher) crowd() { s.crowded.Store(time.Now().UnixNano()) }
 
 // workers is how many compute a turn: a core on which a request is computed beside is left to it, since the system would have both
 // wait for one another there.
-func (s *turns) workers() int { return max(1, s.member.Workers()-s.l.beside.computing()) }
+func (s *batcher) workers() int { return max(1, s.member.Workers()-s.l.beside.computing()) }
 
 // take is the batch whose turn it is.
-func (s *turns) take() *job {
+func (s *batcher) take() *job {
 	j := s.jobs[0]
 	if j != s.jumper {
 		s.jumper = nil
@@ -212,7 +212,7 @@ func (s *turns) take() *job {
 }
 
 // length is how long a turn may take.
-func (s *turns) length() time.Duration {
+func (s *batcher) length() time.Duration {
 	if time.Now().UnixNano()-s.crowded.Load() < int64(crowdedFor) {
 		return briefTurn
 	}
@@ -221,7 +221,7 @@ func (s *turns) length() time.Duration {
 
 // waits reports whether a batch may begin now; where one may later, the timer asks for
 // another step.
-func (s *turns) waits() bool {
+func (s *batcher) waits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queue.Len() == 0 {
@@ -235,7 +235,7 @@ func (s *turns) waits() bool {
 }
 
 // open begins the batch that is first in line; nil where none may begin.
-func (s *turns) open() *job {
+func (s *batcher) open() *job {
 	crew := s.next(time.Now())
 	if len(crew) == 0 {
 		return nil
@@ -256,7 +256,7 @@ func (s *turns) open() *job {
 }
 
 // next takes the crew of the next batch out of the line.
-func (s *turns) next(now time.Time) []*task {
+func (s *batcher) next(now time.Time) []*task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped(now.UnixNano())
@@ -272,7 +272,7 @@ func (s *turns) next(now time.Time) []*task {
 
 // turn computes a part of a batch and returns what is left of it: the batch, nothing, or
 // each of its requests by itself where the batch failed.
-func (s *turns) turn(j *job) (left []*job) {
+func (s *batcher) turn(j *job) (left []*job) {
 	if s.abandoned(j) {
 		s.release(j)
 		return nil
@@ -293,14 +293,14 @@ func (s *turns) turn(j *job) (left []*job) {
 }
 
 // abandoned reports whether no caller waits for the batch any more.
-func (s *turns) abandoned(j *job) bool {
+func (s *batcher) abandoned(j *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !slices.ContainsFunc(j.crew, func(t *task) bool { return !t.gone })
 }
 
 // release ends the tasks of a batch.
-func (s *turns) release(j *job) {
+func (s *batcher) release(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range j.crew {

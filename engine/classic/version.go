@@ -80,10 +80,10 @@ type Version struct {
 	opts      Options
 	desc      inference.Description
 	model     model
-	kind      string    // of its batches
-	apart     stoppable // the model, where its requests are computed apart; else nil
-	separable bool      // rows have the same results whatever they are computed beside
-	hold      *hold     // nil: the model has no memory outside of Go's
+	kind      string     // of its batches
+	apart     stoppable  // the model, where its requests are computed apart; else nil
+	separable bool       // rows have the same results whatever they are computed beside
+	hold      *memoryRef // nil: the model has no memory outside of Go's
 
 	mu    sync.Mutex
 	cost  cost.Line  // of one core

@@ -42,29 +42,29 @@ func (e *Ensemble) Add(nodes []Node, output int) error {
 		e.Width = 1
 	}
 	tree := Tree{Node: int32(len(e.Feature)), Leaf: int32(len(e.Values) / e.Width), Output: int32(output)}
-	if err := (&adder{ensemble: e, nodes: nodes}).add(); err != nil {
+	if err := (&treeAppender{ensemble: e, nodes: nodes}).add(); err != nil {
 		return fmt.Errorf("tree %d: %w", len(e.Trees), err)
 	}
 	e.Trees = append(e.Trees, tree)
 	return nil
 }
 
-// adder walks a tree from its root and appends what it meets, left before right.
-type adder struct {
+// treeAppender walks a tree from its root and appends what it meets, left before right.
+type treeAppender struct {
 	ensemble *Ensemble
 	nodes    []Node
-	waiting  []place
+	waiting  []pendingNode
 }
 
-// place is a node of the reader's list whose index in the ensemble its parent does not have yet.
-type place struct {
+// pendingNode is a node of the reader's list whose index in the ensemble its parent does not have yet.
+type pendingNode struct {
 	node   int32
 	parent int32 // in the ensemble; -1 for the root
 	right  bool
 }
 
-func (a *adder) add() error {
-	a.waiting = append(a.waiting[:0], place{parent: -1})
+func (a *treeAppender) add() error {
+	a.waiting = append(a.waiting[:0], pendingNode{parent: -1})
 	for met := 0; len(a.waiting) > 0; met++ {
 		next := a.waiting[len(a.waiting)-1]
 		a.waiting = a.waiting[:len(a.waiting)-1]
@@ -89,7 +89,7 @@ func (a *adder) add() error {
 }
 
 // append gives the index of a node, or ^index of a leaf, and puts a node's children in line.
-func (a *adder) append(node *Node) (int32, error) {
+func (a *treeAppender) append(node *Node) (int32, error) {
 	e := a.ensemble
 	if node.Left < 0 && node.Right < 0 {
 		return ^int32(len(e.Values) / e.Width), a.appendLeaf(node)
@@ -107,11 +107,11 @@ func (a *adder) append(node *Node) (int32, error) {
 	e.Threshold = append(e.Threshold, threshold)
 	e.Rules = append(e.Rules, node.Rule)
 	e.Left, e.Right = append(e.Left, 0), append(e.Right, 0)
-	a.waiting = append(a.waiting, place{node.Right, n, true}, place{node.Left, n, false})
+	a.waiting = append(a.waiting, pendingNode{node.Right, n, true}, pendingNode{node.Left, n, false})
 	return n, nil
 }
 
-func (a *adder) appendLeaf(node *Node) error {
+func (a *treeAppender) appendLeaf(node *Node) error {
 	e := a.ensemble
 	if len(e.Values) > maxNodes-e.Width {
 		return fmt.Errorf("more than %d leaf values", maxNodes)

@@ -45,6 +45,6 @@
 // A layer that works otherwise is a field of its plan, and one more method where
 // it needs other operations: a window is a number in attentionPlan (with
 // kvcache.Slide and a lower bound in attend.Query), experts are another kind
-// of feedPlan, and a recurrent mixer is a part beside the attention whose state
+// of feedForwardPlan, and a recurrent mixer is a part beside the attention whose state
 // a chunk's sequence can index. None of these three is built yet.
 package llm

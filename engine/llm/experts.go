@@ -17,8 +17,8 @@ type expertsPlan struct {
 	use   int
 }
 
-// mixture is the experts' weights.
-type mixture struct {
+// moeWeights is the experts' weights.
+type moeWeights struct {
 	router  linear
 	experts []expert
 }
@@ -41,7 +41,7 @@ type route struct {
 }
 
 // mixture wants the experts' tensors, each matrix of which is a part of one for all.
-func (l *loader) mixture(f *feed, at string, h *hparams) {
+func (l *loader) mixture(f *feedForward, at string, h *hparams) {
 	n := f.experts.count
 	l.linear(&f.mixture.router, at+"ffn_gate_inp", absent, n, h.width)
 	up := l.find(at+"ffn_up_exps.weight", required, h.width, f.width, n)
@@ -58,7 +58,7 @@ func (l *loader) mixture(f *feed, at string, h *hparams) {
 }
 
 // matrices are those of the experts, with their names.
-func (x *mixture) matrices(at string) []namedMatrix {
+func (x *moeWeights) matrices(at string) []namedMatrix {
 	list := []namedMatrix{{at + "ffn_gate_inp", x.router.w}}
 	for i := range x.experts {
 		list = append(list, namedMatrix{fmt.Sprintf("%sffn_up_exps[%d]", at, i), x.experts[i].up.w},
@@ -76,7 +76,7 @@ func (m *mixing) reserve(rows, width, experts int) {
 
 // mix: x = after(x + the sum over a row's experts of share * down(act(up x))). A row's sum
 // runs over its experts in their order, so that its bits do not depend on other rows.
-func (m *model) mix(c *kernel.CPU, f *feed, b *batch, r block) {
+func (m *model) mix(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	x, rows, p := r.of(b.x, m.width), r.rows(), &b.mixing
 	p.reserve(b.mostBlock, m.width, len(f.mixture.experts))
 	scores := p.scores[:rows*len(f.mixture.experts)]

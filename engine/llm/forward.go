@@ -189,7 +189,7 @@ func (m *model) closeAttention(c *kernel.CPU, a *attention, b *batch, r block, a
 }
 
 // feedForward: x += Down(act(Gate norm(x)) * Up norm(x)).
-func (m *model) feedForward(c *kernel.CPU, f *feed, b *batch, r block) {
+func (m *model) feedForward(c *kernel.CPU, f *feedForward, b *batch, r block) {
 	if f.experts.count > 0 {
 		m.mix(c, f, b, r)
 		return

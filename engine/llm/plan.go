@@ -57,7 +57,7 @@ type headPlan struct {
 // layerPlan is one layer.
 type layerPlan struct {
 	attention attentionPlan
-	feed      feedPlan
+	feed      feedForwardPlan
 }
 
 // attentionPlan is grouped-query attention.
@@ -82,9 +82,9 @@ type attentionPlan struct {
 // noRope is the rotation of a layer that knows no positions (NoPE).
 const noRope = -1
 
-// feedPlan is a feed-forward network: down(act(gate x) * up x), or without a gate
+// feedForwardPlan is a feed-forward network: down(act(gate x) * up x), or without a gate
 // down(act(up x)).
-type feedPlan struct {
+type feedForwardPlan struct {
 	norms   branchNorms
 	width   int
 	act     vector.Activation
@@ -122,7 +122,7 @@ func (h *hparams) layersOf(norms branchNorms) plan {
 	for i := range p.layers {
 		p.layers[i] = layerPlan{
 			attention: attentionPlan{norms: norms, heads: h.heads, kvHeads: h.kvHeads, headDim: h.headDim, scale: h.scale, slot: i},
-			feed:      feedPlan{norms: norms, width: h.ffn},
+			feed:      feedForwardPlan{norms: norms, width: h.ffn},
 		}
 	}
 	return p

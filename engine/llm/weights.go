@@ -52,7 +52,7 @@ type weights struct {
 // layer is one layer: its plan and the tensors that it calls for.
 type layer struct {
 	attention attention
-	feed      feed
+	feed      feedForward
 }
 
 // norms are those of a branch; a norm without a weight is none.
@@ -66,12 +66,12 @@ type attention struct {
 	again        weight.Norm
 }
 
-type feed struct {
-	feedPlan
+type feedForward struct {
+	feedForwardPlan
 	norms    norms
 	gate, up linear // gate has no matrix in a plain network
 	down     linear
-	mixture  mixture // instead of the three, where the network has experts
+	mixture  moeWeights // instead of the three, where the network has experts
 }
 
 // head is what a pooled vector passes through. Parts without a matrix are left out.
@@ -250,7 +250,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	l.vector(&w.divisors, "rope_freqs.weight", optional, h.rope.half)
 	for i := range w.layers {
 		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
-		y.attention.attentionPlan, y.feed.feedPlan = p.layers[i].attention, p.layers[i].feed
+		y.attention.attentionPlan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].feed
 		w.branches = w.branches || y.attention.attentionPlan.norms.out.norm != absent || y.attention.attentionPlan.again.norm != absent
 		l.attention(&y.attention, at, h)
 		l.feed(&y.feed, at, h)
@@ -323,8 +323,8 @@ func (l *loader) attention(a *attention, at string, h *hparams) {
 	l.norm(&a.again, at+"attn_norm_2", a.attentionPlan.again, h.width, h.eps)
 }
 
-func (l *loader) feed(f *feed, at string, h *hparams) {
-	l.norms(&f.norms, f.feedPlan.norms, at+"ffn_norm", at+"post_ffw_norm", at+"layer_output_norm", h)
+func (l *loader) feed(f *feedForward, at string, h *hparams) {
+	l.norms(&f.norms, f.feedForwardPlan.norms, at+"ffn_norm", at+"post_ffw_norm", at+"layer_output_norm", h)
 	switch {
 	case f.experts.count > 0:
 		l.mixture(f, at, h)

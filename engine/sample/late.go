@@ -12,8 +12,8 @@ import (
 // step goes on without its row, Prepare works the mask out beside the steps, and the row
 // is computed and sampled again. Nothing of that shows in the token.
 
-// late is what a sampler that was late has in hand.
-type late struct {
+// lateMask is what a sampler that was late has in hand.
+type lateMask struct {
 	owes bool              // owed was sampled, and the constraint was not told yet
 	owed inference.TokenID //
 

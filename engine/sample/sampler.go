@@ -33,7 +33,7 @@ type Sampler struct {
 	sampled int
 
 	constraint inference.Constraint // nil is none
-	late       late
+	late       lateMask
 }
 
 // New returns a sampler for a choice that continues prompt.

@@ -10,15 +10,15 @@ func patient(c net.Conn, patience time.Duration) net.Conn {
 	if patience <= 0 {
 		return c
 	}
-	return &dated{c, patience}
+	return &timeoutConn{c, patience}
 }
 
-type dated struct {
+type timeoutConn struct {
 	net.Conn
 	patience time.Duration
 }
 
-func (d *dated) Write(p []byte) (int, error) {
+func (d *timeoutConn) Write(p []byte) (int, error) {
 	if err := d.SetWriteDeadline(time.Now().Add(d.patience)); err != nil {
 		return 0, err
 	}
@@ -26,7 +26,7 @@ func (d *dated) Write(p []byte) (int, error) {
 }
 
 // CloseWrite ends the sending half, where the connection can.
-func (d *dated) CloseWrite() error {
+func (d *timeoutConn) CloseWrite() error {
 	if half, ok := d.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

@@ -8,9 +8,9 @@ import (
 // errCut says that a structure goes on behind the bytes that were read.
 var errCut = errors.New("the structure ends behind the bytes")
 
-// skim walks over a structure in Thrift's compact protocol, as the metadata of Parquet files are written. The library takes as
+// thriftCheck walks over a structure in Thrift's compact protocol, as the metadata of Parquet files are written. The library takes as
 // much memory for a list or a text as its header promises: skim finds out first whether the bytes are there.
-type skim struct {
+type thriftCheck struct {
 	b       []byte
 	at      int
 	structs int // of lists
@@ -37,12 +37,12 @@ const (
 
 // skimStruct is how many bytes a structure has at the beginning of b; errCut where it has more than b.
 func skimStruct(b []byte) (int, error) {
-	s := &skim{b: b}
+	s := &thriftCheck{b: b}
 	err := s.structure(0)
 	return s.at, err
 }
 
-func (s *skim) structure(depth int) error {
+func (s *thriftCheck) structure(depth int) error {
 	if depth > maxThriftDepth {
 		return errors.New("its metadata are nested too deeply")
 	}
@@ -64,7 +64,7 @@ func (s *skim) structure(depth int) error {
 	}
 }
 
-func (s *skim) value(kind byte, depth int) error {
+func (s *thriftCheck) value(kind byte, depth int) error {
 	switch {
 	case kind <= thriftByte:
 		return s.skip(1)
@@ -89,7 +89,7 @@ func (s *skim) value(kind byte, depth int) error {
 	return errors.New("its metadata are damaged")
 }
 
-func (s *skim) list(depth int) error {
+func (s *thriftCheck) list(depth int) error {
 	head, err := s.byte()
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *skim) list(depth int) error {
 	return nil
 }
 
-func (s *skim) byte() (byte, error) {
+func (s *thriftCheck) byte() (byte, error) {
 	if s.at >= len(s.b) {
 		return 0, errCut
 	}
@@ -121,7 +121,7 @@ func (s *skim) byte() (byte, error) {
 	return s.b[s.at-1], nil
 }
 
-func (s *skim) varint() (uint64, error) {
+func (s *thriftCheck) varint() (uint64, error) {
 	n, size := binary.Uvarint(s.b[s.at:])
 	switch {
 	case size == 0:
@@ -133,7 +133,7 @@ func (s *skim) varint() (uint64, error) {
 	return n, nil
 }
 
-func (s *skim) skip(n uint64) error {
+func (s *thriftCheck) skip(n uint64) error {
 	if n > uint64(len(s.b)-s.at) {
 		return errCut
 	}

@@ -87,7 +87,7 @@ type Follower struct {
 	seen  map[string]Observation
 	lost  map[string]bool // models whose last observation the store may not have: it failed while it took it
 
-	around  around
+	around  clusterView
 	placing sync.Mutex // held while a part is taken
 
 	ended sync.WaitGroup

@@ -18,8 +18,8 @@ const (
 	giveUpAfter = 4 * time.Second
 )
 
-// around is what a server sees of the others, as it looked last.
-type around struct {
+// clusterView is what a server sees of the others, as it looked last.
+type clusterView struct {
 	looked   time.Time
 	said     *Server // of this one, as it was announced
 	servers  []Server
@@ -150,7 +150,7 @@ func (t *task) part(ctx context.Context, r *Record) (has bool, o Observation, er
 
 // mayTake says why this server does not take a part that is free: it cannot, or it is not its turn. moves: it has one above the
 // number that is wanted.
-func (t *task) mayTake(ctx context.Context, r *Record, seen *around, free int, moves bool) Observation {
+func (t *task) mayTake(ctx context.Context, r *Record, seen *clusterView, free int, moves bool) Observation {
 	if t.unfit != "" && time.Since(t.unfitAt) < unfitFor {
 		return Observation{State: Unfit, Why: t.unfit}
 	}

@@ -24,16 +24,16 @@ const (
 	blockEventsPause = 5 * time.Second  // before a replica that told nothing is asked again
 )
 
-// roots is what the block hashes of a fleet's replicas are made with, beside the secret that they
+// hashRoots is what the block hashes of a fleet's replicas are made with, beside the secret that they
 // share with this router: the same of all, or what one of them has cached says nothing of another's prompts.
-type roots struct {
+type hashRoots struct {
 	digest, kvType string
 	blockTokens    int
 	told           bool // by KV events with tokens: nothing else counts, a secret neither
 }
 
 // cache is the root in the form that hashes are made from.
-func (f *Fleet) cache(r roots) kvcache.Config {
+func (f *Fleet) cache(r hashRoots) kvcache.Config {
 	return kvcache.Config{BlockTokens: r.blockTokens, ModelDigest: r.digest, KVType: r.kvType, Secret: f.config.Secret}
 }
 
@@ -89,7 +89,7 @@ func (f *Fleet) readBlocks(ctx context.Context, r *replica) error {
 // takeBlocks takes in what a replica tells of its cache. Where events are missing, the replica
 // is asked again for what comes after those that were taken in.
 func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
-	root := roots{digest: told.Digest, kvType: told.KVType, blockTokens: told.BlockTokens}
+	root := hashRoots{digest: told.Digest, kvType: told.KVType, blockTokens: told.BlockTokens}
 	if root.blockTokens < 1 {
 		return fmt.Errorf("the replica's blocks have %d tokens", root.blockTokens)
 	}
@@ -115,7 +115,7 @@ func (f *Fleet) takeBlocks(r *replica, told *router.BlockEvents) error {
 }
 
 // agreed reports whether a replica makes its hashes as most do.
-func (f *Fleet) agreed(r *replica, root roots) error {
+func (f *Fleet) agreed(r *replica, root hashRoots) error {
 	known := f.agree(r, root)
 	switch {
 	case known == root:
@@ -132,7 +132,7 @@ func (f *Fleet) agreed(r *replica, root roots) error {
 
 // agree notes how a replica makes its hashes, and returns how most replicas do that have told: prompts are
 // hashed in that way. While an update passes from replica to replica, it changes once.
-func (f *Fleet) agree(r *replica, root roots) roots {
+func (f *Fleet) agree(r *replica, root hashRoots) hashRoots {
 	r.mu.Lock()
 	same := r.root == root
 	r.root = root
@@ -140,7 +140,7 @@ func (f *Fleet) agree(r *replica, root roots) roots {
 	if known := f.root.Load(); same && known != nil {
 		return *known
 	}
-	count := make(map[roots]int)
+	count := make(map[hashRoots]int)
 	most := root
 	for _, o := range f.members.Load().list {
 		o.mu.Lock()

@@ -174,7 +174,7 @@ func TestReplicasAreToldWhereBlocksAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.root.Store(&roots{digest: "d", kvType: "f16", blockTokens: 16})
+	f.root.Store(&hashRoots{digest: "d", kvType: "f16", blockTokens: 16})
 	keys := kvcache.Config{Secret: []byte("s")}.Domain("acme").Chain(nil, make([]int32, 16*40), 16)
 	list := f.members.Load().list
 	f.balancer.Index().Hold(list[1].number, keys[:30], 0)

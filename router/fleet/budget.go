@@ -14,8 +14,8 @@ const (
 	freeRetries = 10
 )
 
-// budget counts requests and retries over a sliding window.
-type budget struct {
+// retryBudget counts requests and retries over a sliding window.
+type retryBudget struct {
 	share float64       // of the requests that may be retries; negative: there are none
 	slot  time.Duration // a tenth of the window
 
@@ -24,19 +24,19 @@ type budget struct {
 	slots [budgetSlots]struct{ requests, retries int }
 }
 
-func newBudget(share float64, window time.Duration) *budget {
-	return &budget{share: share, slot: max(window/budgetSlots, 1)}
+func newBudget(share float64, window time.Duration) *retryBudget {
+	return &retryBudget{share: share, slot: max(window/budgetSlots, 1)}
 }
 
 // request counts one.
-func (b *budget) request(now time.Time) {
+func (b *retryBudget) request(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.slots[b.move(now)].requests++
 }
 
 // take counts a retry, and reports whether it may be made.
-func (b *budget) take(now time.Time) bool {
+func (b *retryBudget) take(now time.Time) bool {
 	if b.share < 0 {
 		return false
 	}
@@ -56,7 +56,7 @@ func (b *budget) take(now time.Time) bool {
 }
 
 // move empties the slots that are too old, and returns the index of now's.
-func (b *budget) move(now time.Time) int {
+func (b *retryBudget) move(now time.Time) int {
 	at := now.UnixNano() / int64(b.slot)
 	for n := 0; b.at < at && n < budgetSlots; n++ {
 		b.at = max(b.at+1, at-budgetSlots+1)

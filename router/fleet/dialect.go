@@ -42,8 +42,8 @@ func (s *Source) offers(what router.Feature) bool {
 // others have a type in each event.
 type dialect string
 
-// typed is what is read of an event with a type.
-type typed struct {
+// typedEvent is what is read of an event with a type.
+type typedEvent struct {
 	Type     string
 	Error    json.RawMessage // of the event error of Messages, and of some servers' of Responses
 	Response struct {
@@ -64,7 +64,7 @@ var endings = []string{
 }
 
 // judge reads one line of a stream. The error says what failed.
-func (d dialect) judge(line []byte) (content, error) {
+func (d dialect) judge(line []byte) (lineContent, error) {
 	if d == "" {
 		return judge(line)
 	}
@@ -72,7 +72,7 @@ func (d dialect) judge(line []byte) (content, error) {
 	if !ok || len(data) == 0 {
 		return nothing, nil
 	}
-	var e typed
+	var e typedEvent
 	if err := json.Unmarshal(data, &e); err != nil {
 		if json.Valid(data) {
 			return begun, nil // data of another kind
@@ -91,7 +91,7 @@ func (d dialect) judge(line []byte) (content, error) {
 }
 
 // fault is the error that an event tells of.
-func (d dialect) fault(data []byte, e *typed) *eventError {
+func (d dialect) fault(data []byte, e *typedEvent) *eventError {
 	text := string(data)
 	switch {
 	case !isEmpty(e.Error):
@@ -111,9 +111,9 @@ var faultStatuses = map[string]int{
 	"billing_error": http.StatusPaymentRequired, "not_found_error": http.StatusNotFound, "request_too_large": http.StatusRequestEntityTooLarge,
 }
 
-// ending watches a stream of typed events for the one that ends it. It keeps no event: the
+// endDetector watches a stream of typed events for the one that ends it. It keeps no event: the
 // last one of Responses holds the whole answer. Look allocates nothing.
-type ending struct {
+type endDetector struct {
 	named string // the end that the field event of the event that passes names; "": none
 	whole bool   // the last event with data was an end
 	fails bool   // that of an answer that failed
@@ -124,7 +124,7 @@ const maxTypeBytes = 96
 
 // look reads the beginning of a line. Some servers write an event's type behind the rest of
 // its data: then the field event alone says what it is.
-func (e *ending) look(line []byte) {
+func (e *endDetector) look(line []byte) {
 	if name, ok := bytes.CutPrefix(line, []byte("event:")); ok {
 		e.named = endingOf(bytes.TrimSpace(name))
 		return

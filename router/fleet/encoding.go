@@ -29,7 +29,7 @@ func decode(res *http.Response) (coded bool, err error) {
 	if !known {
 		return true, BadAnswer.because("the answer is encoded as %.40q; it was asked for without, and gzip, deflate and zstd are read all the same", name)
 	}
-	res.Body = &decoded{name: name, open: open, from: res.Body}
+	res.Body = &decodedBody{name: name, open: open, from: res.Body}
 	res.ContentLength = -1 // that of what was compressed
 	return true, nil
 }
@@ -51,15 +51,15 @@ var decoders = map[string]func(io.Reader) (io.Reader, error){
 	},
 }
 
-// decoded is a body that is decoded once it is read: its first bytes may come long after the header.
-type decoded struct {
+// decodedBody is a body that is decoded once it is read: its first bytes may come long after the header.
+type decodedBody struct {
 	name  string
 	open  func(io.Reader) (io.Reader, error)
 	from  io.ReadCloser
 	plain io.Reader
 }
 
-func (d *decoded) Read(p []byte) (n int, err error) {
+func (d *decodedBody) Read(p []byte) (n int, err error) {
 	if d.plain == nil {
 		if d.plain, err = d.open(d.from); err != nil {
 			d.plain = nil
@@ -71,7 +71,7 @@ func (d *decoded) Read(p []byte) (n int, err error) {
 }
 
 // wrong tells what cannot be decoded from a connection that breaks.
-func (d *decoded) wrong(err error) error {
+func (d *decodedBody) wrong(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *decoded) wrong(err error) error {
 }
 
 // Close ends the request at the server where it has not ended.
-func (d *decoded) Close() error {
+func (d *decodedBody) Close() error {
 	if z, ok := d.plain.(*zstd.Decoder); ok {
 		z.Close()
 	}

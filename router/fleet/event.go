@@ -15,16 +15,16 @@ import (
 // What the fleet reads of a stream of server-sent events: enough to know whether a client
 // has seen content, and whether the stream came to its end.
 
-// content says what a line of a stream is.
-type content uint8
+// lineContent says what a line of a stream is.
+type lineContent uint8
 
 const (
-	nothing content = iota // a comment, an empty line, a field that is no data
-	beat                   // a chunk without choices: a heartbeat
-	opening                // a chunk without content: the role that begins an answer
-	begun                  // content, usage, a finish reason, or data of another kind
-	failed                 // an error, or what should be JSON and is not
-	ended                  // [DONE]
+	nothing lineContent = iota // a comment, an empty line, a field that is no data
+	beat                       // a chunk without choices: a heartbeat
+	opening                    // a chunk without content: the role that begins an answer
+	begun                      // content, usage, a finish reason, or data of another kind
+	failed                     // an error, or what should be JSON and is not
+	ended                      // [DONE]
 )
 
 var (
@@ -47,7 +47,7 @@ func isEmpty(value json.RawMessage) bool {
 }
 
 // judge reads one line of a stream that has no content yet. The error says what failed.
-func judge(line []byte) (content, error) {
+func judge(line []byte) (lineContent, error) {
 	data, ok := dataOf(line)
 	switch {
 	case !ok || len(data) == 0:

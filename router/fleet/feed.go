@@ -68,8 +68,8 @@ const (
 	feedEpochsOfFleet = uint64(1) << 63 // epochs of feeds begin here, so that none is that of a weir
 )
 
-// feed follows the KV events of one replica. Its batches are numbered from 0.
-type feed struct {
+// eventFollower follows the KV events of one replica. Its batches are numbered from 0.
+type eventFollower struct {
 	fleet  *Fleet
 	r      *replica
 	ledger *kvevent.Ledger
@@ -90,7 +90,7 @@ func (f *Fleet) followEvents(ctx context.Context, r *replica) {
 	r.mu.Lock()
 	r.fed = &EventsStatus{}
 	r.mu.Unlock()
-	d := &feed{fleet: f, r: r, ledger: kvevent.NewLedger(r.model, mostFeedBlocks), epoch: feedEpochsOfFleet}
+	d := &eventFollower{fleet: f, r: r, ledger: kvevent.NewLedger(r.model, mostFeedBlocks), epoch: feedEpochsOfFleet}
 	wait, failing := f.rest, ""
 	for ctx.Err() == nil {
 		err := d.read(ctx)
@@ -113,13 +113,13 @@ func (f *Fleet) followEvents(ctx context.Context, r *replica) {
 	}
 }
 
-// unreadable is an error of what a publisher says.
-type unreadable struct{ error }
+// unreadableError is an error of what a publisher says.
+type unreadableError struct{ error }
 
 // hide makes the index forget the replica until its events can be read again. A connection that broke may be made again before
 // anything has changed; what could not be read never tells more.
-func (d *feed) hide(err error) {
-	_, garbled := errors.AsType[unreadable](err)
+func (d *eventFollower) hide(err error) {
+	_, garbled := errors.AsType[unreadableError](err)
 	if garbled {
 		d.ledger.Forget()
 		d.next, d.caught = 0, false
@@ -133,7 +133,7 @@ func (d *feed) hide(err error) {
 }
 
 // read follows the publisher on one connection, until that breaks.
-func (d *feed) read(ctx context.Context) error {
+func (d *eventFollower) read(ctx context.Context) error {
 	d.caught, d.known = false, 0
 	at := &d.r.target.Events
 	live, err := zmtp.Dial(ctx, d.r.at(at.Endpoint), zmtp.Config{Socket: zmtp.Sub, Beats: true, Silence: time.Minute})
@@ -151,7 +151,7 @@ func (d *feed) read(ctx context.Context) error {
 	if d.caught = true; d.next != lastBatchUnknown {
 		d.known = d.next
 	}
-	paced := pace{began: time.Now()}
+	paced := byteRate{began: time.Now()}
 	for {
 		frames, err := live.Receive()
 		if err != nil {
@@ -180,7 +180,7 @@ func numbered(frames [][]byte) (n uint64, payload []byte, err error) {
 
 // begin catches up with the publisher after a connection was made. The batch that was read last is asked for again: where it is not the
 // same, the engine was restarted.
-func (d *feed) begin(ctx context.Context) error {
+func (d *eventFollower) begin(ctx context.Context) error {
 	if d.r.target.Events.Replay == "" {
 		d.relearn(0, false)
 		err := d.tell()
@@ -206,7 +206,7 @@ func (d *feed) begin(ctx context.Context) error {
 var errOtherEngine = errors.New("the batches of KV events are of another process, or were lost")
 
 // live takes in a batch as it is published.
-func (d *feed) live(ctx context.Context, n uint64, payload []byte) error {
+func (d *eventFollower) live(ctx context.Context, n uint64, payload []byte) error {
 	switch {
 	case d.next == lastBatchUnknown:
 		d.relearn(n, n == 0)
@@ -233,7 +233,7 @@ func (d *feed) live(ctx context.Context, n uint64, payload []byte) error {
 }
 
 // relearn forgets all that the replica holds. Whole says that the batches that follow are all that its engine has published.
-func (d *feed) relearn(next uint64, whole bool) {
+func (d *eventFollower) relearn(next uint64, whole bool) {
 	d.ledger.Forget()
 	d.next, d.whole = next, whole
 	d.epoch++
@@ -245,7 +245,7 @@ func (d *feed) relearn(next uint64, whole bool) {
 }
 
 // show notes for operators how the replica's events are followed; err is why they are not.
-func (d *feed) show(err error) {
+func (d *eventFollower) show(err error) {
 	d.r.mu.Lock()
 	defer d.r.mu.Unlock()
 	told := d.r.fed
@@ -258,7 +258,7 @@ func (d *feed) show(err error) {
 // replay asks for the batches from a number on. It is asked again where some of them were lost on the way, as a router of ZeroMQ does with
 // what a slow reader has no room for. Where the first one is not what is asked for, or the one that was read last is another,
 // the error is errOtherEngine; of the number 0, what is there is taken.
-func (d *feed) replay(ctx context.Context, from uint64) error {
+func (d *eventFollower) replay(ctx context.Context, from uint64) error {
 	for tries := 0; ; tries++ {
 		before := d.next
 		done, err := d.replayOnce(ctx, from)
@@ -277,7 +277,7 @@ func (d *feed) replay(ctx context.Context, from uint64) error {
 	}
 }
 
-func (d *feed) replayOnce(ctx context.Context, from uint64) (done bool, err error) {
+func (d *eventFollower) replayOnce(ctx context.Context, from uint64) (done bool, err error) {
 	conn, err := zmtp.Dial(ctx, d.r.at(d.r.target.Events.Replay), zmtp.Config{Socket: zmtp.Dealer, Silence: replaySilence})
 	if err != nil {
 		return false, err
@@ -286,7 +286,7 @@ func (d *feed) replayOnce(ctx context.Context, from uint64) (done bool, err erro
 	if err := conn.Send(nil, binary.BigEndian.AppendUint64(nil, from)); err != nil {
 		return false, err
 	}
-	paced := pace{began: time.Now()}
+	paced := byteRate{began: time.Now()}
 	for first := true; ; first = false {
 		frames, err := conn.Receive()
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
@@ -325,7 +325,7 @@ func (d *feed) replayOnce(ctx context.Context, from uint64) (done bool, err erro
 }
 
 // ended says what it means that a replay has ended; empty: with nothing before.
-func (d *feed) ended(empty bool, from uint64) error {
+func (d *eventFollower) ended(empty bool, from uint64) error {
 	if empty && from < d.next { // the batch that was read last is not there
 		return errOtherEngine
 	}
@@ -333,10 +333,10 @@ func (d *feed) ended(empty bool, from uint64) error {
 }
 
 // take takes in the batch that comes next.
-func (d *feed) take(n uint64, payload []byte) error {
+func (d *eventFollower) take(n uint64, payload []byte) error {
 	b, err := kvevent.Decode(payload)
 	if err != nil {
-		return unreadable{err}
+		return unreadableError{err}
 	}
 	d.next, d.last = n+1, sha256.Sum256(payload)
 	d.r.mu.Lock()
@@ -345,19 +345,19 @@ func (d *feed) take(n uint64, payload []byte) error {
 	for i := range b.Events {
 		d.whole = d.whole || b.Events[i].Kind == kvevent.Cleared
 		if d.changes, err = d.ledger.Take(d.changes, &b.Events[i]); err != nil {
-			return unreadable{err}
+			return unreadableError{err}
 		}
 	}
-	if root := (roots{blockTokens: d.ledger.BlockTokens(), told: true}); root.blockTokens > 0 {
+	if root := (hashRoots{blockTokens: d.ledger.BlockTokens(), told: true}); root.blockTokens > 0 {
 		if err := d.fleet.agreed(d.r, root); err != nil {
-			return unreadable{err}
+			return unreadableError{err}
 		}
 	}
 	return d.tell()
 }
 
 // tell brings the changes into the index. One that has forgotten the replica, as while it was down, is told all that the replica holds.
-func (d *feed) tell() error {
+func (d *eventFollower) tell() error {
 	err := d.apply()
 	if _, gap := errors.AsType[*prefix.GapError](err); gap || d.hidden {
 		d.epoch++
@@ -371,13 +371,13 @@ func (d *feed) tell() error {
 }
 
 // gone reports whether the replica has left the fleet, and its number may be another one's.
-func (d *feed) gone() bool {
+func (d *eventFollower) gone() bool {
 	d.r.mu.Lock()
 	defer d.r.mu.Unlock()
 	return d.r.gone
 }
 
-func (d *feed) apply() error {
+func (d *eventFollower) apply() error {
 	if d.gone() {
 		return nil
 	}
@@ -392,19 +392,19 @@ func (d *feed) apply() error {
 	return nil
 }
 
-// pace bounds how many bytes are read in a second.
-type pace struct {
+// byteRate bounds how many bytes are read in a second.
+type byteRate struct {
 	began time.Time
 	bytes int
 }
 
 // take notes bytes, and waits where there were too many; false when ctx ends first.
-func (p *pace) take(ctx context.Context, n int) bool {
+func (p *byteRate) take(ctx context.Context, n int) bool {
 	if p.bytes += n; p.bytes < feedBytes {
 		return true
 	}
 	left := time.Second - time.Since(p.began)
 	on := left <= 0 || pause(ctx, left)
-	*p = pace{began: time.Now()}
+	*p = byteRate{began: time.Now()}
 	return on
 }

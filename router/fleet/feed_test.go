@@ -461,13 +461,13 @@ func TestEnginesOfOtherBlockSizes(t *testing.T) {
 	list := f.members.Load().list
 	for i, step := range []struct {
 		replica int
-		root    roots
+		root    hashRoots
 		want    string
 	}{
-		{0, roots{blockTokens: 16, told: true}, ""},
-		{1, roots{blockTokens: 16, told: true}, ""},
-		{2, roots{blockTokens: 32, told: true}, "--block-size"},
-		{2, roots{digest: "d", kvType: "f16", blockTokens: 16}, "in one model"},
+		{0, hashRoots{blockTokens: 16, told: true}, ""},
+		{1, hashRoots{blockTokens: 16, told: true}, ""},
+		{2, hashRoots{blockTokens: 32, told: true}, "--block-size"},
+		{2, hashRoots{digest: "d", kvType: "f16", blockTokens: 16}, "in one model"},
 	} {
 		err := f.agreed(list[step.replica], step.root)
 		if (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {

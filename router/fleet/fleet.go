@@ -157,12 +157,12 @@ func (s *Source) Check() error {
 // Fleet is a router.Upstream. All methods may be called at the same time.
 type Fleet struct {
 	config Config
-	budget *budget
+	budget *retryBudget
 
 	balancer *balance.Balancer
-	hashes   bool                  // the policy looks at prompts
-	root     atomic.Pointer[roots] // of the replicas' block hashes; nil: none has told
-	rest     time.Duration         // before KV events that broke are read again, the first time
+	hashes   bool                      // the policy looks at prompts
+	root     atomic.Pointer[hashRoots] // of the replicas' block hashes; nil: none has told
+	rest     time.Duration             // before KV events that broke are read again, the first time
 
 	mu        sync.Mutex // held while the set changes
 	found     [][]Target // by source

@@ -26,20 +26,20 @@ type flight struct {
 	began time.Time
 
 	request balance.Request
-	holders []prefix.Match // of the prompt, before this request
-	prefill prefilled      // the prompt's prefix, computed for this request; zero: it was not
-	stays   string         // why no prefill replica computes it, for people; "": one does, or it need not be asked
-	tried   []*replica     // in order
-	last    Fault          // of the last attempt
-	doubted []doubt        // attempts whose replica may be at fault: another one's answer tells
-	worked  int            // attempts that may have worked for the request
-	spilled bool           // a refusal has sent the request on to another replica
-	content bool           // the client has some
-	resume  *resume        // nil: a stream that breaks after content has failed
+	holders []prefix.Match   // of the prompt, before this request
+	prefill prefilled        // the prompt's prefix, computed for this request; zero: it was not
+	stays   string           // why no prefill replica computes it, for people; "": one does, or it need not be asked
+	tried   []*replica       // in order
+	last    Fault            // of the last attempt
+	doubted []unclearFailure // attempts whose replica may be at fault: another one's answer tells
+	worked  int              // attempts that may have worked for the request
+	spilled bool             // a refusal has sent the request on to another replica
+	content bool             // the client has some
+	resume  *resume          // nil: a stream that breaks after content has failed
 }
 
-// doubt is an attempt that has ended with a fault of which it is not known whose it is.
-type doubt struct {
+// unclearFailure is an attempt that has ended with a fault of which it is not known whose it is.
+type unclearFailure struct {
 	attempt *attempt
 	err     error
 }
@@ -182,7 +182,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 	if api := r.target.Kind.providerOf(fl.call.Path); api != nil {
 		return fl.translate(ctx, a, api, body)
 	}
-	var d direct
+	var d directConn
 	if fl.call.Stream && fl.resume == nil && r.target.Base.Scheme == "http" {
 		ctx = d.traced(ctx)
 	}
@@ -210,7 +210,7 @@ func (fl *flight) exchange(ctx context.Context, a *attempt, body, options []byte
 		if d.of(res); coded {
 			d.conn = nil
 		}
-		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: guard{dialect: dialect(apiOf(fl.call.Path)), hide: r.wire.hide}})
+		return fl.opened(answer, &stream{flight: fl, attempt: a, body: res.Body, direct: d, guard: streamChecker{dialect: dialect(apiOf(fl.call.Path)), hide: r.wire.hide}})
 	}
 	defer func() { _ = res.Body.Close() }() // all that was wanted of it was read
 	if err = fl.fleet.read(answer, res.Body, res.ContentLength, fl.call.MostBytes); err != nil {
@@ -273,7 +273,7 @@ func (fl *flight) refused(a *attempt, answer *router.Answer, err error) (*router
 	case t.blame == suspected:
 		err := fl.last.ofStatus(answer.Status)
 		a.leave(err)
-		fl.doubted = append(fl.doubted, doubt{a, err})
+		fl.doubted = append(fl.doubted, unclearFailure{a, err})
 	default:
 		if t.cools {
 			a.replica.cool(answer.Header, time.Now())

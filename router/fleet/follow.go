@@ -14,34 +14,34 @@ import (
 // A stream that has content, of a replica that is spoken to by plain HTTP/1.1, can be read below net/http: a piece that is nothing but whole
 // chunks is taken off the connection, and net/http never hears of it. All else is left to net/http, first of all the end.
 
-// direct is the connection that a stream comes on.
-type direct struct {
+// directConn is the connection that a stream comes on.
+type directConn struct {
 	conn   socket.Follower // nil: none that can be followed
 	wanted bool            // somebody follows the stream
 	inStep bool            // net/http has read all that came, up to the end of a chunk
 }
 
 // traced notes the connection that a request gets.
-func (d *direct) traced(ctx context.Context) context.Context {
+func (d *directConn) traced(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { d.conn, _ = got.Conn.(socket.Follower) }})
 }
 
 // of takes the connection only for an answer that comes in chunks by HTTP/1.1.
-func (d *direct) of(res *http.Response) {
+func (d *directConn) of(res *http.Response) {
 	if res.ProtoMajor != 1 || !slices.Equal(res.TransferEncoding, []string{"chunked"}) {
 		d.conn = nil
 	}
 }
 
 // after notes what a read of the answer has returned: with its end, the connection is net/http's again, which gives it to the next request.
-func (d *direct) after(err error) {
+func (d *directConn) after(err error) {
 	if err != nil {
 		d.conn, d.inStep = nil, false
 	}
 }
 
 // reads is how often the connection was read.
-func (d *direct) reads() (n int) {
+func (d *directConn) reads() (n int) {
 	if d.wanted && d.conn != nil {
 		_, n = d.conn.Latest()
 	}
@@ -51,7 +51,7 @@ func (d *direct) reads() (n int) {
 // judge finds out whether net/http is in step. It is where the connection was read once for a piece, that read brought nothing but whole
 // chunks, and the piece is their data, and begins as an event does. Had net/http been within a chunk, the piece would begin with the length
 // of the next one, or with less of it than there is; and what follows that would be taken for a length, which no event begins with.
-func (d *direct) judge(readsBefore int, piece []byte) {
+func (d *directConn) judge(readsBefore int, piece []byte) {
 	if d.inStep = false; !d.wanted || d.conn == nil || !beginsEvent(piece) {
 		return
 	}

@@ -126,7 +126,7 @@ func FuzzFollow(f *testing.F) {
 		sent, readErr := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		var l chunk.Lines
-		var g guard
+		var g streamChecker
 		want, wantErr := g.add(slices.Concat(l.Add(sent), l.End()))
 		whole := wantErr == nil || isOverrun(wantErr)
 		if whole {

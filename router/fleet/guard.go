@@ -10,13 +10,13 @@ import (
 	"weir/router/chunk"
 )
 
-// guard reads the events of a stream that has content before they pass. What is no event of the stream's API does not pass,
+// streamChecker reads the events of a stream that has content before they pass. What is no event of the stream's API does not pass,
 // and [DONE] only behind the finish reasons of all choices.
-type guard struct {
+type streamChecker struct {
 	dialect dialect
 	hide    func(said []byte) []byte // takes this server's credential out of an error; nil: there is none
 	events  chunk.Reader
-	ending  ending // of a stream of typed events
+	ending  endDetector // of a stream of typed events
 
 	seen, finished chunk.Set // choices
 	said           error     // a fault that an event of a typed stream has told of, and that passes
@@ -39,7 +39,7 @@ const maxLineBytes = 1 << 20
 
 // add gives what passes once a piece has come: its whole lines, up to one that is wrong. It counts until the next call. Add
 // allocates nothing for most pieces.
-func (g *guard) add(piece []byte) (pass []byte, err error) {
+func (g *streamChecker) add(piece []byte) (pass []byte, err error) {
 	g.out = g.out[:0]
 	at := 0 // pieces up to here have passed
 	for {
@@ -84,7 +84,7 @@ func (g *guard) add(piece []byte) (pass []byte, err error) {
 }
 
 // overlong lets what there is of a line that is too long pass behind the lines before it.
-func (g *guard) overlong(lines []byte) ([]byte, error) {
+func (g *streamChecker) overlong(lines []byte) ([]byte, error) {
 	g.out = append(g.out, lines...)
 	if g.drops = false; g.over() && g.long == 0 {
 		return g.out, g.overrun("has a line above %d bytes behind its last event", maxLineBytes)
@@ -102,7 +102,7 @@ func (g *guard) overlong(lines []byte) ([]byte, error) {
 }
 
 // tooLong judges so many more bytes of a line that passes unread.
-func (g *guard) tooLong(more int) error {
+func (g *streamChecker) tooLong(more int) error {
 	if g.long+more <= maxAnswerBytes {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (g *guard) tooLong(more int) error {
 }
 
 // look judges a line.
-func (g *guard) look(line []byte) error {
+func (g *streamChecker) look(line []byte) error {
 	data, ok := dataOf(line)
 	blank := len(bytes.TrimRight(line, "\r\n")) == 0
 	if g.drops = false; g.over() {
@@ -151,7 +151,7 @@ func (g *guard) look(line []byte) error {
 }
 
 // over reports whether the event has passed that ends the stream.
-func (g *guard) over() bool {
+func (g *streamChecker) over() bool {
 	if g.dialect != "" {
 		return g.ending.whole
 	}
@@ -159,7 +159,7 @@ func (g *guard) over() bool {
 }
 
 // behind judges a line behind the end; empty ones pass. Some servers write [DONE] behind the last event of any API.
-func (g *guard) behind(data []byte, isData, blank bool) error {
+func (g *streamChecker) behind(data []byte, isData, blank bool) error {
 	g.drops, g.blank = !blank, g.blank || blank
 	if !isData || len(data) == 0 || bytes.Equal(data, doneLine) {
 		return nil
@@ -173,7 +173,7 @@ func isOverrun(err error) bool {
 	return ok && e.fault == Overrun
 }
 
-func (g *guard) overrun(format string, args ...any) error {
+func (g *streamChecker) overrun(format string, args ...any) error {
 	err := Overrun.because("the stream "+format, args...)
 	if g.said == nil {
 		g.said = err
@@ -182,7 +182,7 @@ func (g *guard) overrun(format string, args ...any) error {
 }
 
 // overruns reports whether a choice has words after its finish reason. The last one of a set stands for several.
-func (g *guard) overruns(c *chunk.Chunk) bool {
+func (g *streamChecker) overruns(c *chunk.Chunk) bool {
 	if g.finished == 0 {
 		return false
 	}
@@ -200,7 +200,7 @@ func (g *guard) overruns(c *chunk.Chunk) bool {
 const maxOverrunBytes = 64 << 10
 
 // typed judges a line of a stream of typed events. An event that tells of a fault is the end that its API has for one.
-func (g *guard) typed(line, data []byte, ok bool) error {
+func (g *streamChecker) typed(line, data []byte, ok bool) error {
 	g.ending.look(line[:min(len(line), maxTypeBytes)])
 	if g.dialect == dialect(router.Messages) && g.isLate(line, data, ok) {
 		g.drops, g.blank = true, true // what ends its event passes
@@ -222,7 +222,7 @@ func (g *guard) typed(line, data []byte, ok bool) error {
 }
 
 // isLate reports whether a line is of an event that adds words to a message whose stop reason has passed.
-func (g *guard) isLate(line, data []byte, isData bool) bool {
+func (g *streamChecker) isLate(line, data []byte, isData bool) bool {
 	if name, ok := bytes.CutPrefix(line, []byte("event:")); ok {
 		g.late = g.stopped && addsWords(bytes.TrimSpace(name))
 		return g.late
@@ -251,7 +251,7 @@ func addsWords(kind []byte) bool {
 }
 
 // safe is a line as it may pass: nothing of one behind the end, and what an event of a typed stream tells of a fault goes without this server's credential.
-func (g *guard) safe(line []byte) (safe []byte, changed bool) {
+func (g *streamChecker) safe(line []byte) (safe []byte, changed bool) {
 	if g.drops {
 		return nil, true
 	}
@@ -273,7 +273,7 @@ func (g *guard) safe(line []byte) (safe []byte, changed bool) {
 }
 
 // complete reports whether the answer has all that it must have.
-func (g *guard) complete() bool {
+func (g *streamChecker) complete() bool {
 	if g.dialect != "" {
 		return g.ending.whole
 	}
@@ -282,7 +282,7 @@ func (g *guard) complete() bool {
 
 // end gives what passes at the end of the stream, which err tells, and whether the answer is whole. Where its server has left out [DONE] it is
 // added; what broke off behind a whole answer is left out.
-func (g *guard) end(err error) (rest []byte, whole bool) {
+func (g *streamChecker) end(err error) (rest []byte, whole bool) {
 	if errors.Is(err, io.EOF) && len(g.line) > 0 { // the last line, without its end
 		if err := g.look(g.line); err != nil && !isOverrun(err) {
 			return nil, false

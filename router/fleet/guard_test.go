@@ -22,7 +22,7 @@ func TestEndlessLines(t *testing.T) {
 	piece := bytes.Repeat([]byte("x"), 99_991)
 	for d, begin := range begins {
 		for _, line := range []string{`data: {"type":"content_block_delta","delta":{"text":"`, ": ", ""} {
-			g := guard{dialect: d}
+			g := streamChecker{dialect: d}
 			pass, err := g.add([]byte(begin + line))
 			passed := len(pass)
 			for ; err == nil && passed < 2*maxAnswerBytes; passed += len(pass) {
@@ -43,7 +43,7 @@ func TestLongLines(t *testing.T) {
 	long := "data: {\"type\":\"response.output_text.done\",\"text\":\"" + strings.Repeat("long ", 4<<20) + "\"}\n\n"
 	for d, begin := range begins {
 		for _, size := range []int{4096, 1<<20 + 7, len(long)} {
-			g := guard{dialect: d}
+			g := streamChecker{dialect: d}
 			var got strings.Builder
 			for rest := []byte(begin + long + endsWell[d]); len(rest) > 0; {
 				n := min(size, len(rest))
@@ -85,7 +85,7 @@ func TestWordsBehindAStopReasonDoNotPass(t *testing.T) {
 		"its end and a ping": {messageBegins + messageSays + messageSays + usage + messageSays + stop + shut + ping + over, false},
 	} {
 		for size := 1; size <= len(tc.stream); size += 7 {
-			g := guard{dialect: dialect(router.Messages)}
+			g := streamChecker{dialect: dialect(router.Messages)}
 			var got strings.Builder
 			for rest := []byte(tc.stream); len(rest) > 0; {
 				n := min(size, len(rest))

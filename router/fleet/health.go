@@ -68,7 +68,7 @@ func (f *Fleet) Run(ctx context.Context) {
 
 // watch probes a replica until ctx ends.
 func (f *Fleet) watch(ctx context.Context, r *replica) {
-	var d doubts
+	var d probeFailures
 	for {
 		before := r.heard.Load()
 		found := r.probe(ctx)
@@ -87,20 +87,20 @@ func (f *Fleet) watch(ctx context.Context, r *replica) {
 	}
 }
 
-// probed is what a probe found out.
-type probed struct {
+// probeResult is what a probe found out.
+type probeResult struct {
 	state State
 	why   string
 	slow  bool // no answer came in time
 }
 
-// doubts are the failed probes of a replica, in a row.
-type doubts struct{ failures int }
+// probeFailures are the failed probes of a replica, in a row.
+type probeFailures struct{ failures int }
 
 // add takes in a probe and reports whether it counts. A replica that does not answer its
 // probe in time, and meanwhile sent pieces of other answers, is busy and lives. waits says
 // that probes may stand in line behind its requests.
-func (d *doubts) add(p probed, waits, heard bool) bool {
+func (d *probeFailures) add(p probeResult, waits, heard bool) bool {
 	switch {
 	case p.state != Down:
 		d.failures = 0
@@ -155,10 +155,12 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // probe asks a replica whether it takes requests.
-func (r *replica) probe(ctx context.Context) probed {
+func (r *replica) probe(ctx context.Context) probeResult {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	failed := func(err error) probed { return probed{Down, err.Error(), errors.Is(err, context.DeadlineExceeded)} }
+	failed := func(err error) probeResult {
+		return probeResult{Down, err.Error(), errors.Is(err, context.DeadlineExceeded)}
+	}
 	address := r.wire.base.JoinPath("models").String()
 	if path := kinds[r.target.Kind].health; path != "" {
 		address = r.wire.root(path)
@@ -173,11 +175,11 @@ func (r *replica) probe(ctx context.Context) probed {
 	case err != nil:
 		return failed(err)
 	case res.StatusCode == http.StatusOK:
-		return probed{state: Ready}
+		return probeResult{state: Ready}
 	case res.StatusCode == http.StatusServiceUnavailable && isDraining(body):
-		return probed{state: Draining, why: status(body)}
+		return probeResult{state: Draining, why: status(body)}
 	}
-	return probed{state: Down, why: fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), r.wire.hide(body))}
+	return probeResult{state: Down, why: fmt.Sprintf("status %d of %s: %.100q", res.StatusCode, strings.TrimPrefix(address, "http://"), r.wire.hide(body))}
 }
 
 // status is the word of a health answer: {"status":"draining"}.

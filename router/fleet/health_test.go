@@ -52,9 +52,9 @@ func stateOf(f *Fleet, id string) State {
 // A replica that does not answer its probes is down after two of them; not while pieces of its answers come, and much later where its
 // probes wait behind its requests.
 func TestProbesOfBusyReplicas(t *testing.T) {
-	silent, refused, ready := probed{state: Down, slow: true}, probed{state: Down}, probed{state: Ready}
-	after := func(p probed, waits, heard bool) int {
-		var d doubts
+	silent, refused, ready := probeResult{state: Down, slow: true}, probeResult{state: Down}, probeResult{state: Ready}
+	after := func(p probeResult, waits, heard bool) int {
+		var d probeFailures
 		for n := 1; n <= 100; n++ {
 			if d.add(p, waits, heard) {
 				return n
@@ -64,7 +64,7 @@ func TestProbesOfBusyReplicas(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		probe        probed
+		probe        probeResult
 		waits, heard bool
 		want         int
 	}{
@@ -75,7 +75,7 @@ func TestProbesOfBusyReplicas(t *testing.T) {
 			t.Errorf("%s: it counts after %d probes, want %d", c.name, got, c.want)
 		}
 	}
-	d := doubts{failures: 1}
+	d := probeFailures{failures: 1}
 	if d.add(ready, false, false); d.failures != 0 {
 		t.Error("a good probe leaves doubts")
 	}

@@ -32,8 +32,8 @@ func IsKind(name string) bool {
 	return ok
 }
 
-// traits of a kind.
-type traits struct {
+// kindTraits of a kind.
+type kindTraits struct {
 	health    string // path outside of the API that says whether requests are taken; "": the list of models does
 	metrics   string // path of its Prometheus metrics; "": none
 	continues bool   // with continue_final_message a chat's last message is gone on with
@@ -46,7 +46,7 @@ type traits struct {
 	apis     []string     // that the kind has beside chats
 }
 
-var kinds = map[Kind]traits{
+var kinds = map[Kind]kindTraits{
 	Weir:        {health: "/ready", metrics: "/metrics", continues: true, counts: true},
 	VLLM:        {health: "/health", metrics: "/metrics", continues: true, counts: true},
 	SGLang:      {health: "/health", metrics: "/metrics", continues: true},

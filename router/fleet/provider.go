@@ -133,7 +133,7 @@ func (t translated) Read(p []byte) (int, error) {
 }
 
 // post sends a body in a provider's words to a path below the base URL.
-func (w *wire) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
+func (w *endpoint) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	address := strings.TrimSuffix(w.base.String(), "/") + path // a path may hold escapes that JoinPath would read
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
@@ -152,7 +152,7 @@ func (w *wire) post(ctx context.Context, path string, body []byte) (*http.Respon
 }
 
 // introduce adds to a request that a provider gets as the client has sent it what its API wants in the header.
-func (w *wire) introduce(req *http.Request, h *router.Head) error {
+func (w *endpoint) introduce(req *http.Request, h *router.Head) error {
 	req.Header.Set("User-Agent", userAgent)
 	if h.Beta != "" {
 		req.Header.Set("Anthropic-Beta", h.Beta)

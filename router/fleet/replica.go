@@ -40,7 +40,7 @@ type replica struct {
 	target Target
 	model  string // its name of the model
 	shares string // where others fetch KV blocks of it; "": nowhere
-	wire   *wire
+	wire   *endpoint
 
 	breaker atomic.Pointer[breaker]
 	rests   atomic.Int64 // until then, in nanoseconds since 1970, it asked for no requests
@@ -59,7 +59,7 @@ type replica struct {
 	gone    bool                  // taken out of the fleet
 	said    router.Report         // of its load
 	saidAt  time.Time             // zero: never
-	root    roots                 // of its block hashes; zero: it has not told
+	root    hashRoots             // of its block hashes; zero: it has not told
 	fed     *EventsStatus         // how its KV events are followed; nil: they are not
 }
 

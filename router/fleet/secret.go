@@ -17,7 +17,7 @@ const (
 )
 
 // secrets are the credentials that the server gets.
-func (w *wire) secrets() []string {
+func (w *endpoint) secrets() []string {
 	if w.provider != nil {
 		return w.provider.Secrets(w.key)
 	}
@@ -35,7 +35,7 @@ func formsOf(secret string) []string {
 }
 
 // hide is what a server says in an error, without this server's credential.
-func (w *wire) hide(said []byte) []byte {
+func (w *endpoint) hide(said []byte) []byte {
 	for _, s := range w.secrets() {
 		if len(s) < minSecretBytes {
 			continue
@@ -50,7 +50,7 @@ func (w *wire) hide(said []byte) []byte {
 }
 
 // hideText is hide for an error's text, whose end may be cut within the credential.
-func (w *wire) hideText(said string) string {
+func (w *endpoint) hideText(said string) string {
 	said = string(w.hide([]byte(said)))
 	body := strings.TrimSuffix(said, `"`)
 	for _, s := range w.secrets() {
@@ -63,17 +63,17 @@ func (w *wire) hideText(said string) string {
 	return said
 }
 
-// withheld is an error with a text that has no credential in it.
-type withheld struct {
+// redactedError is an error with a text that has no credential in it.
+type redactedError struct {
 	error
 	text string
 }
 
-func (e *withheld) Error() string { return e.text }
-func (e *withheld) Unwrap() error { return e.error }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.error }
 
 // withhold takes this server's credential out of an error of the server, and of what is wrapped in it.
-func (w *wire) withhold(err error) error {
+func (w *endpoint) withhold(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -86,10 +86,10 @@ func (w *wire) withhold(err error) error {
 	return w.safe(err)
 }
 
-func (w *wire) safe(err error) error {
+func (w *endpoint) safe(err error) error {
 	text := err.Error()
 	if safe := w.hideText(text); safe != text {
-		return &withheld{err, safe}
+		return &redactedError{err, safe}
 	}
 	return err
 }

@@ -27,16 +27,16 @@ type stream struct {
 	attempt *attempt
 	body    io.ReadCloser // of the replica's answer
 
-	held    []byte // read, and not passed on
-	line    int    // where the line in held begins that is not complete
-	out     []byte // may be passed on
-	content bool   // the replica has sent some
-	over    bool   // the stream has ended
-	failed  error  // how, where it was not well; to be read behind out
-	wrong   error  // what the guard has found in what was read last
-	direct  direct // what it comes on
+	held    []byte     // read, and not passed on
+	line    int        // where the line in held begins that is not complete
+	out     []byte     // may be passed on
+	content bool       // the replica has sent some
+	over    bool       // the stream has ended
+	failed  error      // how, where it was not well; to be read behind out
+	wrong   error      // what the guard has found in what was read last
+	direct  directConn // what it comes on
 	lines   chunk.Lines
-	guard   guard
+	guard   streamChecker
 }
 
 // open reads up to the first content, or to a sign of life that may be passed on.

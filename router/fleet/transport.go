@@ -36,7 +36,7 @@ type transport struct {
 	rest *http.Transport
 
 	mu   sync.Mutex
-	idle []*link // idle connections, the one that was used last at the end
+	idle []*pooledConn // idle connections, the one that was used last at the end
 	ages *time.Timer
 }
 
@@ -72,7 +72,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // exchange sends a request on a connection and waits for the answer's header. again: nothing of it was sent.
-func (t *transport) exchange(l *link, req *http.Request) (res *http.Response, again bool, err error) {
+func (t *transport) exchange(l *pooledConn, req *http.Request) (res *http.Response, again bool, err error) {
 	ctx := req.Context()
 	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: l.Conn, Reused: l.used})
@@ -94,7 +94,7 @@ func (t *transport) exchange(l *link, req *http.Request) (res *http.Response, ag
 		}
 		return nil, again, err
 	}
-	b := &linkBody{inner: res.Body, link: l, transport: t, ctx: ctx, stop: stop, kept: !res.Close && !req.Close}
+	b := &pooledBody{inner: res.Body, link: l, transport: t, ctx: ctx, stop: stop, kept: !res.Close && !req.Close}
 	if res.Body == http.NoBody {
 		b.end(true)
 		return res, false, nil
@@ -104,7 +104,7 @@ func (t *transport) exchange(l *link, req *http.Request) (res *http.Response, ag
 }
 
 // take gives an idle connection, or a new one.
-func (t *transport) take(req *http.Request) (*link, error) {
+func (t *transport) take(req *http.Request) (*pooledConn, error) {
 	address := req.URL.Host
 	if req.URL.Port() == "" {
 		address = net.JoinHostPort(req.URL.Hostname(), "80")
@@ -123,13 +123,13 @@ func (t *transport) take(req *http.Request) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{Conn: conn, address: address}
+	l := &pooledConn{Conn: conn, address: address}
 	l.from = bufio.NewReader(l)
 	return l, nil
 }
 
 // last takes the idle connection to an address that was used last; nil where there is none.
-func (t *transport) last(address string) *link {
+func (t *transport) last(address string) *pooledConn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, l := range slices.Backward(t.idle) { // a replica has one address, or two with its admin listener
@@ -142,7 +142,7 @@ func (t *transport) last(address string) *link {
 }
 
 // put keeps a connection for a later request. One that cannot tell whether its server has ended it is not kept.
-func (t *transport) put(l *link) {
+func (t *transport) put(l *pooledConn) {
 	_, tells := l.Conn.(socket.Quieter)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,7 +166,7 @@ func (t *transport) age() {
 		_ = t.idle[n].Close()
 		n++
 	}
-	t.idle = append([]*link(nil), t.idle[n:]...)
+	t.idle = append([]*pooledConn(nil), t.idle[n:]...)
 	if t.ages = nil; len(t.idle) > 0 {
 		t.ages = time.AfterFunc(idleTime-time.Since(t.idle[0].rests), t.age)
 	}
@@ -183,8 +183,8 @@ func (t *transport) CloseIdleConnections() {
 	t.idle = nil
 }
 
-// link is a connection of one request at a time.
-type link struct {
+// pooledConn is a connection of one request at a time.
+type pooledConn struct {
 	net.Conn
 	address string
 	from    *bufio.Reader // of the link itself
@@ -196,7 +196,7 @@ type link struct {
 var errLongHead = fmt.Errorf("the header of the answer is above %d bytes", maxHeadBytes)
 
 // Read bounds the head of an answer.
-func (l *link) Read(p []byte) (int, error) {
+func (l *pooledConn) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, errLongHead
 	}
@@ -209,7 +209,7 @@ func (l *link) Read(p []byte) (int, error) {
 var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // send writes a request by one call. n is what of it was written.
-func (l *link) send(req *http.Request) (n int, err error) {
+func (l *pooledConn) send(req *http.Request) (n int, err error) {
 	b, _ := requests.Get().(*bytes.Buffer)
 	defer func() {
 		b.Reset()
@@ -244,7 +244,7 @@ func (l *link) send(req *http.Request) (n int, err error) {
 }
 
 // answer reads the header of an answer, and those of interim ones before it.
-func (l *link) answer(req *http.Request) (*http.Response, error) {
+func (l *pooledConn) answer(req *http.Request) (*http.Response, error) {
 	l.left = maxHeadBytes
 	for range maxInterim {
 		res, err := http.ReadResponse(l.from, req)
@@ -262,10 +262,10 @@ func (l *link) answer(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("the server sends more than %d interim answers", maxInterim)
 }
 
-// linkBody is an answer's body, with the end of which its connection is free for the next request.
-type linkBody struct {
+// pooledBody is an answer's body, with the end of which its connection is free for the next request.
+type pooledBody struct {
 	inner     io.ReadCloser
-	link      *link
+	link      *pooledConn
 	transport *transport
 	ctx       context.Context //nolint:containedctx // of the request, which ends with the body
 	stop      func() bool
@@ -273,7 +273,7 @@ type linkBody struct {
 	once      sync.Once
 }
 
-func (b *linkBody) Read(p []byte) (int, error) {
+func (b *pooledBody) Read(p []byte) (int, error) {
 	n, err := b.inner.Read(p)
 	if err != nil {
 		b.end(errors.Is(err, io.EOF))
@@ -284,12 +284,12 @@ func (b *linkBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *linkBody) Close() error {
+func (b *pooledBody) Close() error {
 	b.end(false)
 	return nil
 }
 
-func (b *linkBody) end(whole bool) {
+func (b *pooledBody) end(whole bool) {
 	b.once.Do(func() {
 		if free := b.stop(); free && whole && b.kept {
 			b.transport.put(b.link)

@@ -57,14 +57,14 @@ func scripted(t *testing.T, answers ...string) (address string, connections *ato
 	return l.Addr().String(), connections, served
 }
 
-func wireTo(t *testing.T, address string) *wire {
+func wireTo(t *testing.T, address string) *endpoint {
 	t.Helper()
 	w := newWire(&url.URL{Scheme: "http", Host: address, Path: "/v1"}, "", "", time.Minute)
 	t.Cleanup(w.close)
 	return w
 }
 
-func post(ctx context.Context, w *wire, body string) (status int, text string, err error) {
+func post(ctx context.Context, w *endpoint, body string) (status int, text string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.base.Host+"/v1/x?a=b", strings.NewReader(body))
 	if err != nil {
 		return 0, "", err

@@ -25,8 +25,8 @@ import (
 // DefaultAnswerTimeout is that of OpenAI's clients.
 const DefaultAnswerTimeout = 10 * time.Minute
 
-// wire is the way to one server: its address, the key, and the connections.
-type wire struct {
+// endpoint is the way to one server: its address, the key, and the connections.
+type endpoint struct {
 	base     *url.URL // as OpenAI's clients have it: "http://10.0.0.7:8000/v1"
 	key      string   // sent as a bearer token; "" is none
 	client   *http.Client
@@ -65,7 +65,7 @@ func parseBase(kind Kind, text string) (*url.URL, error) {
 // newWire connects to an IP address in place of the URL's host where it is not empty. A server
 // gets answerTimeout until its answer begins, which for an answer that is no stream is
 // all of it.
-func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *wire {
+func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *endpoint {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	transport := newTransport(func(ctx context.Context, network, to string) (net.Conn, error) {
 		if host, port, err := net.SplitHostPort(to); address != "" && err == nil && host == base.Hostname() {
@@ -77,19 +77,19 @@ func newWire(base *url.URL, address, key string, answerTimeout time.Duration) *w
 		}
 		return socket.Quick(conn), nil
 	}, answerTimeout)
-	return &wire{base: base, key: key, direct: transport, urls: make(map[string]*url.URL), client: &http.Client{
+	return &endpoint{base: base, key: key, direct: transport, urls: make(map[string]*url.URL), client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key goes nowhere else
 	}}
 }
 
 // close ends the connections that are not used.
-func (w *wire) close() { w.client.CloseIdleConnections() }
+func (w *endpoint) close() { w.client.CloseIdleConnections() }
 
 // send posts a JSON object to a path below the base URL and returns when the answer's
 // header is there. The caller closes its body. Ending ctx ends the request also at the
 // server.
-func (w *wire) send(ctx context.Context, path string, h *router.Head, header http.Header, body named) (*http.Response, error) {
+func (w *endpoint) send(ctx context.Context, path string, h *router.Head, header http.Header, body named) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "", body.reader())
 	if err != nil {
 		return nil, fmt.Errorf("relay to %s: %w", w.base.Host, err)
@@ -114,7 +114,7 @@ func (w *wire) send(ctx context.Context, path string, h *router.Head, header htt
 }
 
 // at is the URL of a path below the base. There are as many paths as endpoints.
-func (w *wire) at(path string) *url.URL {
+func (w *endpoint) at(path string) *url.URL {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	u := w.urls[path]
@@ -127,7 +127,7 @@ func (w *wire) at(path string) *url.URL {
 }
 
 // infer posts tensors to a classical model in the same way.
-func (w *wire) infer(ctx context.Context, model string, c *router.Call, header http.Header) (*http.Response, error) {
+func (w *endpoint) infer(ctx context.Context, model string, c *router.Call, header http.Header) (*http.Response, error) {
 	address := w.root("/v2/models/" + url.PathEscape(model) + "/infer")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *wire) infer(ctx context.Context, model string, c *router.Call, header h
 }
 
 // get asks for a URL of the server that is not below its base: /health.
-func (w *wire) get(ctx context.Context, address string) (*http.Response, error) {
+func (w *endpoint) get(ctx context.Context, address string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (w *wire) get(ctx context.Context, address string) (*http.Response, error) 
 
 const userAgent = "weir"
 
-func (w *wire) sign(req *http.Request) {
+func (w *endpoint) sign(req *http.Request) {
 	req.Header.Set("User-Agent", userAgent)
 	if w.key != "" {
 		req.Header.Set("Authorization", "Bearer "+w.key)
@@ -169,7 +169,7 @@ func (w *wire) sign(req *http.Request) {
 }
 
 // root is a URL of the server outside of its API: the base without its last /v1.
-func (w *wire) root(path string) string {
+func (w *endpoint) root(path string) string {
 	u := *w.base
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
 	return u.JoinPath(path).String()

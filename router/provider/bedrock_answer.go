@@ -99,7 +99,7 @@ type amazonFrames struct {
 const exception = "exception:"
 
 func (f *amazonFrames) next() (name string, data []byte, err error) {
-	counted := &counter{from: f.from, left: maxEventBytes}
+	counted := &countingReader{from: f.from, left: maxEventBytes}
 	m, err := f.decoder.Decode(counted, f.payload[:0])
 	if err != nil {
 		_, damaged := errors.AsType[eventstream.ChecksumError](err)
@@ -133,14 +133,14 @@ func headerOf(m *eventstream.Message, name string) string {
 	return ""
 }
 
-// counter bounds what is read of a message, and keeps the error of the connection.
-type counter struct {
+// countingReader bounds what is read of a message, and keeps the error of the connection.
+type countingReader struct {
 	from   io.Reader
 	left   int
 	failed error
 }
 
-func (c *counter) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		c.failed = unreadable("a message of the event stream is above %d bytes", maxEventBytes)
 		return 0, c.failed

@@ -10,8 +10,8 @@ import (
 
 // chat is a request for a chat completion.
 type chat struct {
-	system []string // of all messages of the system, wherever they stand
-	turns  []turn   // no two in a row are of the same side
+	system []string       // of all messages of the system, wherever they stand
+	turns  []messageGroup // no two in a row are of the same side
 
 	tools    []tool
 	choice   string // "", auto, none, required, or named
@@ -38,8 +38,8 @@ type chat struct {
 	ignored []string
 }
 
-// turn is what one side says in a row.
-type turn struct {
+// messageGroup is what one side says in a row.
+type messageGroup struct {
 	assistant bool
 	parts     []part
 }

@@ -78,7 +78,7 @@ func (c *chat) say(assistant bool, parts ...part) {
 		c.turns[n-1].parts = append(c.turns[n-1].parts, parts...)
 		return
 	}
-	c.turns = append(c.turns, turn{assistant, parts})
+	c.turns = append(c.turns, messageGroup{assistant, parts})
 }
 
 // readAnswer reads a message of the assistant: thoughts that are vouched for, texts, calls.

@@ -195,7 +195,7 @@ func geminiThinking(c *chat, model string) map[string]any {
 // noSignature stands for the signature of a call that another model has made: Google's models from Gemini 3 on refuse calls without one.
 const noSignature = "skip_thought_signature_validator"
 
-func geminiContentOf(t *turn, c *chat, model string) (geminiContent, error) {
+func geminiContentOf(t *messageGroup, c *chat, model string) (geminiContent, error) {
 	content := geminiContent{Role: "user"}
 	if t.assistant {
 		content.Role = "model"

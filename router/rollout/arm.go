@@ -65,13 +65,13 @@ type window struct {
 	Length    int `json:"length,omitempty"`
 	Refused   int `json:"refused,omitempty"`
 
-	Output  moments           `json:"output"` // of those that were answered, as are costs
-	Cost    moments           `json:"cost"`
-	TTFT    histogram         `json:"ttft"`
-	Whole   histogram         `json:"whole"`
-	ITL     histogram         `json:"itl"`
-	Compute histogram         `json:"compute"`
-	Signals [numSignals]tally `json:"signals"`
+	Output  momentSums               `json:"output"` // of those that were answered, as are costs
+	Cost    momentSums               `json:"cost"`
+	TTFT    histogram                `json:"ttft"`
+	Whole   histogram                `json:"whole"`
+	ITL     histogram                `json:"itl"`
+	Compute histogram                `json:"compute"`
+	Signals [numSignals]boundedStats `json:"signals"`
 }
 
 func (w *window) add(o *Outcome) {
@@ -164,7 +164,7 @@ func (s *series) first(key uint64) bool {
 }
 
 // signal takes in a later word about an answer of this step (fresh) or of one before.
-func (s *series) signal(kind SignalKind, fresh bool, more tally) {
+func (s *series) signal(kind SignalKind, fresh bool, more boundedStats) {
 	s.total.Signals[kind].merge(more)
 	if fresh {
 		s.step.Signals[kind].merge(more)

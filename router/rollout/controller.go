@@ -14,8 +14,8 @@ import (
 // applies, stores and audits them.
 type Controller struct {
 	mu     sync.RWMutex
-	active map[string]*guarded // by model
-	past   []*guarded          // the last ones that are over
+	active map[string]*lockedRollout // by model
+	past   []*lockedRollout          // the last ones that are over
 	killed bool
 
 	seen    sync.Mutex // guards answers
@@ -23,8 +23,8 @@ type Controller struct {
 	keep    func(o *Outcome, step int) // a Journal's, in the place of answers; nil: there is none
 }
 
-// guarded is a rollout with a lock of its own, so that models do not wait for each other.
-type guarded struct {
+// lockedRollout is a rollout with a lock of its own, so that models do not wait for each other.
+type lockedRollout struct {
 	mu sync.Mutex
 	*Rollout
 }
@@ -34,7 +34,7 @@ const maxPast = 20
 
 // NewController has no rollouts.
 func NewController() *Controller {
-	return &Controller{active: make(map[string]*guarded), answers: newAnswers()}
+	return &Controller{active: make(map[string]*lockedRollout), answers: newAnswers()}
 }
 
 var (
@@ -67,7 +67,7 @@ func (c *Controller) free(model string) error {
 func (c *Controller) Add(r *Rollout) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := &guarded{Rollout: r}
+	g := &lockedRollout{Rollout: r}
 	if r.state.Over() {
 		c.bury(g)
 		return nil
@@ -80,14 +80,14 @@ func (c *Controller) Add(r *Rollout) error {
 }
 
 // bury keeps a rollout that is over for people to see. The caller holds mu.
-func (c *Controller) bury(g *guarded) {
+func (c *Controller) bury(g *lockedRollout) {
 	c.past = append(c.past, g)
 	if len(c.past) > maxPast {
 		c.past = c.past[1:]
 	}
 }
 
-func (c *Controller) of(model string) *guarded {
+func (c *Controller) of(model string) *lockedRollout {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.active[model]
@@ -223,9 +223,9 @@ func (c *Controller) count(id string, now time.Time, u *Uncounted) []Transition 
 	if u.Arm >= numArms || u.Kind >= numSignals {
 		return nil // of another weir
 	}
-	more := tally{1, u.Value}
+	more := boundedStats{1, u.Value}
 	if u.Before != nil {
-		more = tally{0, u.Value - *u.Before}
+		more = boundedStats{0, u.Value - *u.Before}
 	}
 	if u.Kind == Conversion { // answers without one count as such
 		more.N = 0
@@ -342,11 +342,11 @@ func (c *Controller) Kill(by string, now time.Time) (all []Transition) {
 // List describes all rollouts, those that are under way first.
 func (c *Controller) List(now time.Time) []Status {
 	c.mu.RLock()
-	var list []*guarded
+	var list []*lockedRollout
 	for _, g := range c.active {
 		list = append(list, g)
 	}
-	slices.SortFunc(list, func(a, b *guarded) int { return strings.Compare(a.plan.Model, b.plan.Model) })
+	slices.SortFunc(list, func(a, b *lockedRollout) int { return strings.Compare(a.plan.Model, b.plan.Model) })
 	for _, g := range slices.Backward(c.past) {
 		list = append(list, g)
 	}
@@ -391,7 +391,7 @@ func (c *Controller) Seen() map[string]int {
 	return seen
 }
 
-func (g *guarded) record(now time.Time) (KeptRecord, error) {
+func (g *lockedRollout) record(now time.Time) (KeptRecord, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	text, err := g.Record(now)

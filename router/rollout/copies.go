@@ -37,21 +37,21 @@ type Computed struct{ Candidate, Stable time.Duration }
 
 // copies are the comparisons of a step.
 type copies struct {
-	N           int       `json:"n"`
-	Failed      int       `json:"failed,omitempty"`
-	Empty       int       `json:"empty,omitempty"`
-	EmptyBefore int       `json:"empty_before,omitempty"`
-	Distance    tally     `json:"distance"`
-	Same        tally     `json:"same"` // how many have the same text
-	Again       tally     `json:"again"`
-	SameAgain   tally     `json:"same_again"`
-	Output      moments   `json:"output"`
-	Before      moments   `json:"before"`
-	ITL         histogram `json:"itl"`
-	Stable      histogram `json:"stable"`
-	Compute     histogram `json:"compute"`
-	Usual       histogram `json:"usual"`  // computing time of the stable version
-	Reason      string    `json:"reason"` // of the last failure
+	N           int          `json:"n"`
+	Failed      int          `json:"failed,omitempty"`
+	Empty       int          `json:"empty,omitempty"`
+	EmptyBefore int          `json:"empty_before,omitempty"`
+	Distance    boundedStats `json:"distance"`
+	Same        boundedStats `json:"same"` // how many have the same text
+	Again       boundedStats `json:"again"`
+	SameAgain   boundedStats `json:"same_again"`
+	Output      momentSums   `json:"output"`
+	Before      momentSums   `json:"before"`
+	ITL         histogram    `json:"itl"`
+	Stable      histogram    `json:"stable"`
+	Compute     histogram    `json:"compute"`
+	Usual       histogram    `json:"usual"`  // computing time of the stable version
+	Reason      string       `json:"reason"` // of the last failure
 
 	ITLTimes     histogram `json:"itl_times"`     // how many times the stable version's gap an answer's is, as times of timesUnit
 	ComputeTimes histogram `json:"compute_times"` // as above of the computing time of a token
@@ -77,7 +77,7 @@ func (c *copies) add(o *Copied) {
 	if o.Before == 0 {
 		c.EmptyBefore++
 	}
-	same := func(t *tally, distance float64) {
+	same := func(t *boundedStats, distance float64) {
 		t.N++
 		if distance == 0 {
 			t.Sum++
@@ -106,17 +106,17 @@ func (c *copies) add(o *Copied) {
 }
 
 // judgeCopies looks at the candidate's answers to copies.
-func (g *Gates) judgeCopies(c *copies) judgement {
-	all := judgement{verdict: good}
+func (g *Gates) judgeCopies(c *copies) verdictReason {
+	all := verdictReason{verdict: good}
 	if c.N < leastPairs {
-		all.take(judgement{why: "too few copies"})
+		all.take(verdictReason{why: "too few copies"})
 	}
-	failed := judgeRate("share of copies that failed", g.ErrorRate, tally{N: c.N}, tally{c.N, float64(c.Failed)}, sureOfCopies)
+	failed := judgeRate("share of copies that failed", g.ErrorRate, boundedStats{N: c.N}, boundedStats{c.N, float64(c.Failed)}, sureOfCopies)
 	if failed.verdict == bad && c.Reason != "" {
 		failed.why += "; the last one: " + c.Reason
 	}
 	all.take(failed)
-	all.take(judgeRate("share of copies with an empty answer", g.EmptyRate, tally{c.N, float64(c.EmptyBefore)}, tally{c.N, float64(c.Empty)}, sureOfCopies))
+	all.take(judgeRate("share of copies with an empty answer", g.EmptyRate, boundedStats{c.N, float64(c.EmptyBefore)}, boundedStats{c.N, float64(c.Empty)}, sureOfCopies))
 	all.take(judgePairs("gap between tokens of copies", g.ITLRatio, &c.Stable, &c.ITL, &c.ITLTimes))
 	all.take(judgePairs("computing time of a token of copies", g.ComputeRatio, &c.Usual, &c.Compute, &c.ComputeTimes))
 	all.take(judgeMeans("mean length of copies' answers", g.OutputRatio, true, c.Before, c.Output, sureOfCopies))
@@ -127,18 +127,18 @@ func (g *Gates) judgeCopies(c *copies) judgement {
 
 // judgePairs compares times of answers to the same question: answers differ more from question to question than the versions do, so that
 // of few copies only how many of them took more than gate times the stable version's tells them apart.
-func judgePairs(name string, gate float64, s, c, times *histogram) judgement {
+func judgePairs(name string, gate float64, s, c, times *histogram) verdictReason {
 	if gate < 0 || times.N < leastPairs {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
 	const half, unit = 0.5, float64(timesUnit) / float64(time.Second)
 	median := times.quantile(half) / unit
 	if median <= gate {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
-	j := judgement{why: fmt.Sprintf("%s, median, is %.3g s of %d, and %.3g s for the stable version; of the same question it is %.3g times that, and the gate is %g",
+	j := verdictReason{why: fmt.Sprintf("%s, median, is %.3g s of %d, and %.3g s for the stable version; of the same question it is %.3g times that, and the gate is %g",
 		name, c.quantile(half), c.N, s.quantile(half), median, gate)}
-	if (tally{times.N, float64(times.above(gate * unit))}).atMost(half) >= sureOfCopies {
+	if (boundedStats{times.N, float64(times.above(gate * unit))}).atMost(half) >= sureOfCopies {
 		j.verdict = bad
 	}
 	return j
@@ -146,28 +146,28 @@ func judgePairs(name string, gate float64, s, c, times *histogram) judgement {
 
 // judgeDistance compares how far the candidate's texts are from the stable version's with
 // how far those are from each other, where it was asked twice.
-func (g *Gates) judgeDistance(c *copies) judgement {
+func (g *Gates) judgeDistance(c *copies) verdictReason {
 	if g.Distance < 0 {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
 	why := fmt.Sprintf("copies' answers are %.3g from those of the stable version, on average of %d, and its own %.3g from each other, of %d; the gate is %g above that. "+
 		"If the candidate is to answer in other words, allow it with gates.distance (1 is any text) and say with golden what its answers must hold",
 		c.Distance.mean(), c.Distance.N, c.Again.mean(), c.Again.N, g.Distance)
 	switch {
 	case c.Distance.atMost(c.Again.mean()+g.Distance) >= sureOfCopies:
-		return judgement{bad, why}
+		return verdictReason{bad, why}
 	case c.Distance.mean() > c.Again.mean()+g.Distance:
-		return judgement{why: why}
+		return verdictReason{why: why}
 	}
-	return judgement{verdict: good}
+	return verdictReason{verdict: good}
 }
 
 // judgeSame compares how many texts are the same.
-func (g *Gates) judgeSame(c *copies) judgement {
+func (g *Gates) judgeSame(c *copies) verdictReason {
 	if g.MatchDrop < 0 || c.SameAgain.N == 0 {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
-	differ := func(t tally) tally { return tally{t.N, float64(t.N) - t.Sum} }
+	differ := func(t boundedStats) boundedStats { return boundedStats{t.N, float64(t.N) - t.Sum} }
 	return judgeRate("share of copies with another text than the stable version's", g.MatchDrop, differ(c.SameAgain), differ(c.Same), sureOfCopies)
 }
 

@@ -21,7 +21,7 @@ func TestEvidenceHoldsWheneverItIsLookedAt(t *testing.T) {
 		wrong := 0
 		for seed := range runs {
 			random := rand.New(rand.NewPCG(uint64(seed), 7)) //nolint:gosec // small
-			var s, c tally
+			var s, c boundedStats
 			var st, ct histogram
 			for k := range 600 {
 				draw := func() float64 {
@@ -53,17 +53,17 @@ func TestEvidenceHoldsWheneverItIsLookedAt(t *testing.T) {
 // Few answers are enough where nothing else explains them.
 func TestEvidenceOfFewAnswers(t *testing.T) {
 	for _, c := range []struct {
-		stable, candidate tally
+		stable, candidate boundedStats
 		gate              float64
 		bad               bool
 	}{
-		{tally{100, 0}, tally{2, 2}, 0.02, false},
-		{tally{100, 0}, tally{3, 3}, 0.02, true},
-		{tally{20, 0}, tally{5, 5}, 0.02, true},
-		{tally{100, 60}, tally{10, 10}, 0.02, false}, // the callers of both ask wrongly
-		{tally{100, 100}, tally{100, 100}, 0.02, false},
-		{tally{0, 0}, tally{50, 50}, 0.02, false}, // nothing to compare with
-		{tally{10, 0}, tally{200, 90}, 0.5, false},
+		{boundedStats{100, 0}, boundedStats{2, 2}, 0.02, false},
+		{boundedStats{100, 0}, boundedStats{3, 3}, 0.02, true},
+		{boundedStats{20, 0}, boundedStats{5, 5}, 0.02, true},
+		{boundedStats{100, 60}, boundedStats{10, 10}, 0.02, false}, // the callers of both ask wrongly
+		{boundedStats{100, 100}, boundedStats{100, 100}, 0.02, false},
+		{boundedStats{0, 0}, boundedStats{50, 50}, 0.02, false}, // nothing to compare with
+		{boundedStats{10, 0}, boundedStats{200, 90}, 0.5, false},
 	} {
 		if got := evidence(c.stable, c.candidate, c.gate); (got >= sure) != c.bad {
 			t.Errorf("%+v: evidence %.2f", c, got)

@@ -94,7 +94,7 @@ func (g *Golden) schema() (*jsonschema.Schema, error) {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(nowhere{}) // a plan reads no files and asks no servers
+	c.UseLoader(noDocuments{}) // a plan reads no files and asks no servers
 	const name = "golden.json"
 	if err := c.AddResource(name, doc); err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
@@ -106,10 +106,10 @@ func (g *Golden) schema() (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// nowhere loads no documents.
-type nowhere struct{}
+// noDocuments loads no documents.
+type noDocuments struct{}
 
-func (nowhere) Load(url string) (any, error) {
+func (noDocuments) Load(url string) (any, error) {
 	return nil, fmt.Errorf("the schema refers to %.80q; only what is in it can be referred to", url)
 }
 

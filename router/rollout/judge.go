@@ -29,21 +29,21 @@ const (
 	burnt = 5
 )
 
-// judgement is what the gates say, and the words for it.
-type judgement struct {
+// verdictReason is what the gates say, and the words for it.
+type verdictReason struct {
 	verdict verdict
 	why     string
 }
 
 // take keeps the worse of two judgements.
-func (j *judgement) take(other judgement) {
+func (j *verdictReason) take(other verdictReason) {
 	if j.verdict != bad && other.verdict != good {
 		*j = other
 	}
 }
 
-// pair is what is compared: the stable version's answers and the candidate's.
-type pair struct {
+// comparison is what is compared: the stable version's answers and the candidate's.
+type comparison struct {
 	stable, candidate *window
 	need              float64 // evidence to take the candidate back
 	level             bool    // the candidate has as many requests at once as the stable version, or more
@@ -51,9 +51,9 @@ type pair struct {
 
 // judge compares the candidate with the stable version. Budget is the share of bad answers
 // that the objectives allow.
-func (g *Gates) judge(p pair, budget float64) judgement {
+func (g *Gates) judge(p comparison, budget float64) verdictReason {
 	s, c := p.stable, p.candidate
-	all := judgement{verdict: good}
+	all := verdictReason{verdict: good}
 	for _, rate := range []struct {
 		name string
 		gate float64
@@ -66,7 +66,7 @@ func (g *Gates) judge(p pair, budget float64) judgement {
 		{"share of answers cut at their limit", g.LengthRate, s.Length, c.Length},
 		{"share of refusals", g.RefusalRate, s.Refused, c.Refused},
 	} {
-		all.take(judgeRate(rate.name, rate.gate, tally{s.N, float64(rate.s)}, tally{c.N, float64(rate.c)}, p.need))
+		all.take(judgeRate(rate.name, rate.gate, boundedStats{s.N, float64(rate.s)}, boundedStats{c.N, float64(rate.c)}, p.need))
 	}
 	for _, t := range []struct {
 		name string
@@ -89,18 +89,18 @@ func (g *Gates) judge(p pair, budget float64) judgement {
 }
 
 // judgeRate compares two shares: the candidate's may be gate above the stable version's.
-func judgeRate(name string, gate float64, s, c tally, need float64) judgement {
+func judgeRate(name string, gate float64, s, c boundedStats, need float64) verdictReason {
 	if gate < 0 {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
 	above := c.mean()-s.mean() > gate
 	switch {
 	case !above && c.N >= leastJudged:
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	case !above:
-		return judgement{why: "too few answers"}
+		return verdictReason{why: "too few answers"}
 	}
-	j := judgement{why: fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g above it", name, c.mean(), c.N, s.mean(), s.N, gate)}
+	j := verdictReason{why: fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g above it", name, c.mean(), c.N, s.mean(), s.N, gate)}
 	if evidence(s, c, gate) >= need {
 		j.verdict = bad
 	}
@@ -111,13 +111,13 @@ func judgeRate(name string, gate float64, s, c tally, need float64) judgement {
 const leastTail = 100
 
 // judgeTimes compares percentiles, and the median where a whole version is slower.
-func judgeTimes(name string, gate, tail float64, s, c *histogram, need float64) judgement {
-	all := judgement{verdict: good}
+func judgeTimes(name string, gate, tail float64, s, c *histogram, need float64) verdictReason {
+	all := verdictReason{verdict: good}
 	if c.N == 0 || gate < 0 && tail < 0 {
 		return all // such requests have no such time
 	}
 	if s.N < leastJudged || c.N < leastJudged {
-		return judgement{why: name + ": too few answers"}
+		return verdictReason{why: name + ": too few answers"}
 	}
 	if gate > 0 {
 		all.take(judgeQuantile(name+", p95", 0.95, gate, s, c, need))
@@ -132,9 +132,9 @@ func judgeTimes(name string, gate, tail float64, s, c *histogram, need float64) 
 }
 
 // judgeTypical compares medians.
-func judgeTypical(name string, gate float64, s, c *histogram, need float64) judgement {
+func judgeTypical(name string, gate float64, s, c *histogram, need float64) verdictReason {
 	if gate < 0 || s.N < leastPairs || c.N < leastPairs {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
 	return judgeQuantile(name, 0.5, gate, s, c, need)
 }
@@ -142,12 +142,12 @@ func judgeTypical(name string, gate float64, s, c *histogram, need float64) judg
 // leastPairs is of how many a median is taken.
 const leastPairs = 6
 
-func judgeQuantile(name string, share, gate float64, s, c *histogram, need float64) judgement {
+func judgeQuantile(name string, share, gate float64, s, c *histogram, need float64) verdictReason {
 	usual, other := s.quantile(share), c.quantile(share)
 	if other <= gate*usual {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
-	j := judgement{why: fmt.Sprintf("%s is %.3g s of %d, and %.3g s of %d for the stable version; the gate is %g times that", name, other, c.N, usual, s.N, gate)}
+	j := verdictReason{why: fmt.Sprintf("%s is %.3g s of %d, and %.3g s of %d for the stable version; the gate is %g times that", name, other, c.N, usual, s.N, gate)}
 	if evidenceOfTimes(s, c, share, gate) >= need {
 		j.verdict = bad
 	}
@@ -155,15 +155,15 @@ func judgeQuantile(name string, share, gate float64, s, c *histogram, need float
 }
 
 // judgeMeans compares means; both says that less is as wrong as more.
-func judgeMeans(name string, gate float64, both bool, s, c moments, need float64) judgement {
+func judgeMeans(name string, gate float64, both bool, s, c momentSums, need float64) verdictReason {
 	if gate < 0 || s.Sum == 0 && c.Sum == 0 || s.N < leastJudged || c.N < leastJudged {
-		return judgement{verdict: good} // other gates ask for enough answers
+		return verdictReason{verdict: good} // other gates ask for enough answers
 	}
 	more, less := c.mean() > gate*s.mean(), both && c.mean()*gate < s.mean()
 	if !more && !less {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
-	j := judgement{why: fmt.Sprintf("%s is %.4g of %d, and %.4g of %d for the stable version; the gate is %g times that", name, c.mean(), c.N, s.mean(), s.N, gate)}
+	j := verdictReason{why: fmt.Sprintf("%s is %.4g of %d, and %.4g of %d for the stable version; the gate is %g times that", name, c.mean(), c.N, s.mean(), s.N, gate)}
 	if more && evidenceOfMeans(s, c, gate) >= need || less && evidenceOfMeans(c, s, gate) >= need {
 		j.verdict = bad
 	}
@@ -172,20 +172,20 @@ func judgeMeans(name string, gate float64, both bool, s, c moments, need float64
 
 // judgeBurn looks at how fast the candidate uses up the error budget. Where the stable
 // version burns it, too, the server is in trouble and nothing can be told.
-func (g *Gates) judgeBurn(stable, candidate *window, budget float64) judgement {
+func (g *Gates) judgeBurn(stable, candidate *window, budget float64) verdictReason {
 	if g.BurnRate < 0 || budget <= 0 || candidate.N < leastJudged || candidate.Missed < burnt {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
 	burn := func(w *window) float64 { return float64(w.Missed) / float64(max(w.N, 1)) / budget }
 	c, s := burn(candidate), burn(stable)
 	if c < g.BurnRate {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
 	why := fmt.Sprintf("the error budget burns at %.3g times its rate, and at %.3g times with the stable version; the gate is %g", c, s, g.BurnRate)
 	if s >= g.BurnRate/2 && s > c/2 {
-		return judgement{why: why}
+		return verdictReason{why: why}
 	}
-	return judgement{bad, why}
+	return verdictReason{bad, why}
 }
 
 // seconds shows a duration for people.

@@ -123,12 +123,12 @@ func wordSet(text string) map[string]bool {
 }
 
 // judge says whether the candidate answers its questions.
-func (r *relation) judge() judgement {
+func (r *relation) judge() verdictReason {
 	z, told := r.score()
 	if !told || z >= sureOfRelation {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
-	return judgement{bad, fmt.Sprintf("its answers to %d questions have no more to do with these than with other ones (%.1f standard deviations, at least %d are needed), as garbage has: "+
+	return verdictReason{bad, fmt.Sprintf("its answers to %d questions have no more to do with these than with other ones (%.1f standard deviations, at least %d are needed), as garbage has: "+
 		"its answer is %.60q where that of the stable version is %.60q. If it is to answer otherwise, say with golden what its answers must hold",
 		len(r.stable), z, sureOfRelation, r.candidate[len(r.candidate)-1], r.stable[len(r.stable)-1])}
 }

@@ -175,8 +175,8 @@ func (r *Rollout) guard(now time.Time) {
 	if was.N < leastJudged { // at a share of nearly all, it has few
 		was = r.reference()
 	}
-	for _, j := range []judgement{
-		r.plan.Gates.judge(pair{was, recent, surer, r.level()}, r.budget),
+	for _, j := range []verdictReason{
+		r.plan.Gates.judge(comparison{was, recent, surer, r.level()}, r.budget),
 		r.plan.Gates.judge(r.pair(), r.budget),
 		r.judgeSignals(),
 	} {
@@ -187,13 +187,13 @@ func (r *Rollout) guard(now time.Time) {
 	}
 }
 
-func (r *Rollout) judgeSignals() judgement {
+func (r *Rollout) judgeSignals() verdictReason {
 	return r.plan.Gates.judgeSignals(&r.arms[Stable].step, &r.arms[Candidate].step)
 }
 
 // pair is what the step has seen.
-func (r *Rollout) pair() pair {
-	return pair{r.reference(), &r.arms[Candidate].step, sure, r.level()}
+func (r *Rollout) pair() comparison {
+	return comparison{r.reference(), &r.arms[Candidate].step, sure, r.level()}
 }
 
 // level reports whether the candidate has at least as many requests at once as the stable
@@ -215,7 +215,7 @@ func (r *Rollout) reference() *window {
 const leastReference = 30
 
 // tell takes in a later word about an answer of an arm and a step, by what it adds.
-func (r *Rollout) tell(now time.Time, arm Arm, step int, kind SignalKind, more tally) {
+func (r *Rollout) tell(now time.Time, arm Arm, step int, kind SignalKind, more boundedStats) {
 	if r.state.Over() {
 		return
 	}
@@ -267,9 +267,9 @@ func (r *Rollout) Tick(now time.Time) {
 }
 
 // judgeStep judges all that the step has seen.
-func (r *Rollout) judgeStep() judgement {
+func (r *Rollout) judgeStep() verdictReason {
 	step := &r.plan.Steps[r.step]
-	j := judgement{verdict: good}
+	j := verdictReason{verdict: good}
 	if step.Percent > 0 {
 		j = r.plan.Gates.judge(r.pair(), r.budget)
 	}

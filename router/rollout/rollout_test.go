@@ -169,7 +169,7 @@ func simulate(t testing.TB, p Plan, candidate traffic, perSecond float64, seed u
 		o.Key = d.Key
 		r.Observe(now, o)
 		if !o.harms() && random.Float64() < w.converts {
-			r.tell(now, d.Arm, r.step, Conversion, tally{0, 1})
+			r.tell(now, d.Arm, r.step, Conversion, boundedStats{0, 1})
 		}
 		r.Tick(now)
 		res.transitions = append(res.transitions, r.Take()...)
@@ -251,11 +251,11 @@ func TestTroubleOfTheServerIsNotTheCandidates(t *testing.T) {
 		t.Fatal(err)
 	}
 	sick := window{N: 1000, Failed: 300, Missed: 300}
-	j := p.Gates.judge(pair{stable: &sick, candidate: &window{N: 100, Failed: 30, Missed: 30}, need: sure}, 0.01)
+	j := p.Gates.judge(comparison{stable: &sick, candidate: &window{N: 100, Failed: 30, Missed: 30}, need: sure}, 0.01)
 	if j.verdict == bad {
 		t.Errorf("%+v", j)
 	}
-	j = p.Gates.judge(pair{stable: &window{N: 1000}, candidate: &window{N: 100, Missed: 40}, need: sure}, 0.01)
+	j = p.Gates.judge(comparison{stable: &window{N: 1000}, candidate: &window{N: 100, Missed: 40}, need: sure}, 0.01)
 	if j.verdict != bad || !strings.Contains(j.why, "error budget burns at 40") {
 		t.Errorf("a candidate that burns the budget: %+v", j)
 	}
@@ -276,8 +276,8 @@ func TestAnswersInOnePieceAreTimed(t *testing.T) {
 		all.merge(&half)
 		return &all
 	}
-	judge := func(whole time.Duration) judgement {
-		return p.Gates.judge(pair{stable: arm(time.Second), candidate: arm(whole), need: sure}, 1)
+	judge := func(whole time.Duration) verdictReason {
+		return p.Gates.judge(comparison{stable: arm(time.Second), candidate: arm(whole), need: sure}, 1)
 	}
 	if j := judge(3 * time.Second); j.verdict != bad || !strings.Contains(j.why, "time to a whole answer, median is 3") {
 		t.Errorf("thrice as slow: %+v", j)

@@ -11,22 +11,22 @@ import "math"
 // Walsh, Always Valid Inference: Continuous Monitoring of A/B Tests, 2022; of quantiles
 // Howard and Ramdas, Sequential Estimation of Quantiles, 2022).
 
-// tally is what was seen of something that each answer has between 0 and 1.
-type tally struct {
+// boundedStats is what was seen of something that each answer has between 0 and 1.
+type boundedStats struct {
 	N   int     `json:"n"`
 	Sum float64 `json:"sum"`
 }
 
-func (t *tally) add(x float64) { t.N, t.Sum = t.N+1, t.Sum+x }
+func (t *boundedStats) add(x float64) { t.N, t.Sum = t.N+1, t.Sum+x }
 
-func (t *tally) merge(o tally) { t.N, t.Sum = t.N+o.N, t.Sum+o.Sum }
+func (t *boundedStats) merge(o boundedStats) { t.N, t.Sum = t.N+o.N, t.Sum+o.Sum }
 
-func (t tally) mean() float64 { return t.Sum / float64(max(t.N, 1)) }
+func (t boundedStats) mean() float64 { return t.Sum / float64(max(t.N, 1)) }
 
 // evidence is the logarithm of an e-value against the hypothesis that the candidate's mean
 // is at most gate above the stable version's; 0 is none. A value between 0 and 1 counts as
 // that share of a success, which makes the test slower to reject, never wrong.
-func evidence(stable, candidate tally, gate float64) float64 {
+func evidence(stable, candidate boundedStats, gate float64) float64 {
 	if candidate.N == 0 || candidate.mean() <= stable.mean()+gate {
 		return 0
 	}
@@ -35,14 +35,14 @@ func evidence(stable, candidate tally, gate float64) float64 {
 
 // evidenceOfLess is the evidence against the hypothesis that the candidate's mean is at
 // least times the stable version's; evidenceOfMore that against at most times.
-func evidenceOfLess(stable, candidate tally, times float64) float64 {
+func evidenceOfLess(stable, candidate boundedStats, times float64) float64 {
 	if candidate.N == 0 || candidate.mean() >= times*stable.mean() {
 		return 0
 	}
 	return apart(stable, candidate, 0, times)
 }
 
-func evidenceOfMore(stable, candidate tally, times float64) float64 {
+func evidenceOfMore(stable, candidate boundedStats, times float64) float64 {
 	if candidate.N == 0 || candidate.mean() <= times*stable.mean() {
 		return 0
 	}
@@ -52,7 +52,7 @@ func evidenceOfMore(stable, candidate tally, times float64) float64 {
 // apart is the evidence against every pair of means with candidate = plus + times * stable,
 // and so against all pairs beyond them. The alternative mixes both means over a beta
 // distribution; the null hypothesis is the pair of means with the highest likelihood.
-func apart(stable, candidate tally, plus, times float64) float64 {
+func apart(stable, candidate boundedStats, plus, times float64) float64 {
 	most := math.Min(1, (1-plus)/times)
 	if candidate.misses() == 0 {
 		most = 1 // a candidate that never misses may have a mean of 1 beside any
@@ -64,17 +64,17 @@ func apart(stable, candidate tally, plus, times float64) float64 {
 }
 
 // against is how much better a mixture of all means explains a tally than one mean does.
-func (t tally) against(mean float64) float64 { return t.mixture() - t.likelihood(mean) }
+func (t boundedStats) against(mean float64) float64 { return t.mixture() - t.likelihood(mean) }
 
-func (t tally) misses() float64 { return math.Max(float64(t.N)-t.Sum, 0) }
+func (t boundedStats) misses() float64 { return math.Max(float64(t.N)-t.Sum, 0) }
 
 // likelihood is the logarithm of the probability of what was seen, by one mean.
-func (t tally) likelihood(mean float64) float64 {
+func (t boundedStats) likelihood(mean float64) float64 {
 	return xlogy(math.Max(t.Sum, 0), mean) + xlogy(t.misses(), 1-mean)
 }
 
 // mixture is the same by all means, with the prior of Krichevsky and Trofimov.
-func (t tally) mixture() float64 {
+func (t boundedStats) mixture() float64 {
 	return lbeta(math.Max(t.Sum, 0)+0.5, t.misses()+0.5) - lbeta(0.5, 0.5)
 }
 
@@ -114,9 +114,9 @@ func least(f func(float64) float64, low, high float64) float64 {
 
 // atMost is the evidence against the hypothesis that a tally's mean is at most mean;
 // atLeast that against at least mean.
-func (t tally) atMost(mean float64) float64 { return t.against(math.Min(mean, t.mean())) }
+func (t boundedStats) atMost(mean float64) float64 { return t.against(math.Min(mean, t.mean())) }
 
-func (t tally) atLeast(mean float64) float64 { return t.against(math.Max(mean, t.mean())) }
+func (t boundedStats) atLeast(mean float64) float64 { return t.against(math.Max(mean, t.mean())) }
 
 // evidenceOfTimes is the evidence against the hypothesis that a quantile of the candidate's
 // times is at most gate times the stable version's. If the stable version's is in a bucket, at
@@ -137,7 +137,7 @@ func evidenceOfTimes(stable, candidate *histogram, share, gate float64) float64 
 	best, below, notAbove := math.Inf(1), 0, upTo(candidate, 0, shift)
 	for i := range numBuckets {
 		if i == 0 || stable.buckets[i-1] > 0 || candidate.buckets[min(i+shift, numBuckets-1)] > 0 {
-			best = math.Min(best, tally{stable.N, float64(below)}.atMost(share)+tally{candidate.N, float64(notAbove)}.atLeast(share))
+			best = math.Min(best, boundedStats{stable.N, float64(below)}.atMost(share)+boundedStats{candidate.N, float64(notAbove)}.atLeast(share))
 		}
 		below += int(stable.buckets[i])
 		notAbove += upTo(candidate, i+shift+1, i+shift+1)
@@ -145,21 +145,23 @@ func evidenceOfTimes(stable, candidate *histogram, share, gate float64) float64 
 	return math.Max(0, best)
 }
 
-// moments are what was seen of something without bounds, such as lengths.
-type moments struct {
+// momentSums are what was seen of something without bounds, such as lengths.
+type momentSums struct {
 	N       int     `json:"n"`
 	Sum     float64 `json:"sum"`
 	Squares float64 `json:"squares"`
 }
 
-func (m *moments) add(x float64) { m.N, m.Sum, m.Squares = m.N+1, m.Sum+x, m.Squares+x*x }
+func (m *momentSums) add(x float64) { m.N, m.Sum, m.Squares = m.N+1, m.Sum+x, m.Squares+x*x }
 
-func (m *moments) merge(o moments) { m.N, m.Sum, m.Squares = m.N+o.N, m.Sum+o.Sum, m.Squares+o.Squares }
+func (m *momentSums) merge(o momentSums) {
+	m.N, m.Sum, m.Squares = m.N+o.N, m.Sum+o.Sum, m.Squares+o.Squares
+}
 
-func (m moments) mean() float64 { return m.Sum / float64(max(m.N, 1)) }
+func (m momentSums) mean() float64 { return m.Sum / float64(max(m.N, 1)) }
 
 // variance of the mean; that of few which are alike is not taken as known.
-func (m moments) variance() float64 {
+func (m momentSums) variance() float64 {
 	n, mean := float64(max(m.N, 1)), m.mean()
 	const leastSpread = 0.2 // of the mean
 	return math.Max(m.Squares/n-mean*mean, leastSpread*leastSpread*mean*mean) / n
@@ -169,7 +171,7 @@ func (m moments) variance() float64 {
 // the other. It is the mixture test over a normal distribution with the spread that was seen, which
 // holds for many answers (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform
 // Central Limit Theory and Asymptotic Confidence Sequences, 2024).
-func evidenceOfMeans(usual, other moments, gate float64) float64 {
+func evidenceOfMeans(usual, other momentSums, gate float64) float64 {
 	above := other.mean() - gate*usual.mean()
 	if usual.N < leastJudged || other.N < leastJudged || above <= 0 {
 		return 0

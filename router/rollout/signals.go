@@ -70,19 +70,19 @@ type Goal struct {
 
 // judgeSignals takes a candidate back whose signals are worse. It compares answers of one
 // step alone: what comes of an answer takes its time, and older ones have had more.
-func (g *Gates) judgeSignals(stable, candidate *window) judgement {
-	all := judgement{verdict: good}
+func (g *Gates) judgeSignals(stable, candidate *window) verdictReason {
+	all := verdictReason{verdict: good}
 	for kind := range numSignals {
 		all.take(judgeDrop(kind, g.SignalDrop, stable.Signals[kind], candidate.Signals[kind]))
 	}
 	return all
 }
 
-func judgeDrop(kind SignalKind, gate float64, s, c tally) judgement {
+func judgeDrop(kind SignalKind, gate float64, s, c boundedStats) verdictReason {
 	if gate < 0 || c.mean() >= (1-gate)*s.mean() {
-		return judgement{verdict: good} // or no outcomes are reported
+		return verdictReason{verdict: good} // or no outcomes are reported
 	}
-	j := judgement{why: fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g of that below it", kind, c.mean(), c.N, s.mean(), s.N, gate)}
+	j := verdictReason{why: fmt.Sprintf("%s is %.3g of %d, and %.3g of %d for the stable version; the gate is %g of that below it", kind, c.mean(), c.N, s.mean(), s.N, gate)}
 	switch e := evidenceOfLess(s, c, 1-gate); {
 	case e >= sure:
 		j.verdict = bad
@@ -99,11 +99,11 @@ const doubt = 1.0
 const sureOfGoal = 3.0
 
 // judge reports whether the candidate is better by the gain.
-func (g *Goal) judge(s, c tally) judgement {
+func (g *Goal) judge(s, c boundedStats) verdictReason {
 	if evidenceOfMore(s, c, 1+g.Gain) >= sureOfGoal {
-		return judgement{verdict: good}
+		return verdictReason{verdict: good}
 	}
-	return judgement{why: fmt.Sprintf("the goal is not shown yet: %s is %.3g of %d, and %.3g of %d for the stable version; it must be clearly more than %g times that",
+	return verdictReason{why: fmt.Sprintf("the goal is not shown yet: %s is %.3g of %d, and %.3g of %d for the stable version; it must be clearly more than %g times that",
 		g.Signal, c.mean(), c.N, s.mean(), s.N, 1+g.Gain)}
 }
 
@@ -158,8 +158,8 @@ func (a *answers) of(tenant, id string) *answer {
 }
 
 // tell notes a signal, and gives what it adds: told again it replaces what was told.
-func (a *answer) tell(kind SignalKind, value float64) tally {
-	more := tally{1, value - a.value[kind]}
+func (a *answer) tell(kind SignalKind, value float64) boundedStats {
+	more := boundedStats{1, value - a.value[kind]}
 	if a.told[kind] || kind == Conversion { // answers without a conversion count as such
 		more.N = 0
 	}

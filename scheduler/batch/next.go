@@ -10,7 +10,7 @@ func (q *Queue) Next(now int64, batch []Taken) []Taken {
 	if q.Len() == 0 || q.Wake() > now {
 		return batch
 	}
-	b := gathering{now: now, batch: batch, first: len(batch)}
+	b := batchBuilder{now: now, batch: batch, first: len(batch)}
 	for _, class := range q.line.Order() {
 		if q.line.Waiting(class) == 0 {
 			continue
@@ -31,8 +31,8 @@ func (q *Queue) Next(now int64, batch []Taken) []Taken {
 	return b.batch
 }
 
-// gathering is a batch that is being put together.
-type gathering struct {
+// batchBuilder is a batch that is being put together.
+type batchBuilder struct {
 	now   int64
 	batch []Taken
 	first int // index in batch
@@ -43,7 +43,7 @@ type gathering struct {
 }
 
 // complete reports whether nothing more can join.
-func (b *gathering) complete(q *Queue) bool {
+func (b *batchBuilder) complete(q *Queue) bool {
 	if len(b.batch) == b.first {
 		return false
 	}
@@ -52,7 +52,7 @@ func (b *gathering) complete(q *Queue) bool {
 }
 
 // look takes the request that the line's scan is at, or passes over it.
-func (b *gathering) look(q *Queue, ref uint64) {
+func (b *batchBuilder) look(q *Queue, ref uint64) {
 	w := q.entries[ref].work
 	if len(b.batch) > b.first {
 		if w.Kind != b.kind || b.rows+w.Rows > b.most {

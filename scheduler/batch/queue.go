@@ -70,7 +70,7 @@ type Queue struct {
 	free     []uint64 // unused entries
 	kinds    []kind   // of what waits
 	byName   map[string]int
-	dropped  []dropped
+	dropped  []expiredWork
 }
 
 // entry is a waiting request.
@@ -88,8 +88,8 @@ type kind struct {
 	ready    int64 // a batch may begin from this time on, if it is not full before
 }
 
-// dropped is a request that left without service.
-type dropped struct {
+// expiredWork is a request that left without service.
+type expiredWork struct {
 	user any
 	why  error
 }
@@ -216,14 +216,14 @@ func (q *Queue) Dropped(now int64) (user any, why error, ok bool) {
 		return nil, nil, false
 	}
 	d := q.dropped[n]
-	q.dropped[n] = dropped{}
+	q.dropped[n] = expiredWork{}
 	q.dropped = q.dropped[:n]
 	return d.user, d.why, true
 }
 
 // drop notes that an entry has left the line without service.
 func (q *Queue) drop(now int64, ref uint64, why error) {
-	q.dropped = append(q.dropped, dropped{q.entries[ref].work.User, why})
+	q.dropped = append(q.dropped, expiredWork{q.entries[ref].work.User, why})
 	q.leave(now, ref, false)
 }
 

@@ -21,11 +21,11 @@ type window struct {
 	targets  vector                // of terms and times
 	power    float64               // of the times
 	seen     int                   // number of the last step
-	belief
+	errorEstimate
 }
 
-// belief bounds what is believed of one observation.
-type belief struct {
+// errorEstimate bounds what is believed of one observation.
+type errorEstimate struct {
 	error float64 // typical distance from the estimate, as a logarithm
 }
 
@@ -71,7 +71,7 @@ const (
 
 // believe bounds an observation, learns the typical error and returns by what
 // share the observation was off, as far as it is believed.
-func (w *belief) believe(expected, y float64) (believed, off float64) {
+func (w *errorEstimate) believe(expected, y float64) (believed, off float64) {
 	expected = max(expected, 1)
 	far := spread * w.error
 	log := min(max(math.Log(y/expected), -far), far)

@@ -23,7 +23,7 @@ const lineClasses = 24
 type lineClass struct {
 	n, x, xx, y, xy, yy float64
 	seen                int // number of the last observation
-	belief
+	errorEstimate
 }
 
 // Ready reports whether anything was observed; before, estimates are 0.

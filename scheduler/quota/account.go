@@ -23,7 +23,7 @@ func (a *accounts) all() []account { return a.list[:a.n] }
 
 // need is what the accounts have to have for what is asked: estimates are
 // shortened to what can be had at all.
-func (a *accounts) need(ask Ask) need {
+func (a *accounts) need(ask Ask) demand {
 	tokens, money := false, false
 	for _, x := range a.all() {
 		tokens = tokens || x.limits.StrictTokens()
@@ -37,7 +37,7 @@ func (a *accounts) need(ask Ask) need {
 }
 
 // refusal is why a need cannot be had now, nil if it can.
-func (a *accounts) refusal(n *need) *Refusal {
+func (a *accounts) refusal(n *demand) *Refusal {
 	var worst *Refusal
 	for _, x := range a.all() {
 		if r := x.state.refusal(x.limits, n); r != nil {

@@ -90,8 +90,8 @@ func (a Ask) most() int64 { return max(a.Most, a.Output) }
 
 // need is what a request reserves: all that its answers may use of strict limits, what
 // they are expected to use of others.
-func (a Ask) need(strictTokens, strictMoney bool) need {
-	n := need{input: a.Input, output: a.Output, most: a.most()}
+func (a Ask) need(strictTokens, strictMoney bool) demand {
+	n := demand{input: a.Input, output: a.Output, most: a.most()}
 	if strictTokens {
 		n.output = n.most
 	}

@@ -1,7 +1,7 @@
 package quota
 
-// open is a grant that was not settled yet.
-type open struct {
+// openGrant is a grant that was not settled yet.
+type openGrant struct {
 	id      uint64
 	entries [numParts]*entry
 	n       int // of entries
@@ -17,10 +17,10 @@ type open struct {
 	lapsed bool // its lease has ended: all that it held counts as spent, until it tells what it used
 
 	expires    int64 // end of the lease
-	prev, next *open
+	prev, next *openGrant
 }
 
-func (o *open) accounts() accounts {
+func (o *openGrant) accounts() accounts {
 	var of accounts
 	for _, e := range o.entries[:o.n] {
 		of.add(account{e.part, &e.state})
@@ -29,7 +29,7 @@ func (o *open) accounts() accounts {
 }
 
 // generated charges what was generated of the reserved output.
-func (o *open) generated(of *accounts, tokens int64) {
+func (o *openGrant) generated(of *accounts, tokens int64) {
 	more := min(tokens, o.output) - o.charged
 	if more <= 0 {
 		return
@@ -50,16 +50,16 @@ func (a *accounts) spend(tokens int64, money Money) {
 // ledger holds the open grants: by id, and those with a lease in the order in
 // which leases end, which is the order of renewals. Lapsed ones have a list of their own.
 type ledger struct {
-	byID  map[uint64]*open
-	lists [2]*open // ends of the lists: next ends first
-	spare *open    // the list of those to use again, by next
+	byID  map[uint64]*openGrant
+	lists [2]*openGrant // ends of the lists: next ends first
+	spare *openGrant    // the list of those to use again, by next
 	last  uint64
 }
 
 func newLedger() ledger {
-	l := ledger{byID: map[uint64]*open{}}
+	l := ledger{byID: map[uint64]*openGrant{}}
 	for i := range l.lists {
-		ends := &open{}
+		ends := &openGrant{}
 		ends.prev, ends.next = ends, ends
 		l.lists[i] = ends
 	}
@@ -67,15 +67,15 @@ func newLedger() ledger {
 }
 
 // draft is a grant to fill; until it is kept, the next call gives the same one.
-func (l *ledger) draft() *open {
+func (l *ledger) draft() *openGrant {
 	if l.spare == nil {
-		l.spare = &open{}
+		l.spare = &openGrant{}
 	}
 	return l.spare
 }
 
 // keep gives the draft a name.
-func (l *ledger) keep(o *open) uint64 {
+func (l *ledger) keep(o *openGrant) uint64 {
 	l.spare, o.next = o.next, nil
 	l.last++
 	o.id = l.last
@@ -83,17 +83,17 @@ func (l *ledger) keep(o *open) uint64 {
 	return o.id
 }
 
-func (l *ledger) find(id uint64) *open { return l.byID[id] }
+func (l *ledger) find(id uint64) *openGrant { return l.byID[id] }
 
-func (l *ledger) drop(o *open) {
+func (l *ledger) drop(o *openGrant) {
 	l.unlink(o)
 	delete(l.byID, o.id)
-	*o = open{next: l.spare}
+	*o = openGrant{next: l.spare}
 	l.spare = o
 }
 
 // due is a grant whose lease has ended at a time, nil if there is none.
-func (l *ledger) due(now int64) *open {
+func (l *ledger) due(now int64) *openGrant {
 	for _, ends := range l.lists {
 		if o := ends.next; o != ends && now >= o.expires {
 			return o
@@ -102,7 +102,7 @@ func (l *ledger) due(now int64) *open {
 	return nil
 }
 
-func (l *ledger) renew(o *open, until int64) {
+func (l *ledger) renew(o *openGrant, until int64) {
 	l.unlink(o)
 	ends := l.lists[0]
 	if o.lapsed {
@@ -113,7 +113,7 @@ func (l *ledger) renew(o *open, until int64) {
 	o.prev.next, o.next.prev = o, o
 }
 
-func (l *ledger) unlink(o *open) {
+func (l *ledger) unlink(o *openGrant) {
 	if o.prev != nil {
 		o.prev.next, o.next.prev = o.next, o.prev
 		o.prev, o.next = nil, nil

@@ -91,7 +91,7 @@ func (m *Meter) TopUp(now time.Time, g *Grant, generated, cover int64) error {
 
 // opened is a grant that is open; one whose lease has ended is opened again, so that
 // strict limits hold for what still runs. Nil is one without limits, or settled.
-func (m *Meter) opened(g *Grant) (*open, error) {
+func (m *Meter) opened(g *Grant) (*openGrant, error) {
 	o := m.grants.find(g.ID)
 	if o != nil && !o.lapsed || g.ID == 0 || m.cfg.Lease == 0 {
 		return o, nil
@@ -203,7 +203,7 @@ func (m *Meter) advance(now time.Time) {
 const lapsedFor = 24 * time.Hour
 
 // lapse ends a grant that was not renewed. What it held counts as spent: it is not known what it has used of it.
-func (m *Meter) lapse(o *open) {
+func (m *Meter) lapse(o *openGrant) {
 	if o.lapsed {
 		m.grants.drop(o)
 		return
@@ -218,7 +218,7 @@ func (m *Meter) lapse(o *open) {
 	m.grants.renew(o, m.now.Add(lapsedFor).UnixMilli())
 }
 
-func (m *Meter) lease(o *open) {
+func (m *Meter) lease(o *openGrant) {
 	if m.cfg.Lease > 0 {
 		m.grants.renew(o, m.now.Add(m.cfg.Lease).UnixMilli())
 	}

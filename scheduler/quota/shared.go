@@ -82,7 +82,7 @@ func Explain(parts []Part, states []State, ask Ask) *Refusal {
 // what a grant reserved; nil if they do not.
 func ExplainCut(parts []Part, states []State, g *Grant, generated int64) *Refusal {
 	of := accountsOf(parts, states)
-	o := open{input: g.Ask.Input, output: g.Ask.Output, most: g.Ask.Most, money: g.Money, price: g.Ask.Price}
+	o := openGrant{input: g.Ask.Input, output: g.Ask.Output, most: g.Ask.Most, money: g.Money, price: g.Ask.Price}
 	r := newRaise(&o, generated, generated)
 	return of.fitRaise(&r)
 }

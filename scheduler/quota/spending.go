@@ -38,7 +38,7 @@ func (m *Meter) Counted(now time.Time, who Holder) bool {
 // it is more. The error is ErrFull.
 func (m *Meter) Seed(now time.Time, who Holder, list []Spending) error {
 	m.advance(now)
-	var o open
+	var o openGrant
 	if err := m.find(&who, &o); err != nil {
 		return err
 	}

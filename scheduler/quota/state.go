@@ -136,8 +136,8 @@ func (s *State) wait(k Kind, limit, need int64) time.Duration {
 	return milliseconds(min(ceilDiv(exact, limit), maxWaitMS))
 }
 
-// need is what a reservation takes of a state.
-type need struct {
+// demand is what a reservation takes of a state.
+type demand struct {
 	input, output int64
 	most          int64 // output that the request may have
 	money         Money // for all that is reserved
@@ -145,13 +145,13 @@ type need struct {
 }
 
 // least is the output without which an answer cannot begin.
-func (n *need) least() int64 { return min(n.output, 1) }
+func (n *demand) least() int64 { return min(n.output, 1) }
 
 // fit shortens the output of a need to what can be had at all: of buckets to what a
 // full one holds, of budgets to what is left. Of a strict budget what running answers
 // hold can be had, too, later: who is let in then can end. Not enough left for a first
 // token stays for refusal to find.
-func (s *State) fit(l *Limits, n *need) {
+func (s *State) fit(l *Limits, n *demand) {
 	least := n.least()
 	if limit := l.TokensPerMinute; limit > 0 {
 		n.output = min(n.output, max(limit-n.input, 0))
@@ -173,7 +173,7 @@ func (s *State) fit(l *Limits, n *need) {
 
 // refusal is the reason why a need cannot be had now: of several, the one that
 // lasts longest. nil is none.
-func (s *State) refusal(l *Limits, n *need) *Refusal {
+func (s *State) refusal(l *Limits, n *demand) *Refusal {
 	var worst *Refusal
 	for k, amount := range [numBuckets]int64{1, n.input + n.output, n.input, n.output} {
 		if limit := l.bucket(Kind(k)); limit > 0 && amount > s.room(Kind(k), limit) {
@@ -234,7 +234,7 @@ func (s *State) untilPeriodEnds(k Kind) time.Duration {
 }
 
 // reserve takes a need that refusal had nothing against.
-func (s *State) reserve(l *Limits, n *need) {
+func (s *State) reserve(l *Limits, n *demand) {
 	for k, amount := range [numBuckets]int64{1, n.input, n.input, 0} {
 		s.charge(l, Kind(k), amount)
 	}
@@ -276,7 +276,7 @@ func (s *State) hold(tokens int64, money Money) {
 }
 
 // release frees what a request holds.
-func (s *State) release(o *open) {
+func (s *State) release(o *openGrant) {
 	s.Streams--
 	s.HeldOutput -= o.output - o.charged
 	s.HeldTokens -= o.input + o.output
@@ -284,7 +284,7 @@ func (s *State) release(o *open) {
 }
 
 // settle counts what a released request has used and the levels do not hold yet.
-func (s *State) settle(l *Limits, o *open, use Use, cost Money) {
+func (s *State) settle(l *Limits, o *openGrant, use Use, cost Money) {
 	elapsed := max(s.At-o.at, 0)
 	if !use.Ran {
 		s.refund(l, Requests, 1, elapsed)

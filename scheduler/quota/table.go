@@ -36,7 +36,7 @@ func newTable(most int) table {
 }
 
 // find fills in the states that a holder's requests count for, made at need.
-func (m *Meter) find(who *Holder, o *open) error {
+func (m *Meter) find(who *Holder, o *openGrant) error {
 	parts := who.parts()
 	if err := m.makeRoom(who.Tenant, parts); err != nil {
 		return err

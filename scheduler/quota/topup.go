@@ -1,29 +1,29 @@
 package quota
 
-// raise is what a running request wants to hold more.
-type raise struct {
+// topUp is what a running request wants to hold more.
+type topUp struct {
 	tokens, leastTokens int64 // wanted, and without which its next token is not paid for
 	money, leastMoney   Money
-	request             need // the whole request, as one that is cut off may ask again for
+	request             demand // the whole request, as one that is cut off may ask again for
 }
 
 // newRaise is what a grant lacks for generated tokens, which are there already, and
 // for cover tokens, which it would like to have paid for.
-func newRaise(o *open, generated, cover int64) raise {
+func newRaise(o *openGrant, generated, cover int64) topUp {
 	generated = clampTokens(generated)
 	cover = max(clampTokens(cover), generated)
 	whole := max(o.most, generated)
-	return raise{
+	return topUp{
 		tokens: max(cover-o.output, 0), leastTokens: max(generated-o.output, 0),
 		money:      max(o.price.Cost(o.input, 0, cover)-o.money, 0),
 		leastMoney: max(o.price.Cost(o.input, 0, generated)-o.money, 0),
-		request:    need{input: o.input, output: whole, money: o.price.Cost(o.input, 0, whole)},
+		request:    demand{input: o.input, output: whole, money: o.price.Cost(o.input, 0, whole)},
 	}
 }
 
 // fitRaise shortens a raise to what strict limits have left, and reports a refusal
 // where that is less than the least. Other limits give any amount, as a debt.
-func (a *accounts) fitRaise(r *raise) *Refusal {
+func (a *accounts) fitRaise(r *topUp) *Refusal {
 	for _, x := range a.all() {
 		if x.limits.StrictTokens() {
 			if tokens, kind := x.state.extra(x.limits); tokens < r.tokens {
@@ -47,7 +47,7 @@ func (a *accounts) fitRaise(r *raise) *Refusal {
 
 // cutBy is the refusal that ends an answer: what is needed, and when it can be had, are
 // those of the whole request.
-func (a *accounts) cutBy(x account, k Kind, left int64, whole *need) *Refusal {
+func (a *accounts) cutBy(x account, k Kind, left int64, whole *demand) *Refusal {
 	r := &Refusal{Kind: k, Model: x.model, Key: x.key, Left: max(left, 0), Remaining: a.remaining()}
 	switch k {
 	case DailyCost, MonthlyCost:

@@ -103,7 +103,7 @@ type input struct {
 	norm Norm
 	rows int
 	cols int
-	cut  cut
+	cut  panelSplit
 	want [kinds]bool
 
 	output bool // see Product

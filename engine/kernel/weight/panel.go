@@ -59,18 +59,18 @@ func (k kind) rowBytes(cols int) int {
 	}
 }
 
-// cut divides rows into panels: the first extra have size+1 rows, the others
+// panelSplit divides rows into panels: the first extra have size+1 rows, the others
 // size.
-type cut struct {
+type panelSplit struct {
 	panels, size, extra int
 }
 
-func cutRows(level isa.Level, rows int) cut {
+func cutRows(level isa.Level, rows int) panelSplit {
 	n := 1
 	if most := PanelRows(level); rows > panelRows || level == isa.AVX2 {
 		n = (rows + most - 1) / most
 	}
-	return cut{panels: n, size: rows / n, extra: rows % n}
+	return panelSplit{panels: n, size: rows / n, extra: rows % n}
 }
 
 // PanelRows is how many rows the panels of a large step have: a step of a few
@@ -83,7 +83,7 @@ func PanelRows(level isa.Level) int {
 }
 
 // panel returns the first row and the number of rows of panel p.
-func (c cut) panel(p int) (first, rows int) {
+func (c panelSplit) panel(p int) (first, rows int) {
 	if p < c.extra {
 		return p * (c.size + 1), c.size + 1
 	}
@@ -91,7 +91,7 @@ func (c cut) panel(p int) (first, rows int) {
 }
 
 // run returns how many panels from panel p on have as many rows as it has; at most most.
-func (c cut) run(p, most int) int {
+func (c panelSplit) run(p, most int) int {
 	if p < c.extra {
 		return min(most, c.extra-p)
 	}
@@ -99,7 +99,7 @@ func (c cut) run(p, most int) int {
 }
 
 // locate returns the panel that row r is in.
-func (c cut) locate(r int) int {
+func (c panelSplit) locate(r int) int {
 	if wide := c.extra * (c.size + 1); r >= wide {
 		return c.extra + (r-wide)/c.size
 	}

@@ -23,8 +23,8 @@ var _ replay.Claims = (*Claims)(nil)
 type Claims struct {
 	db     *store.DB
 	bytes  int64 // of one tenant's answers; the oldest go first. The process lets them grow by a sixteenth before it looks. 0: no bound
-	doubts doubts
-	grown  grown
+	doubts unsureClaims
+	grown  storedBytes
 }
 
 // NewClaims has the idempotency keys of a store, each tenant's answers within so many bytes; 0: no bound.
@@ -207,15 +207,15 @@ func (s *Claims) trim(ctx context.Context, tenant string) error {
 	return err
 }
 
-// grown is how much tenants have stored since their answers were trimmed last: adding
+// storedBytes is how much tenants have stored since their answers were trimmed last: adding
 // up what a tenant has reads all of its rows, so it is not done for each of them.
-type grown struct {
+type storedBytes struct {
 	mu    sync.Mutex
 	bytes map[string]int64
 }
 
 // add reports whether a tenant has stored more than so many bytes.
-func (g *grown) add(tenant string, bytes, most int64) (due bool) {
+func (g *storedBytes) add(tenant string, bytes, most int64) (due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.bytes == nil {
@@ -251,22 +251,22 @@ func (s *Claims) ForgetAnswers(ctx context.Context, tenant string) (int64, error
 		(SELECT tenant, key FROM weir_replay WHERE tenant = $1 AND answer IS NOT NULL LIMIT $2)`, tenant)
 }
 
-// doubts are claims that no request executes but that the database may have: they are
+// unsureClaims are claims that no request executes but that the database may have: they are
 // abandoned as soon as it answers. Past maxDoubts a key waits for the end of its time.
-type doubts struct {
+type unsureClaims struct {
 	mu     sync.Mutex
 	claims []replay.Claim
 }
 
 const maxDoubts = 65536
 
-func (d *doubts) add(claims ...replay.Claim) {
+func (d *unsureClaims) add(claims ...replay.Claim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.claims = append(d.claims, claims[:min(len(claims), maxDoubts-len(d.claims))]...)
 }
 
-func (d *doubts) take() []replay.Claim {
+func (d *unsureClaims) take() []replay.Claim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	claims := d.claims

@@ -372,7 +372,7 @@ func TestClaimsInDoubtAreGivenBack(t *testing.T) {
 }
 
 func TestDoubtsAreBounded(t *testing.T) {
-	var d doubts
+	var d unsureClaims
 	for range maxDoubts + 5 {
 		d.add(replay.Claim{})
 	}

@@ -19,7 +19,7 @@ var _ conversation.Store = (*Responses)(nil)
 type Responses struct {
 	db    *store.DB
 	bytes int64 // as of Claims; the longest unused go first
-	grown grown
+	grown storedBytes
 }
 
 // NewResponses has the responses of a store, each tenant's within so many bytes; 0: no bound.

@@ -87,8 +87,8 @@ func keepTranscript(ctx context.Context, tx *sql.Tx, r *transcript.Record, key *
 // transcriptPage is how many records are read at once; one may have megabytes.
 const transcriptPage = 20
 
-// place is where a record stands among those of its tenant.
-type place struct {
+// rowPosition is where a record stands among those of its tenant.
+type rowPosition struct {
 	at int64
 	id string
 }
@@ -96,7 +96,7 @@ type place struct {
 // Transcripts are a tenant's records, the oldest first.
 func (s *Transcripts) Transcripts(ctx context.Context, tenant string) iter.Seq2[transcript.Record, error] {
 	return func(yield func(transcript.Record, error) bool) {
-		var last place
+		var last rowPosition
 		for {
 			page, next, err := s.transcriptPage(ctx, tenant, last)
 			if err != nil {
@@ -122,14 +122,14 @@ type storedTranscript struct {
 	id, key, prompts, answers string
 }
 
-func (s *Transcripts) transcriptPage(ctx context.Context, tenant string, after place) (page []transcript.Record, last place, err error) {
+func (s *Transcripts) transcriptPage(ctx context.Context, tenant string, after rowPosition) (page []transcript.Record, last rowPosition, err error) {
 	stored, err := s.storedTranscripts(ctx, tenant, after)
 	if err != nil {
 		return nil, last, err
 	}
 	for i := range stored {
 		r := &stored[i]
-		last = place{r.Time.UnixMicro(), r.id}
+		last = rowPosition{r.Time.UnixMicro(), r.id}
 		if err := s.openTranscript(ctx, r); err != nil {
 			return nil, last, err
 		}
@@ -138,7 +138,7 @@ func (s *Transcripts) transcriptPage(ctx context.Context, tenant string, after p
 	return page, last, nil
 }
 
-func (s *Transcripts) storedTranscripts(ctx context.Context, tenant string, after place) (page []storedTranscript, err error) {
+func (s *Transcripts) storedTranscripts(ctx context.Context, tenant string, after rowPosition) (page []storedTranscript, err error) {
 	rows, err := s.db.Read.QueryContext(ctx, `SELECT id, at, request, endpoint, model, status, prompts, answers, data_key FROM weir_transcripts
 		WHERE tenant = $1 AND (at, id) > ($2, $3) ORDER BY at, id LIMIT $4`, tenant, after.at, after.id, transcriptPage)
 	if err != nil {

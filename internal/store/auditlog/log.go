@@ -114,12 +114,12 @@ func (s *Log) Head(ctx context.Context) (audit.Head, error) {
 	return head, nil
 }
 
-// rower is a database or a transaction.
-type rower interface {
+// rowQuerier is a database or a transaction.
+type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func auditHead(ctx context.Context, tx rower) (last audit.Head, err error) {
+func auditHead(ctx context.Context, tx rowQuerier) (last audit.Head, err error) {
 	var hash []byte
 	err = tx.QueryRowContext(ctx, `SELECT sequence, hash FROM weir_audit ORDER BY sequence DESC LIMIT 1`).Scan(&last.Sequence, &hash)
 	if errors.Is(err, sql.ErrNoRows) {

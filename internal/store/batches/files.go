@@ -159,14 +159,14 @@ func (s *Batches) Files(ctx context.Context, tenant string, p batch.Page, now ti
 	return list, more, nil
 }
 
-// place is where a row stands among those of its tenant.
-type place struct {
+// rowPosition is where a row stands among those of its tenant.
+type rowPosition struct {
 	at int64
 	id string
 }
 
 // place is behind which row a page begins: the first one in its order where it names none.
-func (s *Batches) place(ctx context.Context, table, tenant string, p batch.Page) (after place, err error) {
+func (s *Batches) place(ctx context.Context, table, tenant string, p batch.Page) (after rowPosition, err error) {
 	if p.After == "" {
 		if !p.Ascending {
 			after.at = 1<<63 - 1

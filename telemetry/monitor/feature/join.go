@@ -25,19 +25,19 @@ type Join struct {
 	manifest *Manifest
 	matrix   string // the model's input that holds all features, which a request may send as it is; "": none
 	online   *Online
-	reader   Reader                        // nil where no feature is stored
-	cache    *lru.Cache[string, *remember] // nil: nothing is remembered
-	index    map[string]int                // features by name
-	keys     map[string]place              // entities' keys by the input's name
-	violated []atomic.Int64                // by feature: values outside of its range
-	counts   []atomic.Int64                // by view, then outcome; what is not stored counts under the last
+	reader   Reader                            // nil where no feature is stored
+	cache    *lru.Cache[string, *cachedRecord] // nil: nothing is remembered
+	index    map[string]int                    // features by name
+	keys     map[string]entityPart             // entities' keys by the input's name
+	violated []atomic.Int64                    // by feature: values outside of its range
+	counts   []atomic.Int64                    // by view, then outcome; what is not stored counts under the last
 }
 
-// place is a part of an entity's id.
-type place struct{ entity, part int }
+// entityPart is a part of an entity's id.
+type entityPart struct{ entity, part int }
 
-// remember is a record as the cache holds it; it is not changed.
-type remember struct {
+// cachedRecord is a record as the cache holds it; it is not changed.
+type cachedRecord struct {
 	record Record
 	readAt time.Time
 }
@@ -45,7 +45,7 @@ type remember struct {
 // NewJoin prepares the join of a manifest. online may be nil where no feature is stored.
 func NewJoin(m *Manifest, online *Online) (*Join, error) {
 	j := &Join{
-		manifest: m, online: online, index: map[string]int{}, keys: map[string]place{},
+		manifest: m, online: online, index: map[string]int{}, keys: map[string]entityPart{},
 		counts: make([]atomic.Int64, (len(m.Views)+1)*int(outcomes)), violated: make([]atomic.Int64, len(m.Features)),
 	}
 	for i := range m.Features {
@@ -55,7 +55,7 @@ func NewJoin(m *Manifest, online *Online) (*Join, error) {
 	for e := range m.Entities {
 		entity := &m.Entities[e]
 		for part, k := range entity.Keys {
-			j.keys[k.Input] = place{e, part}
+			j.keys[k.Input] = entityPart{e, part}
 		}
 		target.Entities = append(target.Entities, EntityFields{entity.Name, entity.Keys, entity.fields})
 	}
@@ -70,7 +70,7 @@ func NewJoin(m *Manifest, online *Online) (*Join, error) {
 		return nil, err
 	}
 	if m.Cache.Entries > 0 && m.Cache.Stale > 0 {
-		j.cache, err = lru.New[string, *remember](m.Cache.Entries)
+		j.cache, err = lru.New[string, *cachedRecord](m.Cache.Entries)
 	}
 	return j, err
 }
@@ -106,7 +106,7 @@ func (j *Join) Cached() int {
 
 // Resolve fills r with the features of p's rows.
 func (j *Join) Resolve(ctx context.Context, p *router.Prediction, r *Rows) error {
-	s := session{Join: j, rows: r, now: time.Now(), doneBy: p.DoneBy}
+	s := resolution{Join: j, rows: r, now: time.Now(), doneBy: p.DoneBy}
 	if err := s.requested(p.Inputs); err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func (j *Join) count(r *Rows) {
 	}
 }
 
-// session is the resolution of one request.
-type session struct {
+// resolution is the resolution of one request.
+type resolution struct {
 	*Join
 	rows   *Rows
 	now    time.Time
@@ -153,7 +153,7 @@ type session struct {
 }
 
 // requested takes what the request has, and constants.
-func (s *session) requested(inputs []tensor.Tensor) error {
+func (s *resolution) requested(inputs []tensor.Tensor) error {
 	n, err := s.length(inputs)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *session) requested(inputs []tensor.Tensor) error {
 }
 
 // length is the number of rows that all inputs agree on.
-func (s *session) length(inputs []tensor.Tensor) (int, error) {
+func (s *resolution) length(inputs []tensor.Tensor) (int, error) {
 	if len(inputs) == 0 {
 		return 0, fmt.Errorf("%w: the request has no inputs", inference.ErrInvalid)
 	}
@@ -203,7 +203,7 @@ func (s *session) length(inputs []tensor.Tensor) (int, error) {
 	return int(n), nil
 }
 
-func (s *session) input(t *tensor.Tensor) error {
+func (s *resolution) input(t *tensor.Tensor) error {
 	if t.Name == s.matrix && s.matrix != "" {
 		return s.whole(t)
 	}
@@ -225,7 +225,7 @@ func (s *session) input(t *tensor.Tensor) error {
 	return s.column(t, f, 0, 1)
 }
 
-func (s *session) key(t *tensor.Tensor, at place) error {
+func (s *resolution) key(t *tensor.Tensor, at entityPart) error {
 	want := s.manifest.Entities[at.entity].Keys[at.part].Type
 	for row := range s.rows.n {
 		if v, err := element(t, row); err == nil && v.Kind == Missing {
@@ -241,7 +241,7 @@ func (s *session) key(t *tensor.Tensor, at place) error {
 }
 
 // whole takes the model's own matrix of all features.
-func (s *session) whole(t *tensor.Tensor) error {
+func (s *resolution) whole(t *tensor.Tensor) error {
 	width := len(s.manifest.Features)
 	if len(t.Shape) != 2 || t.Shape[1] != int64(width) {
 		return fmt.Errorf("%w: input %q has shape %v; it must be [rows, %d]", inference.ErrInvalid, t.Name, t.Shape, width)
@@ -258,7 +258,7 @@ func (s *session) whole(t *tensor.Tensor) error {
 }
 
 // column takes feature f from every width-th element of t, from the first on.
-func (s *session) column(t *tensor.Tensor, f, first, width int) error {
+func (s *resolution) column(t *tensor.Tensor, f, first, width int) error {
 	feature := &s.manifest.Features[f]
 	for row := range s.rows.n {
 		v, err := element(t, first+row*width)
@@ -287,28 +287,28 @@ func (f *Feature) category(v Value) Value {
 	return Value{Kind: WrongType}
 }
 
-func (s *session) set(row, f int, v Value, o Outcome) {
+func (s *resolution) set(row, f int, v Value, o Outcome) {
 	at := row*len(s.manifest.Features) + f
 	s.rows.values[at], s.rows.outcomes[at] = v, o
 }
 
-// wanted is an entity that some rows of the request need.
-type wanted struct {
+// neededEntity is an entity that some rows of the request need.
+type neededEntity struct {
 	entity int
 	id     string // for maps: entity and parts
 	parts  []string
 	rows   []int
-	found  *remember
+	found  *cachedRecord
 	reason Outcome // where nothing was found
 }
 
 // stored takes what is left from the cache and the store.
-func (s *session) stored(ctx context.Context) {
-	var list []*wanted
+func (s *resolution) stored(ctx context.Context) {
+	var list []*neededEntity
 	for e := range s.manifest.Entities {
 		list = s.entities(e, list)
 	}
-	var ask []*wanted
+	var ask []*neededEntity
 	outcome := make([]Outcome, len(list))
 	for i, w := range list {
 		outcome[i] = Cached
@@ -335,9 +335,9 @@ func (s *session) stored(ctx context.Context) {
 
 // entities finds whom the rows are about, each once, as far as a row lacks a feature
 // of it.
-func (s *session) entities(e int, list []*wanted) []*wanted {
+func (s *resolution) entities(e int, list []*neededEntity) []*neededEntity {
 	entity := &s.manifest.Entities[e]
-	known := map[string]*wanted{}
+	known := map[string]*neededEntity{}
 	named := true
 	for _, t := range s.ids[e] {
 		named = named && t != nil
@@ -364,7 +364,7 @@ func (s *session) entities(e int, list []*wanted) []*wanted {
 		id := string(name)
 		w := known[id]
 		if w == nil {
-			w = &wanted{entity: e, id: id, parts: parts}
+			w = &neededEntity{entity: e, id: id, parts: parts}
 			known[id] = w
 			list = append(list, w)
 		}
@@ -373,7 +373,7 @@ func (s *session) entities(e int, list []*wanted) []*wanted {
 	return list
 }
 
-func (s *session) lacks(entity *Entity, row int) bool {
+func (s *resolution) lacks(entity *Entity, row int) bool {
 	for _, f := range entity.members {
 		if s.rows.Outcome(row, f) != Requested {
 			return true
@@ -383,7 +383,7 @@ func (s *session) lacks(entity *Entity, row int) bool {
 }
 
 // remembered is an entity of the cache that was read within the last while.
-func (s *session) remembered(id string, within time.Duration) *remember {
+func (s *resolution) remembered(id string, within time.Duration) *cachedRecord {
 	if s.cache == nil || within <= 0 {
 		return nil
 	}
@@ -394,7 +394,7 @@ func (s *session) remembered(id string, within time.Duration) *remember {
 }
 
 // ask reads entities in one round trip.
-func (s *session) ask(ctx context.Context, ask []*wanted) {
+func (s *resolution) ask(ctx context.Context, ask []*neededEntity) {
 	q := query{timeout: s.manifest.Timeout, doneBy: s.doneBy, ids: make([]ID, len(ask)), records: make([]Record, len(ask))}
 	for i, w := range ask {
 		q.ids[i] = ID{w.entity, w.parts}
@@ -407,7 +407,7 @@ func (s *session) ask(ctx context.Context, ask []*wanted) {
 	for i, w := range ask {
 		switch {
 		case err == nil:
-			w.found = &remember{q.records[i], readAt}
+			w.found = &cachedRecord{q.records[i], readAt}
 			if s.cache != nil {
 				s.cache.Add(w.id, w.found)
 			}
@@ -420,7 +420,7 @@ func (s *session) ask(ctx context.Context, ask []*wanted) {
 }
 
 // fill gives an entity's values to the rows that are about it.
-func (s *session) fill(w *wanted, o Outcome) {
+func (s *resolution) fill(w *neededEntity, o Outcome) {
 	entity := &s.manifest.Entities[w.entity]
 	for slot, f := range entity.members {
 		feature := &s.manifest.Features[f]
@@ -443,7 +443,7 @@ func (s *session) fill(w *wanted, o Outcome) {
 }
 
 // mark notes why an entity's features are missing.
-func (s *session) mark(w *wanted) {
+func (s *resolution) mark(w *neededEntity) {
 	for _, f := range s.manifest.Entities[w.entity].members {
 		for _, row := range w.rows {
 			if s.rows.Outcome(row, f) != Requested {
@@ -454,7 +454,7 @@ func (s *session) mark(w *wanted) {
 }
 
 // finish checks ranges and lets defaults stand in.
-func (s *session) finish() error {
+func (s *resolution) finish() error {
 	for f := range s.manifest.Features {
 		feature := &s.manifest.Features[f]
 		for row := range s.rows.n {

@@ -103,13 +103,13 @@ func (r *Rows) reset(m *Manifest, n int) {
 // reported bounds how many features a note lists.
 const reported = 32
 
-// tally lists features for a note, as far as it has room.
-type tally struct {
+// featureList lists features for a note, as far as it has room.
+type featureList struct {
 	features []string
 	more     int
 }
 
-func (t *tally) add(format string, args ...any) {
+func (t *featureList) add(format string, args ...any) {
 	if len(t.features) == reported {
 		t.more++
 		return
@@ -117,7 +117,7 @@ func (t *tally) add(format string, args ...any) {
 	t.features = append(t.features, fmt.Sprintf(format, args...))
 }
 
-func (t *tally) String() string {
+func (t *featureList) String() string {
 	text := strings.Join(t.features, ", ")
 	if t.more > 0 {
 		text += fmt.Sprintf(", and %d more", t.more)
@@ -136,7 +136,7 @@ func (r *Rows) list(which func(Outcome) bool) string {
 	if !slices.ContainsFunc(r.outcomes, which) { // nearly always
 		return ""
 	}
-	var t tally
+	var t featureList
 	for f := range r.manifest.Features {
 		var count [outcomes]int
 		for row := range r.n {
@@ -158,7 +158,7 @@ func (r *Rows) list(which func(Outcome) bool) string {
 // broken lists the features whose values were outside of their range, with what was
 // done about them.
 func (r *Rows) broken() string {
-	var t tally
+	var t featureList
 	for f, n := range r.violated {
 		if n > 0 {
 			t.add("%s:%s:%d/%d", r.manifest.Features[f].Name, r.manifest.Features[f].OnRange, n, r.n)
