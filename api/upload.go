@@ -102,8 +102,8 @@ func (s *Server) upload(h *fasthttp.RequestHeader) (maxBytes int64, setting stri
 	return s.uploads.Upload(h)
 }
 
-// serveUpload has the handler answer a request whose body it reads itself. Of a body that it did not
-// read to the end the rest is dropped, with the connection.
+// serveUpload has the handler answer a request whose body it reads itself. Where it did not read the
+// body to the end, the rest is dropped, with the connection.
 func (s *Server) serveUpload(ctx *fasthttp.RequestCtx, most int64, setting string) {
 	u := &Upload{ctx: ctx, body: bodyStream(ctx), began: time.Now(), grace: s.config.ReadTimeout, most: most, setting: setting}
 	if u.body != nil {

@@ -41,7 +41,7 @@ func (q *quantiles) at(u float64) float64 {
 	return q[len(q)-1]
 }
 
-// The quantiles were taken from the public files: Azure LLM inference traces
+// shapes are traces by their quantiles, which were taken from the public files: Azure LLM inference traces
 // 2023 (code, conversation), Mooncake's FAST'25 traces (conversation,
 // synthetic), and Vidur's lengths of arXiv summarisation.
 var shapes = []shape{

@@ -306,7 +306,7 @@ func TestPartialHitsHaveALeastLength(t *testing.T) {
 	}
 }
 
-// Of many children of a block the newest eight are looked at for a partial
+// The newest eight of a block's many children are looked at for a partial
 // hit, and the best of these is taken.
 func TestPartialHitsScanEightChildren(t *testing.T) {
 	p := newPool(t, Config{Blocks: 65, BlockTokens: 8})

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
+// domainTable has the domains with tables or blocks, and the floors that others leave them.
+//
 // A protected domain's floor holds against the sequences of others, too: what is cached within it is evicted for
 // another domain's sequence only when nothing else runs (GrowAlone). Otherwise a live sequence comes before the cache.
 // (The memory.low of Linux's control groups does the same for their pages.)
-//
-// domainTable has the domains with tables or blocks, and the floors that others leave them.
 type domainTable struct {
 	usable       int // blocks that sequences can hold
 	floorPercent int // Config.FloorPercent

@@ -7,6 +7,8 @@ import (
 	"weir/scheduler/cost"
 )
 
+// charges puts what rows take on the service counters of their tenants.
+//
 // Tenants share the machine by the compute time that they use, in nanoseconds.
 // A prompt is charged when it is admitted, by its estimate, so that the next
 // turn is another tenant's; what it really took is settled with its last row. Outputs

@@ -17,7 +17,7 @@ type pacer struct {
 
 	tenants recentTenants // of the requests submitted
 
-	// Of the step in the making.
+	// What follows is of the step in the making.
 	budget        int                       // rows left
 	load          cost.Load                 // of the planned rows
 	outputs       cost.Load                 // of these, the rows that continue outputs
@@ -49,7 +49,7 @@ const (
 	minSharedRows         = 32
 )
 
-// A step whose time is bounded has at most maxRowsGrowth times as many rows as any before it: the first steps are small, and what
+// maxRowsGrowth bounds a step whose time is bounded to so many times the rows of any before it: the first steps are small, and what
 // many rows take is not known from them.
 const maxRowsGrowth = 2
 

@@ -18,7 +18,7 @@ func TestTenantSharesSlots(t *testing.T) {
 	other := ts.add(0, &Request{Tenant: "b", Class: inference.Interactive})
 	ts.addSlots(other, 3)
 
-	// Of the 9 slots that the interactive class leaves, 6 are a's by weight and 3 are b's.
+	// The interactive class leaves 9 slots: 6 are a's by weight and 3 are b's.
 	if n := ts.classSlots(inference.Default); n != 9 || ts.taken != 9 {
 		t.Fatalf("the class has %d slots, %d are taken", n, ts.taken)
 	}

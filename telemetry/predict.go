@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// The ends of a predict request, values of label outcome: those of a generation without
+// predictOutcomes are the ends of a predict request, values of label outcome: those of a generation without
 // streams. Their label budget: the versions that the configuration lists, times four.
 var predictOutcomes = []string{AnswerComplete, AnswerRefused, AnswerFailed, AnswerAbandoned}
 

@@ -51,7 +51,8 @@ func newCharsmap(blob []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// The parts of a unit.
+// The parts of a unit:
+
 func unitLabel(u uint32) uint32  { return u & (1<<31 | 0xFF) }
 func unitOffset(u uint32) uint32 { return u >> 10 << (u & (1 << 9) >> 6) }
 func unitHasValue(u uint32) bool { return u>>8&1 == 1 }

@@ -2,8 +2,8 @@
 //
 //	types linux/arm64 darwin/arm64 linux/amd64,llamacpp
 //
-// With a tag, cgo is on. Nothing is compiled, so it takes seconds instead of minutes. Of other modules' packages only the declarations are
-// checked, and what comes from C counts as right.
+// With a tag, cgo is on. Nothing is compiled, so it takes seconds instead of minutes. The packages of other modules are checked by their
+// declarations only, and what comes from C counts as right.
 package main
 
 import (

@@ -116,8 +116,8 @@ func (s *Server) EncryptClear(ctx context.Context) (count int, err error) {
 	return s.folder.encryptClear(ctx, s.config.Store)
 }
 
-// encryptClear encrypts the files that the store knows. Of those whose names it has not encrypted yet the key is not
-// chosen; they wait for the next time.
+// encryptClear encrypts the files that the store knows. Those whose names it has not encrypted yet have
+// no key and wait for the next time.
 func (f *folder) encryptClear(ctx context.Context, store Store) (count int, err error) {
 	ids, err := f.clearFiles()
 	if err != nil {

@@ -7,6 +7,6 @@
 // done; after a crash the worker goes on behind the last whole record. At the end the journal becomes the
 // output file and the file of errors.
 //
-// What files and batches there are is in a Store, their bytes in a folder beside it. Of several processes
-// that share both, one runs a batch at a time: it has a lease in the store, and the lock of the journal.
+// What files and batches there are is in a Store, their bytes in a folder beside it. Where several processes
+// share both, one of them runs a batch at a time: it has a lease in the store, and the lock of the journal.
 package batch

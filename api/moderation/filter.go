@@ -152,7 +152,7 @@ func (f *Filter) settle(dst []byte) []byte {
 }
 
 // release lets through what no match can change any more, and what the window has no room
-// for. Of the latter, what has matched so far is replaced already: it can become more only.
+// for. What has matched so far of the latter is replaced already: it can become more only.
 func (f *Filter) release(dst []byte) []byte {
 	free := min(f.redact.undecided(f.at), f.block.undecided(f.at))
 	limit := f.at - f.window

@@ -21,7 +21,7 @@ type route struct {
 // About implements edge.Endpoint.
 func (rt *route) About() *edge.Route { return &rt.Route }
 
-// routes are the paths of the protocols. Of model paths a pattern stands for the ones with and without
+// routes are the paths of the protocols. A pattern of a model's path stands for the ones with and without
 // /versions/{version}.
 type routes struct {
 	alive     *route

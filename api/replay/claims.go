@@ -70,8 +70,8 @@ type Claims interface {
 	// Look says where a key stands, and changes nothing: Free, InFlight, Answered or
 	// Differs. So a request can be refused for other reasons before it takes its key.
 	Look(ctx context.Context, r Request) (Outcome, error)
-	// Begin asks for the execution of a request, whose key Look found Free. Of several
-	// calls at the same time one is Begun at most; the others get what Look would say
+	// Begin asks for the execution of a request, whose key Look found Free. At most one
+	// of several calls at the same time is Begun; the others get what Look would say
 	// then. An error leaves no claim behind.
 	Begin(ctx context.Context, r Request) (Outcome, error)
 	// Finish stores the answer of a claim; it may be called again after an error.

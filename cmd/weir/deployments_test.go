@@ -433,7 +433,7 @@ func TestARouterFollowsDeployments(t *testing.T) {
 	}
 }
 
-// Of three routers two are killed while they follow a deployment: after their start all end with the same version.
+// Two of three routers are killed while they follow a deployment: after their start all end with the same version.
 func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
 	t.Parallel()
 	url := postgresSchema(t)

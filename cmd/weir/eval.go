@@ -120,8 +120,8 @@ type rowKey struct {
 	row int
 }
 
-// join brings predictions and labels together. Of a row that was predicted several times,
-// because its client tried again, the last counts.
+// join brings predictions and labels together. The last prediction of a row counts: its client
+// may have tried again.
 func (e *evaluation) join(log, labels *predictions.Table) (quality.Data, joinedRows, error) {
 	scores, err := e.scoreColumns(log)
 	if err != nil {

@@ -122,7 +122,7 @@ type engineReport struct {
 	Threads         int      `json:"threads"`
 	Digest          string   `json:"digest"`
 
-	// Of text encoders, which have no KV cache.
+	// Text encoders have these; they have no KV cache.
 	Embeds     bool     `json:"embeds"`
 	Pooling    string   `json:"pooling,omitempty"`
 	Dimensions int      `json:"dimensions,omitempty"`

@@ -150,7 +150,7 @@ func TestStoresInClearAreEncrypted(t *testing.T) {
 	}
 }
 
-// Of a tenant with retention none no text is kept, encrypted or not, and its clients are told.
+// A tenant with retention none has no text kept, encrypted or not, and its clients are told.
 func TestRetentionNone(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "weir.db")

@@ -64,7 +64,7 @@ func deeper(t *testing.T, path string, times int) string {
 }
 
 // A candidate that says the same with twice the computing is not tried; without the check it is taken back once it has users, of whom none is
-// harmed. Of a tiny model's computing time a part is the same for any depth; and with users the dearer version of a larger one has more
+// harmed. A part of a tiny model's computing time is the same for any depth; and with users the dearer version of a larger one has more
 // requests at once, which makes its tokens cheaper, so that its gaps tell it and not its computing.
 func TestCorrectAtTwiceTheComputing(t *testing.T) {
 	t.Run("tiny", func(t *testing.T) {

@@ -38,7 +38,7 @@ type scorer struct {
 	first        error // of the rows that failed
 }
 
-// piece is a chunk on its way.
+// scoredPiece is a chunk on its way.
 type scoredPiece struct {
 	chunk *table.Chunk
 	done  chan struct{} // closed when the rest is set

@@ -44,7 +44,7 @@ type batcher struct {
 	large   atomic.Bool  // a batch that needs more than one turn has begun
 	crowded atomic.Int64 // when a small one came beside it, in Unix nanoseconds
 
-	// Of step alone.
+	// These belong to step alone.
 	jobs   []*job // that were begun; the first has the next turn
 	jumper *job   // that batch, until another one has had a turn after it; nil: none
 	taken  []batch.Taken

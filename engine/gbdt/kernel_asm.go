@@ -78,7 +78,7 @@ type maskKernels struct {
 	double [3]maskFunc[float64]
 }
 
-// For 64, 128 and 256 columns.
+// maskKernels512 are for 64, 128 and 256 columns.
 var maskKernels512 = map[string]maskKernels{
 	"mask oblivious 6": {
 		single: [3]maskFunc[float32]{
@@ -166,7 +166,7 @@ var maskKernels512 = map[string]maskKernels{
 	},
 }
 
-// For 32, 64 and 128 columns.
+// maskKernels256 are for 32, 64 and 128 columns.
 var maskKernels256 = map[string]maskKernels{
 	"mask oblivious 6": {
 		single: [3]maskFunc[float32]{
@@ -274,7 +274,7 @@ type sliceKernels struct {
 	double [maxSliceDepth - minSliceDepth + 1]sliceFunc[float64]
 }
 
-// For perfect trees and for oblivious ones.
+// sliceKernels512 are for perfect trees and for oblivious ones.
 var sliceKernels512 = [2]sliceKernels{
 	{
 		single: [...]sliceFunc[float32]{
@@ -306,7 +306,7 @@ var sliceKernels512 = [2]sliceKernels{
 	},
 }
 
-// For perfect trees and for oblivious ones.
+// sliceKernels256 are for perfect trees and for oblivious ones.
 var sliceKernels256 = [2]sliceKernels{
 	{
 		single: [...]sliceFunc[float32]{

@@ -76,7 +76,7 @@ func (p *ubjsonParser) value(marker byte, depth int) (any, error) {
 	}
 }
 
-// width gives the size of a number's type; 0 for a type that is none.
+// ubjsonWidth gives the size of a number's type; 0 for a type that is none.
 func ubjsonWidth(marker byte) int {
 	switch marker {
 	case 'i', 'U':

@@ -16,8 +16,8 @@ import (
 // worked out beside the steps (see late.go). Whatever a constraint does, it ends its own
 // request at most.
 
-// draw samples the event's token from a row of logits. Of a request with a constraint,
-// it leaves a panic in r.fault.
+// draw samples the event's token from a row of logits. Where the request has a
+// constraint, it leaves a panic in r.fault.
 func (o *outputs) draw(worker int, r *outputRow, j *job, ev *inference.Event, row []float32) {
 	s, w := j.samplers[ev.Choice], &o.work[worker]
 	if j.req.Constraint == nil {

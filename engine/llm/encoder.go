@@ -52,7 +52,7 @@ type EncoderStats struct {
 }
 
 // OpenEncoder reads a text encoder into memory and hands its loop to the compute pool.
-// Of the options those about sequences and their cache have no meaning here. progress
+// Options about sequences and their cache have no meaning here. progress
 // is as for Open.
 func OpenEncoder(f *gguf.File, opts Options, progress func(done, total int64)) (*Encoder, error) {
 	if progress == nil {

@@ -55,7 +55,7 @@ type embedText struct {
 	counted bool // Encoder.precheck counts it
 	waiting bool // in the loop's queue
 
-	// Of a text that is computed.
+	// These are of a text that is computed.
 	flow   admission.FlowID
 	row    int    // first row of the pass
 	charge uint64 // nanoseconds that its tenant was charged in advance

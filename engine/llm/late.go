@@ -11,8 +11,8 @@ import (
 // What a constraint takes is its client's to choose, and the step is everybody's. So the
 // constraints of a step have a small share of it. A row whose mask is not there then is
 // late: it sits out, its sequence gets no rows until its mask is worked out beside the
-// steps, in turns at few processors, and then its row is computed and sampled again. Of a
-// late row nothing shows but the time that it took.
+// steps, in turns at few processors, and then its row is computed and sampled again. A late
+// row shows by nothing but the time that it took.
 
 const (
 	constraintShare = 10 // constraints have this part of a step

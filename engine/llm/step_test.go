@@ -123,7 +123,7 @@ func TestRepeatedPrefixComputesTheTailOnly(t *testing.T) {
 		t.Errorf("the first request computed %d rows, want %d", n, shared)
 	}
 	for i := range uint64(3) {
-		// Of the prefix only whole blocks of 16 and a copied part of one count.
+		// Only whole blocks of 16 of the prefix and a copied part of one count.
 		whole := shared / 16 * 16
 		if n, most := rows(slices.Concat(prefix, prompt(10+i, tail))), shared+tail-whole; int(n) > most || n < tail {
 			t.Errorf("request %d computed %d rows, want %d to %d", i, n, tail, most)

@@ -9,9 +9,8 @@ import (
 	"weir/internal/tensor"
 )
 
-// Products of quantized matrices are sums of whole numbers. Those of two bytes are
-// exact in float32 as long as a sum has at most exactTerms of them, and float32 is what
-// the machine multiplies fastest; longer sums are added up in int32.
+// exactTerms is how many products of two bytes a sum may have that is exact in float32, which the machine multiplies
+// fastest. Products of quantized matrices are such sums; longer ones are added up in int32.
 const exactTerms = 256 // of at most 255*255 each: their sum stays below 2^24
 
 // exact multiplies rows of bytes; sums is memory to work with.

@@ -16,7 +16,7 @@ func (s *Sampler) filters() bool {
 
 // filter applies min_p, top_k, typical_p and top_p to the candidate tokens, in
 // this order (vLLM also applies min_p first; typical_p is where llama.cpp has
-// it). Every filter keeps at least one token. Of two tokens the better one has
+// it). Every filter keeps at least one token. The better of two tokens has
 // the higher weight, or at equal weights the lower id. x holds the weights; a
 // filter sets the weight of a token to 0 where the threshold w.least alone would
 // keep it. top is the highest logit, whose weight is 1.

@@ -113,8 +113,8 @@ func planModels(c configs.Config, budget int64) ([]*planned, error) {
 	return list, errors.Join(errs...)
 }
 
-// size reads the header of a model's file. Of several models each without a size of its
-// own gets an equal part of half of the memory that its weights leave for its KV cache.
+// size reads the header of a model's file. Where there are several models, each without a size of
+// its own gets an equal part of half of the memory that its weights leave for its KV cache.
 func (p *planned) size(budget int64, count int) error {
 	f, err := local.OpenRunnable(p.config)
 	if err != nil {

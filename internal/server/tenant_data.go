@@ -48,7 +48,7 @@ func (d *tenantData) forget(ctx context.Context, name, by string) (f admin.Forgo
 	return f, nil
 }
 
-// knowsTenant reports whether the configuration lists a tenant, or the store has a key of it.
+// knows reports whether the configuration lists a tenant, or the store has a key of it.
 func (d *tenantData) knows(ctx context.Context, name string) (bool, error) {
 	if d.callers.Directory().Lists(name) || d.store == nil {
 		return d.callers.Directory().Lists(name), nil

@@ -192,7 +192,7 @@ func (w *writer) SetDeadline(t time.Time) error {
 	return w.TCPConn.SetDeadline(t)
 }
 
-// run moves the bytes of p. Of a read that is what one system call gives. The caller holds the lock.
+// run moves the bytes of p. A read takes what one system call gives. The caller holds the lock.
 func (t *transfer) run(p []byte) (int, error) {
 	t.buf, t.done, t.err = p, 0, nil
 	err := t.await(t.step)

@@ -18,7 +18,7 @@ import (
 // ErrNewer is a store that a newer weir has migrated.
 var ErrNewer = errors.New("the store was migrated by a newer weir")
 
-// The migrations of each database, numbered from 1. One that was released is never
+// migrationFiles are the migrations of each database, numbered from 1. One that was released is never
 // edited: its digest stands in every store that has it, and Open compares.
 //
 //go:embed migrations
@@ -73,7 +73,7 @@ const schemaTable = `CREATE TABLE IF NOT EXISTS weir_schema (
 )`
 
 // migrate applies the steps that the store lacks, each in a transaction of its own.
-// Of several processes that start at once one applies a step, the others wait.
+// Where several processes start at once, one applies a step and the others wait.
 func (d *database) migrate(ctx context.Context, steps []migration) error {
 	for done := false; !done; {
 		err := d.Transact(ctx, func(tx *sql.Tx) (err error) {

@@ -192,7 +192,7 @@ func (q *Queue) give() {
 	}
 }
 
-// before reports whether it is a piece's turn before that of another one. Of large pieces of a tenant the oldest goes on
+// before reports whether it is a piece's turn before that of another one. The oldest of a tenant's large pieces goes on
 // to its end: if they took turns, all of them would end late and keep what they have made until then.
 func (t *Turn) before(other *Turn) bool {
 	if t.tenant.had != other.tenant.had {

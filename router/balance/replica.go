@@ -168,7 +168,7 @@ func (f *faults) share(now time.Duration) float64 {
 	return v
 }
 
-// learn takes in the end of a request. Of a replica without faults a good end changes nothing.
+// learn takes in the end of a request. A good end changes nothing for a replica without faults.
 func (f *faults) learn(now time.Duration, fault bool) {
 	if !fault && f.bits.Load() == 0 {
 		return

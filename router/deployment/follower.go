@@ -52,7 +52,7 @@ const FollowEvery = 200 * time.Millisecond
 const (
 	// checkEvery is how often a server compares what it does with what is wanted, without a change of it.
 	checkEvery = time.Second
-	// Of tries after a failure.
+	// firstRetry is the pause after the first failure, lastRetry the longest.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
 	// tellEvery is how often progress is written down.
 	tellEvery = 500 * time.Millisecond

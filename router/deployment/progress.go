@@ -22,7 +22,7 @@ func (p *Progress) Place() rollout.Place {
 	return rollout.Place{State: p.State, Step: p.Step, By: p.By, Why: p.Why}
 }
 
-// Who changes rollouts by themselves: what a gate cannot judge is a pause of one server alone.
+// byGate is who changed a rollout where no operator did: its gates. What a gate cannot judge is a pause of one server alone.
 const byGate = "gate"
 
 // Move notes what a transition on one server is to all. false: nothing, because others have gone further, or because it is

@@ -24,7 +24,7 @@ type task struct {
 	record *Record // nil: the deployment is gone
 	cancel context.CancelCauseFunc
 
-	// Of the goroutine.
+	// These belong to the goroutine.
 	made  map[string]string // digests of revisions whose files are here, by label
 	base  *Revision         // answers until the wanted one does
 	warm  map[string]func() // what lets versions leave memory, by label

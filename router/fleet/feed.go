@@ -85,7 +85,7 @@ type eventFollower struct {
 	changes    []prefix.Event
 }
 
-// follow reads events until ctx ends. When the connection breaks, what was missed is asked for, or the replica's cache is relearned.
+// followEvents reads events until ctx ends. When the connection breaks, what was missed is asked for, or the replica's cache is relearned.
 func (f *Fleet) followEvents(ctx context.Context, r *replica) {
 	r.mu.Lock()
 	r.fed = &EventsStatus{}

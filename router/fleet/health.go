@@ -117,7 +117,7 @@ func (d *probeFailures) add(p probeResult, waits, heard bool) bool {
 
 // judge notes what the probes say of a replica; its watcher alone calls it. The balancer is
 // told before the replica's state is seen and its waiting requests are let go, so that none of
-// them picks the same replica again. Of one that is down nothing is cached any more.
+// them picks the same replica again. The cache of one that is down is forgotten.
 func (f *Fleet) judge(r *replica, s State, why string) {
 	now := time.Now()
 	changed := !r.in(s)

@@ -188,7 +188,7 @@ func refusalOf(a *router.Answer) error {
 }
 
 // refusalText is the message of {"error":"…"}, as the protocol has it, of {"error":{"message":"…"}}, or a line of plain
-// text. Of anything else, such as HTML, it is empty.
+// text. It is empty for anything else, such as HTML.
 func refusalText(body []byte) string {
 	var outer struct{ Error json.RawMessage }
 	var text string

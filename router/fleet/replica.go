@@ -119,8 +119,8 @@ func (r *replica) in(s State) bool {
 	return r.state == s
 }
 
-// set notes what a probe found. Of a replica that is down the attempts whose answers have not
-// begun end, so that other replicas get them.
+// set notes what a probe found. Where the replica is down, attempts end whose answers
+// have not begun, so that other replicas get them.
 func (r *replica) set(s State, why string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

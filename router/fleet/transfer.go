@@ -68,7 +68,7 @@ func (fl *flight) transfer(to *replica) (kv inference.KVTransfer) {
 // sharesBlocks reports whether a replica gives others its KV blocks, and takes theirs.
 func (r *replica) sharesBlocks() bool { return r.shares != "" }
 
-// sharesAt is where other replicas ask a target for KV blocks; "" is nowhere. Of a name with many addresses each has its own: what is asked
+// sharesAt is where other replicas ask a target for KV blocks; "" is nowhere. The addresses behind one name have a cache each: what is asked
 // for is one of them. Over TLS the certificate is of the name, so that there is no way to the one.
 func (t *Target) sharesAt() string {
 	switch at, err := url.Parse(t.AdminURL); {

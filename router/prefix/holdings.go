@@ -9,7 +9,7 @@ import (
 // entry is a key in a replica's holdings. Entries name each other by their places; 0 is none.
 type entry struct {
 	node     nodeID
-	parent   uint32 // the key before it; 0 at a chain's start. Of a free entry, the next free one
+	parent   uint32 // the key before it; 0 at a chain's start. A free entry has the next free one
 	children uint32
 	stamp    uint32 // of the last use, in uses of this replica
 	until    uint32 // when a speculative entry ends, in milliseconds that wrap; 0: it is confirmed

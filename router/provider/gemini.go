@@ -275,7 +275,7 @@ var geminiStatuses = map[string]int{
 	"PERMISSION_DENIED": http.StatusForbidden, "NOT_FOUND": http.StatusNotFound, "RESOURCE_EXHAUSTED": http.StatusTooManyRequests,
 	"UNAVAILABLE": http.StatusServiceUnavailable, "INTERNAL": http.StatusInternalServerError, "UNKNOWN": http.StatusInternalServerError,
 	"DEADLINE_EXCEEDED": http.StatusGatewayTimeout, "UNIMPLEMENTED": http.StatusNotImplemented,
-	// Of the account: billing that is not set up, or a country where the API is not offered.
+	// The account is at fault: billing that is not set up, or a country where the API is not offered.
 	"FAILED_PRECONDITION": http.StatusForbidden,
 }
 

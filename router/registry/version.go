@@ -85,7 +85,7 @@ func (r *Registry) Resolve(text string) (Version, error) {
 	return v, err
 }
 
-// List gives all versions, the oldest first. Of those whose manifest cannot be read it gives what index.json says, and the errors.
+// List gives all versions, the oldest first. For those whose manifest cannot be read it gives what index.json says, and the errors.
 func (r *Registry) List() ([]Version, error) {
 	ix, err := r.readIndex()
 	if err != nil {

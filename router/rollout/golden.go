@@ -16,14 +16,14 @@ import (
 // Golden is a request whose answer is known: what a prompt's answer holds, or what rows
 // come to.
 type Golden struct {
-	// Of models that generate text.
+	// Questions to models that generate text have these.
 	Prompt    string          `json:"prompt,omitempty"` // a user's message, or the text that a model without a chat template goes on with
 	MaxTokens int             `json:"max_tokens,omitempty"`
 	Text      string          `json:"text,omitempty"`   // the answer is this, except for space around it
 	Regex     string          `json:"regex,omitempty"`  // the answer matches it somewhere, in RE2's notation
 	Schema    json.RawMessage `json:"schema,omitempty"` // the answer is JSON that fits the schema
 
-	// Of classical models, as V2 has them.
+	// Questions to classical models have these, as V2 has them.
 	Inputs    []Tensor `json:"inputs,omitempty"`
 	Outputs   []Tensor `json:"outputs,omitempty"`   // that must come out; others may
 	Tolerance float64  `json:"tolerance,omitempty"` // how far a number may be from the one here, as a share of it, or absolutely below 1; 0 is 1e-6

@@ -8,8 +8,8 @@
 // (after Sheng et al., "Fairness in Serving Large Language Models", 2024), then
 // call by call inside a tenant: one request of each call stands in line, and
 // when it leaves, the next one of the same call joins the end of the line. So
-// a call of a thousand prompts takes turns with a call of one. Of the requests in
-// line those that are due go first, soonest first, but every fifth turn is the
+// a call of a thousand prompts takes turns with a call of one. Requests
+// with a deadline go first, the soonest first, but every fifth turn is the
 // oldest one's. The unit of the counters is the caller's: the scheduler's is a
 // nanosecond of compute.
 //

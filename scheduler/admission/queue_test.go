@@ -1080,7 +1080,7 @@ func BenchmarkOfferTake(b *testing.B) {
 	}
 }
 
-// Of a full queue one request gives way to each that comes.
+// One request of a full queue gives way to each that comes.
 func BenchmarkShed(b *testing.B) {
 	for _, tenants := range []int{80, 1000} {
 		b.Run(fmt.Sprintf("tenants=%d", tenants), func(b *testing.B) {

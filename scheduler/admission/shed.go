@@ -6,6 +6,8 @@ import (
 	"weir/internal/inference"
 )
 
+// shedOrder has the waiting requests in the order in which they give way.
+//
 // A request that finds the queue full is let in where others give way to it.
 // Those beyond a quota count as of the lowest class, whatever theirs is. Only
 // requests of lower classes give way, the lowest class first. In a class those of

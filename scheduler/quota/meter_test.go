@@ -182,7 +182,7 @@ func TestAnswersThatOutliveTheirLimit(t *testing.T) {
 	}
 }
 
-// What is not renewed runs no more. Of a budget all that it held counts as spent, so that nothing is given out twice,
+// What is not renewed runs no more. All that it held of a budget counts as spent, so that nothing is given out twice,
 // until it tells after all what it used.
 func TestLeasesEndWhatNoOneRenews(t *testing.T) {
 	m := NewMeter(Config{Lease: 10 * time.Second})

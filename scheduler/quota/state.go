@@ -148,8 +148,8 @@ type demand struct {
 func (n *demand) least() int64 { return min(n.output, 1) }
 
 // fit shortens the output of a need to what can be had at all: of buckets to what a
-// full one holds, of budgets to what is left. Of a strict budget what running answers
-// hold can be had, too, later: who is let in then can end. Not enough left for a first
+// full one holds, of budgets to what is left. What running answers hold of a
+// strict budget can be had, too, later: who is let in then can end. Not enough left for a first
 // token stays for refusal to find.
 func (s *State) fit(l *Limits, n *demand) {
 	least := n.least()

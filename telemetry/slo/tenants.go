@@ -1,6 +1,6 @@
 package slo
 
-// The share of a tenant's budgets of a day or a month that is used, and what tells of it. Weirs that count together in
+// tenantRecords are the rules of the share of a tenant's budgets of a day or a month that is used, and of what tells of it. Weirs that count together in
 // Redis publish the same figures, those that count apart have a budget each: the largest counts.
 func tenantRecords(selector string) []struct{ Name, Expr string } {
 	labels := series{"", `limit=~"(daily|monthly)_(tokens|cost)"`}

@@ -46,8 +46,8 @@ const (
 )
 
 // Begin gives a request its place: below the span that the head names, or in a
-// trace of its own where the head names none or is not valid. Of the traces
-// that begin here, ratio are sampled; of others, those that the caller sampled.
+// trace of its own where the head names none or is not valid. The share
+// ratio of the traces that begin here is sampled; of others, those that the caller sampled.
 func Begin(traceparent, tracestate string, ratio float64) Context {
 	c, ok := parse(traceparent)
 	if ok && validState(tracestate) {

@@ -81,7 +81,7 @@ func (s *withStmt) exec(x *exec) (signal, error) {
 	return sig, err
 }
 
-// A generation block marks what training learns; here it is only a scope.
+// exec runs a scope; a generation block, which marks what training learns, is no more than that here.
 func (s *scopeStmt) exec(x *exec) (signal, error) { return x.inner(s.body) }
 
 func (breakStmt) exec(*exec) (signal, error) { return signalBreak, nil }

@@ -28,7 +28,7 @@ const (
 	headerCutoff = 512
 )
 
-// The messages of gpt-oss have a channel and, where they are calls, a recipient.
+// harmony is gpt-oss's: its messages have a channel and, where they are calls, a recipient.
 var harmony = &markup{
 	closers:  harmonyMessages.ends,
 	control:  append([]string{"<|start|>", "<|channel|>", messageMark, "<|constrain|>"}, harmonyMessages.ends...),
@@ -50,7 +50,7 @@ var harmonyMessages = &messages{
 	},
 }
 
-// The messages of Muse Glimmer have a recipient: the user, the model itself, or a tool.
+// muse is Muse Glimmer's: its messages have a recipient: the user, the model itself, or a tool.
 var muse = &markup{
 	sections: []string{"<atem:function_calls>"}, openers: []string{"<atem:invoke"}, closers: []string{"</atem:function_calls>"},
 	read: readTagged, body: tagBody,

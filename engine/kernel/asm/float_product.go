@@ -10,8 +10,8 @@ func floatProducts(ctx *build.Context) { products(ctx, ofKind(kindFloat)) }
 
 func floatProductsAVX2(ctx *build.Context) { productsAVX2(ctx, ofKind(kindFloat)) }
 
-// floats is the loop over columns; a panel holds [column][row] floats. Of four
-// tiles, too, all totals fit in registers.
+// floats is the loop over columns; a panel holds [column][row] floats. All
+// totals fit in registers, those of four tiles, too.
 func (p *product) floats(load func(m operand.Mem, w reg.VecVirtual)) {
 	if p.total == nil {
 		p.total = p.zmms()

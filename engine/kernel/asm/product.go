@@ -17,7 +17,7 @@ import (
 // and 8 float totals leave 8 of 32 registers for weights. More rows than that
 // come in panels of 4 to 6 that are multiplied by two tiles at a time: a broadcast
 // of activations then serves two products, so that loads of activations no longer
-// bound them. Of two tiles of superblocks float totals are in memory, those of blocks, which have no integer
+// bound them. Two tiles of superblocks have their float totals in memory, two of blocks, which have no integer
 // totals, in registers. Floats have no other sums, so that
 // four tiles are multiplied at a time, of which loads take half of what they may.
 const (

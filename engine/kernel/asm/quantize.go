@@ -81,9 +81,10 @@ type quantizer struct {
 	most                  reg.VecVirtual // limit, in all lanes
 }
 
-// How much of largestCode a block's largest value may be, in terms of the 127 of those that are not large: see panel.go.
+// largestCode is the code of a large value at most: see panel.go.
 const largestCode = 16300
 
+// largestShare is how much of largestCode a block's largest value may be, in terms of the 127 of those that are not large.
 var largestShare = math.Float32bits(127.0 / largestCode)
 
 func (q *quantizer) begin(name string) {

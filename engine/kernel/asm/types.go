@@ -154,6 +154,7 @@ const (
 
 // Names of a type's products of so many rows: with AVX-512 of a tile, of two or of
 // four, with AVX2 of a tile.
+
 func (t weightType) product512(rows int) string {
 	return fmt.Sprintf("product%sx%dAVX512", t.name, rows)
 }

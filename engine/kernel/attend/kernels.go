@@ -138,8 +138,8 @@ func openScalesPortable(dst []float32, blocks int, s *stretch) {
 	}
 }
 
-// weighQ8Portable turns the scores x of four lanes into a softmax each, out, and codes for each block of values. Of the
-// scores in a multiple of four tiles those count that the lane has seen; where it has seen none, out is arbitrary. scales are
+// weighQ8Portable turns the scores x of four lanes into a softmax each, out, and codes for each block of values. Those
+// scores in a multiple of four tiles count that the lane has seen; where it has seen none, out is arbitrary. scales are
 // those of values, [block][segmentTokens]. x is overwritten.
 func weighQ8Portable(w []weightCodes, x []float32, tiles int, seen []vector.Seen, scales []float32, out []vector.Softmax) {
 	vector.Weigh(isa.Portable, x, scoreStride, tiles*tileTokens, seen[:laneStep], out)

@@ -123,7 +123,7 @@ func (o *offsets) reserve(lanes, values int) {
 	o.queries, o.added = make([]uint32, values), make([]float32, lanes*centersTogether)
 }
 
-// center packs the tile's queries for the products with centers, by the worker that joins its segments. Of one segment nothing is to be joined.
+// center packs the tile's queries for the products with centers, by the worker that joins its segments. One segment is not to be joined.
 func (w *attendWork) center() {
 	o := &w.offsets
 	o.on, o.first = w.form.centers != nil && w.tile.segments() > 1, -1

@@ -216,6 +216,7 @@ func (kv *KV) tile(layer int, block kvcache.BlockID, head, token int) int {
 }
 
 // Offsets of a tile's parts from its beginning, in bytes; of q4_0, of a tile that is open. Keys come first.
+
 func (kv *KV) valuesAt() int {
 	switch kv.Type {
 	case KVQ8, KVQ4:

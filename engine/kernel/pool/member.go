@@ -43,8 +43,8 @@ func (l *Member) Drive(step func() (more bool)) {
 }
 
 // DriveBriefly is Drive for steps of a few milliseconds: they need not wait for the
-// end of another member's long step, but run between two rounds of it too. Of such
-// members none interrupts another.
+// end of another member's long step, but run between two rounds of it too. Such
+// members do not interrupt each other.
 func (l *Member) DriveBriefly(step func() (more bool)) {
 	l.brief = true
 	l.Drive(step)

@@ -20,7 +20,7 @@ var centered6 = [64]float32{
 }
 
 // decodeQ2K: scales[16] (low half a scale, high half a minimum), codes[64],
-// d, dmin; value = d*scale*code - dmin*minimum. Of each 32 bytes of codes, bits
+// d, dmin; value = d*scale*code - dmin*minimum. In each 32 bytes of codes, bits
 // 0-1 are the first 32 values, bits 2-3 the next 32, and so on.
 func decodeQ2K(dst []float32, src []byte) {
 	for ; len(dst) >= superBlockValues && len(src) >= q2kBytes; dst, src = dst[superBlockValues:], src[q2kBytes:] {
@@ -84,7 +84,7 @@ func scaleMinK4(packed *[12]byte, i int) (scale, minimum float32) {
 }
 
 // decodeQ4K: d, dmin, packed scales[12], codes[128]; value = d*scale*code -
-// dmin*minimum. Of each 32 bytes of codes, the low halves are 32 values and the
+// dmin*minimum. In each 32 bytes of codes, the low halves are 32 values and the
 // high halves the next 32.
 func decodeQ4K(dst []float32, src []byte) {
 	for ; len(dst) >= superBlockValues && len(src) >= q4kBytes; dst, src = dst[superBlockValues:], src[q4kBytes:] {

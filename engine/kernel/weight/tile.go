@@ -15,8 +15,8 @@ const (
 	kinds
 )
 
-// format describes how the rows of one weight type are interleaved. Of each
-// block of a row's values, tileLanes rows lie together: first the codes, four
+// format describes how the rows of one weight type are interleaved. A block
+// of the values of tileLanes rows lies together: first the codes, four
 // consecutive columns (a k-quad) of each row in turn, then the scales. The
 // file's bits are kept; six-bit scales take eight. All formats, with the offsets
 // of their parts, are in formats.go, which the generator of the assembly writes

@@ -23,7 +23,7 @@ func ledgerHooks(ledger usage.Ledger) edge.Hooks {
 	}
 }
 
-// used is what a finished request has used; false where nothing was computed. Of what is not charged it is the time.
+// used is what a finished request has used; false where nothing was computed. What is not charged has its time alone.
 func used(f *edge.RequestFinish) (r usage.Record, ok bool) {
 	if f.PromptTokens+f.OutputTokens == 0 || f.FirstToken.IsZero() && f.Status != http.StatusOK {
 		return r, false

@@ -128,8 +128,8 @@ func observeClass(m *telemetry.Model, f *edge.RequestFinish) {
 	}
 }
 
-// exemplar is the trace that a collector will have, or "". Of the gaps between
-// tokens only a request's slowest so far carry one, since each costs memory.
+// exemplar is the trace that a collector will have, or "". Only
+// the slowest gaps of a request so far carry one, since each costs memory.
 func exemplar(t edge.Trace) string {
 	if !t.Sampled {
 		return ""

@@ -257,7 +257,7 @@ func TestRepetitionsDoNotWrite(t *testing.T) {
 	}
 }
 
-// Of many that begin at once exactly one executes, and all others see its answer.
+// Many begin at once: exactly one executes, and all others see its answer.
 func TestOneOfManyBegins(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		var stores []*Store

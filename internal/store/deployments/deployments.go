@@ -71,8 +71,8 @@ func (s *Records) Deployment(ctx context.Context, model string) (r deployment.Re
 	return list[0], true, nil
 }
 
-// Observations implements deployment.Store. Of a server that was killed and has come back under its address, only what it
-// sees now is shown.
+// Observations implements deployment.Store. A server that was killed and has come back under its address is shown with
+// what it sees now only.
 func (s *Records) Observations(ctx context.Context) ([]deployment.Observation, error) {
 	return s.observations(ctx, `ORDER BY at DESC`)
 }

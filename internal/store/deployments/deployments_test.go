@@ -90,7 +90,7 @@ func TestDeploymentsAreKept(t *testing.T) {
 	})
 }
 
-// Of many changes at once, from two servers, each sees the one before it: none is lost.
+// Each of many changes at once, from two servers, sees the one before it: none is lost.
 func TestDeploymentsChangeOneAfterAnother(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		stores := []*Store{openStore(t, url, opts{}), openStore(t, url, opts{})}
@@ -157,7 +157,7 @@ func TestObservationsEndWithTheLease(t *testing.T) {
 	})
 }
 
-// Of many servers that take a part at once as many have one as are wanted; what a server that is gone has had is taken once.
+// Many servers take a part at once: as many have one as are wanted, and what a server that is gone has had is taken once.
 func TestPartsAreTakenByLeases(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		const servers, replicas = 6, 2

@@ -296,7 +296,7 @@ func TestLeasesOfDeadWeirsEnd(t *testing.T) {
 	living.Settle(&g, quota.Use{Ran: true, Input: 50})
 }
 
-// Of an answer whose process dies counts what its last renewal tells that it may have had; what it really had, once that
+// An answer whose process dies counts with what its last renewal said that it may have had; with what it really had, once that
 // is told after all.
 func TestWhatADeadWeirHasUsed(t *testing.T) {
 	m := testMeter(t, reference.Redis.Get(t), testPrefix(), Options{Terms: Terms{Lease: time.Hour}})

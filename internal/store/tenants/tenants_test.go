@@ -69,7 +69,7 @@ func TestTenantRecords(t *testing.T) {
 	})
 }
 
-// Of several processes that change a tenant at once, as it was, one does.
+// Several processes change a tenant at once, as it was: one does.
 func TestTenantRecordsChangeOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		stores := []*Store{openStore(t, url, opts{}), openStore(t, url, opts{})}

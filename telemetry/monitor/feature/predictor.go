@@ -62,7 +62,7 @@ func (p *Predictor) Join() *Join { return p.join }
 // Describe implements router.Predictor: what a request must and may have.
 func (p *Predictor) Describe() *router.Description { return &p.about }
 
-// Rows of more cells are not kept for the next request.
+// keptCells bounds rows that are kept: larger ones are not kept for the next request.
 const keptCells = 1 << 16
 
 // Predict implements router.Predictor.

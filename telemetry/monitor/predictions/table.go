@@ -80,7 +80,7 @@ func ReadTable(path string) (*Table, error) {
 	return all, err
 }
 
-// readOne reads a file. Of a Parquet file it takes flat columns of numbers, truth values and strings; a column of a CSV file is one of
+// readOne reads a file. From a Parquet file it takes flat columns of numbers, truth values and strings; a column of a CSV file is one of
 // numbers where all its values are, or are missing: true and false are 1 and 0.
 func readOne(path string) (*Table, error) {
 	source, err := table.Open([]string{path}, table.Options{})

@@ -100,7 +100,7 @@ func (r *Report) WriteHTML(w io.Writer) error { return page.Execute(w, r) }
 // side of the plot, in its units.
 const side = 260
 
-// Dot is a point of the plot.
+// dot is a point of the plot.
 type dot struct{ X, Y, R float64 }
 
 // dots are the calibration's bins: score to the right, label upwards, rows by area.

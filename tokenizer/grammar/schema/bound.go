@@ -6,7 +6,7 @@ import (
 	"weir/tokenizer/grammar/regex"
 )
 
-// bounds of the formats of OpenAPI's numbers.
+// numberFormats has the bounds of the formats of OpenAPI's numbers.
 var numberFormats = map[string][2]int64{"int8": {-1 << 7, 1<<7 - 1}, "int16": {-1 << 15, 1<<15 - 1}, "int32": {-1 << 31, 1<<31 - 1},
 	"int64": {-1 << 63, 1<<63 - 1}, "uint8": {0, 1<<8 - 1}, "uint16": {0, 1<<16 - 1}, "uint32": {0, 1<<32 - 1}}
 

@@ -83,7 +83,7 @@ func (rd *reader) counts(members []*value, lower, upper string) (least, most int
 	return least, most, nil
 }
 
-// object reads a keyword that holds an object, nil where there is none.
+// members reads a keyword that holds an object, nil where there is none.
 func (rd *reader) members(s *value, keyword string) (*value, error) {
 	v := rd.doc.keyword(s, keyword)
 	if v != nil && v.kind != object {
