@@ -6,6 +6,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"weir/api/openai/jsonbody"
 	"weir/tokenizer/family"
 )
 
@@ -66,7 +67,7 @@ func (c *customInput) close(dst []byte) []byte {
 // readInputHead finds where the text begins.
 func readInputHead(arguments []byte) (at int, s inputState) {
 	for i, token := range inputHead {
-		at += skipBlank(arguments[at:])
+		at += jsonbody.SkipSpace(arguments[at:], 0)
 		rest := arguments[at:]
 		switch {
 		case len(rest) < len(token) && bytes.HasPrefix([]byte(token), rest):

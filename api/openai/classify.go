@@ -8,6 +8,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/internal/inference"
 )
@@ -128,7 +129,7 @@ func (s *Server) readClassified(m *models.Model, question string, texts []string
 	if err != nil {
 		return nil, internalError("a text could not be read by the policy's classifier")
 	}
-	o, fault := readRequest(body, false)
+	o, fault := job.ReadBody(body, false)
 	if fault != nil {
 		return nil, fault
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/meter"
+	"weir/api/openai/completion"
 	"weir/api/openai/params"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -75,9 +76,10 @@ const (
 	HeartbeatOff     Heartbeat = "off"
 )
 
-// params are the rules of a request's parameters.
-func (c *Config) params() *params.Rules {
-	return &params.Rules{MaxChoices: c.MaxChoices, MaxStopTokens: c.MaxStopTokens, AnyOrder: c.AnyOrder, Reasoning: c.Reasoning}
+// reader reads requests that generate, by these rules.
+func (c *Config) reader() completion.Reader {
+	return completion.Reader{MaxMessages: c.MaxMessages, ParseSpecial: c.ParseSpecial,
+		Rules: &params.Rules{MaxChoices: c.MaxChoices, MaxStopTokens: c.MaxStopTokens, AnyOrder: c.AnyOrder, Reasoning: c.Reasoning}}
 }
 
 // DefaultConfig asks for no key, ignores unknown fields with a warning, and sends

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 )
 
@@ -34,11 +35,11 @@ func TestModelDefaults(t *testing.T) {
 		{&responseEndpoint, `{"input":"x","max_output_tokens":5}`, 0.25, 7, 5, 1.5, "Be kind."},
 		{&messageEndpoint, `{"max_tokens":5,"messages":[{"role":"user","content":"x"}]}`, 0.25, 7, 5, 1.5, "Be kind."},
 	} {
-		o, fault := readRequest([]byte(tc.body), true)
+		o, fault := job.ReadBody([]byte(tc.body), true)
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		j, fault := tc.e.read(s, o, m)
+		j, fault := tc.e.read(s.config.reader(), o, m)
 		if fault != nil {
 			t.Errorf("%s: %v", tc.body, fault)
 			continue
@@ -50,8 +51,8 @@ func TestModelDefaults(t *testing.T) {
 			t.Errorf("%s: %+v, %d tokens at most, prompt %q", tc.body, got, j.MaxTokens, text)
 		}
 	}
-	o, _ := readRequest([]byte(`{"messages":[{"role":"user","content":7}]}`), true)
-	if _, fault := chatEndpoint.read(s, o, m); fault == nil || fault.Param != "messages[0].content" {
+	o, _ := job.ReadBody([]byte(`{"messages":[{"role":"user","content":7}]}`), true)
+	if _, fault := chatEndpoint.read(s.config.reader(), o, m); fault == nil || fault.Param != "messages[0].content" {
 		t.Errorf("%+v", fault)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"weir/api/edge"
 	"weir/api/openai/job"
+	"weir/api/openai/logprob"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/api/openai/stop"
@@ -331,12 +332,12 @@ func TestLogprobsHaveNoUnsayableNumbers(t *testing.T) {
 	for v, want := range map[float32]string{
 		-0.5: "-0.5", 0: "0", float32(math.Inf(-1)): "-9999", -1e9: "-9999", -1e-9: "-1e-09",
 	} {
-		got := appendLogprob(nil, v)
+		got := logprob.AppendLogprob(nil, v)
 		if string(got) != want || !json.Valid(got) {
 			t.Errorf("%v became %s, want %s", v, got, want)
 		}
 	}
-	if got := appendLogprob(nil, float32(math.NaN())); string(got) != "null" {
+	if got := logprob.AppendLogprob(nil, float32(math.NaN())); string(got) != "null" {
 		t.Errorf("NaN became %s", got)
 	}
 }

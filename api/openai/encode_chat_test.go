@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/api/openai/answer"
+	"weir/api/openai/completion"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -17,7 +18,7 @@ import (
 
 func encoderJob(t *testing.T, stream bool, names params.Reasoning) *job.Job {
 	t.Helper()
-	return &job.Job{Name: "chatcmpl-1", Created: 1, Route: routeChat, NewEncoder: newChatEncoder,
+	return &job.Job{Name: "chatcmpl-1", Created: 1, Route: routeChat, NewEncoder: completion.NewChatEncoder,
 		Model:  &models.Model{ID: "m", Tokenizer: mustTokenizer(t)},
 		Params: &params.Params{N: 1, Stream: stream, IncludeUsage: stream, Reasoning: names}}
 }
@@ -42,7 +43,7 @@ func chunkChoices(t *testing.T, stream string) (list []string) {
 }
 
 func TestChatChunksOfThoughtsAndCalls(t *testing.T) {
-	e := newChatEncoder(encoderJob(t, true, params.ReasoningBoth))
+	e := completion.NewChatEncoder(encoderJob(t, true, params.ReasoningBoth))
 	var out []byte
 	for _, d := range []answer.Delta{
 		{First: true, Reasoning: []byte("Hm")},
@@ -78,7 +79,7 @@ func TestTokenIDsOfACallAreToldOnce(t *testing.T) {
 	j := encoderJob(t, true, params.ReasoningBoth)
 	j.Params.ReturnTokenIDs = true
 	j.Prompts = []job.Prompt{{IDs: []inference.TokenID{1}}}
-	e := newChatEncoder(j)
+	e := completion.NewChatEncoder(j)
 	out := e.AppendDelta(nil, &answer.Delta{IDs: []inference.TokenID{7, 8},
 		Calls: []answer.CallPart{{ID: "call_1", Name: "f", Arguments: []byte("{}")}}})
 	if n := strings.Count(string(out), "[7,8]"); n != 1 || len(chunkChoices(t, string(out))) != 2 {
@@ -103,7 +104,7 @@ func TestWholeChatMessages(t *testing.T) {
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":\"\\n\"}"}},` +
 				`{"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}],"refusal":null}`},
 	} {
-		e := newChatEncoder(encoderJob(t, false, c.names))
+		e := completion.NewChatEncoder(encoderJob(t, false, c.names))
 		var out struct {
 			Choices []struct {
 				Message json.RawMessage

@@ -16,7 +16,7 @@ import (
 type messageEncoder struct {
 	job    *job.Job
 	begun  bool // the first event is written
-	open   itemKind
+	open   answer.ItemKind
 	blocks int // that were begun
 	last   answer.Delta
 }
@@ -42,22 +42,22 @@ func (e *messageEncoder) appendBegin(dst []byte, u answer.Usage) []byte {
 	e.begun = true
 	dst = e.appendHead(append(appendMessageEvent(dst, "message_start"), `,"message":`...))
 	dst = append(dst, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	return append(appendMessageUsage(dst, u), "}"+eventEnd...)
+	return append(appendMessageUsage(dst, u), "}"+answer.EventEnd...)
 }
 
 // AppendDelta implements encoder.
 func (e *messageEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst, d.Usage)
 	if len(d.Reasoning) > 0 {
-		dst = e.appendPiece(e.openBlock(dst, thoughtItem, nil), `thinking_delta","thinking":`, d.Reasoning)
+		dst = e.appendPiece(e.openBlock(dst, answer.ThoughtItem, nil), `thinking_delta","thinking":`, d.Reasoning)
 	}
 	if len(d.Content) > 0 {
-		dst = e.appendPiece(e.openBlock(dst, messageItem, nil), `text_delta","text":`, d.Content)
+		dst = e.appendPiece(e.openBlock(dst, answer.MessageItem, nil), `text_delta","text":`, d.Content)
 	}
 	for i := range d.Calls {
 		p := &d.Calls[i]
 		if p.Begins() {
-			dst = e.openBlock(e.closeBlock(dst), callItem, p)
+			dst = e.openBlock(e.closeBlock(dst), answer.CallItem, p)
 		}
 		if len(p.Arguments) > 0 {
 			dst = e.appendPiece(dst, `input_json_delta","partial_json":`, p.Arguments)
@@ -71,7 +71,7 @@ func (e *messageEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 }
 
 // openBlock begins a block of a kind unless it is open already. call is a call's first part.
-func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *answer.CallPart) []byte {
+func (e *messageEncoder) openBlock(dst []byte, kind answer.ItemKind, call *answer.CallPart) []byte {
 	if e.open == kind {
 		return dst
 	}
@@ -80,14 +80,14 @@ func (e *messageEncoder) openBlock(dst []byte, kind itemKind, call *answer.CallP
 	e.blocks++
 	dst = append(e.appendIndex(appendMessageEvent(dst, "content_block_start")), `,"content_block":`...)
 	switch kind {
-	case thoughtItem:
+	case answer.ThoughtItem:
 		dst = append(dst, `{"type":"thinking","thinking":"","signature":""}`...)
-	case callItem, inputItem: // Messages have no custom tools, and no items of theirs
+	case answer.CallItem, answer.InputItem: // Messages have no custom tools, and no items of theirs
 		dst = append(appendToolUse(dst, call), `{}}`...)
-	case messageItem, noItem:
+	case answer.MessageItem, answer.NoItem:
 		dst = append(dst, `{"type":"text","text":""}`...)
 	}
-	return append(dst, eventEnd...)
+	return append(dst, answer.EventEnd...)
 }
 
 func appendToolUse(dst []byte, p *answer.CallPart) []byte {
@@ -99,14 +99,14 @@ func appendToolUse(dst []byte, p *answer.CallPart) []byte {
 // closeBlock ends the open block, if there is one. A thought ends with a signature: clients
 // send no thought back that has none. It vouches for nothing, and nobody checks it.
 func (e *messageEncoder) closeBlock(dst []byte) []byte {
-	if e.open == noItem {
+	if e.open == answer.NoItem {
 		return dst
 	}
-	if e.open == thoughtItem {
+	if e.open == answer.ThoughtItem {
 		dst = e.appendPiece(dst, `signature_delta","signature":`, []byte(e.job.ID))
 	}
-	e.open = noItem
-	return append(e.appendIndex(appendMessageEvent(dst, "content_block_stop")), eventEnd...)
+	e.open = answer.NoItem
+	return append(e.appendIndex(appendMessageEvent(dst, "content_block_stop")), answer.EventEnd...)
 }
 
 func (e *messageEncoder) appendIndex(dst []byte) []byte {
@@ -118,20 +118,20 @@ func (e *messageEncoder) appendIndex(dst []byte) []byte {
 // to the value.
 func (e *messageEncoder) appendPiece(dst []byte, kind string, piece []byte) []byte {
 	dst = append(e.appendIndex(appendMessageEvent(dst, "content_block_delta")), `,"delta":{"type":"`...)
-	return append(api.AppendString(append(dst, kind...), piece), "}"+eventEnd...)
+	return append(api.AppendString(append(dst, kind...), piece), "}"+answer.EventEnd...)
 }
 
 // AppendPulse implements encoder.
 func (e *messageEncoder) AppendPulse(dst []byte) []byte {
-	return append(appendMessageEvent(dst, "ping"), eventEnd...)
+	return append(appendMessageEvent(dst, "ping"), answer.EventEnd...)
 }
 
 // AppendEnd implements encoder.
 func (e *messageEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 	dst = append(appendMessageEvent(e.appendBegin(dst, u), "message_delta"), `,"delta":{`...)
 	dst = append(e.appendStop(dst, &e.last), `},"usage":`...)
-	dst = append(appendMessageUsage(dst, u), eventEnd...)
-	return append(appendMessageEvent(dst, "message_stop"), eventEnd...)
+	dst = append(appendMessageUsage(dst, u), answer.EventEnd...)
+	return append(appendMessageEvent(dst, "message_stop"), answer.EventEnd...)
 }
 
 // appendFault implements encoder.

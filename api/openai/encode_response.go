@@ -9,6 +9,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
+	"weir/api/openai/logprob"
 	"weir/internal/inference"
 )
 
@@ -25,7 +26,7 @@ const responsePrefix = "resp_"
 type responseEncoder struct {
 	job      *job.Job
 	request  *responseRequest
-	names    tokenNames
+	names    logprob.Names
 	ids      string // of all items, behind the prefix of their kind
 	sequence int64  // of the next event
 	queued   bool   // the events of a response in the background are written
@@ -33,7 +34,7 @@ type responseEncoder struct {
 
 	output []byte // JSON of the closed items
 	items  int    // that were begun
-	open   itemKind
+	open   answer.ItemKind
 	text   []byte // of the open item: thought, text, arguments
 	scores []byte // of the open text: JSON of its tokens' log-probabilities
 	call   answer.CallPart
@@ -42,23 +43,12 @@ type responseEncoder struct {
 	limit  string // of the tenant, that ended the answer
 }
 
-// itemKind is what an item of a response holds.
-type itemKind int
-
-const (
-	noItem itemKind = iota
-	thoughtItem
-	messageItem
-	callItem
-	inputItem // a call of a custom tool
-)
-
 // itemPrefixes begin the ids of items, by kind.
-var itemPrefixes = [...]string{thoughtItem: "rs_", messageItem: "msg_", callItem: "fc_", inputItem: "ctc_"}
+var itemPrefixes = [...]string{answer.ThoughtItem: "rs_", answer.MessageItem: "msg_", answer.CallItem: "fc_", answer.InputItem: "ctc_"}
 
 func newResponseEncoder(j *job.Job) answer.Encoder {
 	return &responseEncoder{job: j, request: responseOf(j), ids: strings.TrimPrefix(j.ID, responsePrefix),
-		names: tokenNames{tokenizer: j.Model.Tokenizer, asIDs: j.Params.TokensAsIDs}}
+		names: logprob.Names{Tokenizer: j.Model.Tokenizer, AsIDs: j.Params.TokensAsIDs}}
 }
 
 // appendEvent begins an event: its name twice, as SDKs read either, and its number.
@@ -70,8 +60,6 @@ func (e *responseEncoder) appendEvent(dst []byte, name string) []byte {
 	e.sequence++
 	return dst
 }
-
-const eventEnd = "}\n\n"
 
 func (e *responseEncoder) appendBegin(dst []byte) []byte {
 	if e.begun {
@@ -99,17 +87,17 @@ func (e *responseEncoder) appendQueued(dst []byte) []byte {
 
 func (e *responseEncoder) appendResponse(dst []byte, state responseState) []byte {
 	dst = append(dst, `,"response":`...)
-	return append(e.appendObject(dst, state), eventEnd...)
+	return append(e.appendObject(dst, state), answer.EventEnd...)
 }
 
 // AppendDelta implements encoder.
 func (e *responseEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst)
 	if len(d.Reasoning) > 0 {
-		dst = e.appendPiece(e.openItem(dst, thoughtItem), d.Reasoning, nil)
+		dst = e.appendPiece(e.openItem(dst, answer.ThoughtItem), d.Reasoning, nil)
 	}
 	if len(d.Content) > 0 || len(d.Tokens) > 0 {
-		dst = e.appendPiece(e.openItem(dst, messageItem), d.Content, d.Tokens)
+		dst = e.appendPiece(e.openItem(dst, answer.MessageItem), d.Content, d.Tokens)
 	}
 	for i := range d.Calls {
 		p := &d.Calls[i]
@@ -117,9 +105,9 @@ func (e *responseEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 			dst = e.closeItem(dst)
 			e.call = *p
 		}
-		kind := callItem
+		kind := answer.CallItem
 		if p.Custom {
-			kind = inputItem
+			kind = answer.InputItem
 		}
 		dst = e.openItem(dst, kind)
 		if len(p.Arguments) > 0 {
@@ -143,7 +131,7 @@ func (e *responseEncoder) finish(dst []byte, d *answer.Delta) []byte {
 	case inference.FinishNone, inference.FinishStop, inference.FinishCancelled, inference.FinishError:
 	}
 	if e.items == 0 && !e.cut {
-		dst = e.openItem(dst, messageItem)
+		dst = e.openItem(dst, answer.MessageItem)
 	}
 	return e.closeItem(dst)
 }
@@ -152,7 +140,7 @@ func (e *responseEncoder) finish(dst []byte, d *answer.Delta) []byte {
 // begun sends a comment.
 func (e *responseEncoder) AppendPulse(dst []byte) []byte {
 	if e.begun {
-		return append(dst, heartbeat...)
+		return append(dst, answer.Heartbeat...)
 	}
 	return e.appendBegin(dst)
 }
@@ -165,7 +153,7 @@ func (e *responseEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 }
 
 func (e *responseEncoder) appendLastEvent(dst []byte, state responseState) []byte {
-	return append(e.appendLast(append(dst, `,"response":`...), state), eventEnd...)
+	return append(e.appendLast(append(dst, `,"response":`...), state), answer.EventEnd...)
 }
 
 // appendFault implements encoder. What an item had so far stays in the object.

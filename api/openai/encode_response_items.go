@@ -8,7 +8,7 @@ import (
 )
 
 // openItem begins an item of a kind unless it is open already.
-func (e *responseEncoder) openItem(dst []byte, kind itemKind) []byte {
+func (e *responseEncoder) openItem(dst []byte, kind answer.ItemKind) []byte {
 	if e.open == kind {
 		return dst
 	}
@@ -17,13 +17,13 @@ func (e *responseEncoder) openItem(dst []byte, kind itemKind) []byte {
 	e.items++
 	e.text, e.scores = e.text[:0], e.scores[:0]
 	dst = e.appendPlace(e.appendEvent(dst, "response.output_item.added"), false)
-	dst = append(e.appendItem(append(dst, `,"item":`...), "in_progress", false), eventEnd...)
+	dst = append(e.appendItem(append(dst, `,"item":`...), "in_progress", false), answer.EventEnd...)
 	switch {
-	case kind == messageItem:
+	case kind == answer.MessageItem:
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.added"), false)
-	case kind == thoughtItem && e.request.summarises():
+	case kind == answer.ThoughtItem && e.request.summarises():
 		dst = e.appendPart(e.appendEvent(dst, "response.reasoning_summary_part.added"), false)
-	case kind == thoughtItem:
+	case kind == answer.ThoughtItem:
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.added"), false)
 	}
 	return dst
@@ -32,27 +32,27 @@ func (e *responseEncoder) openItem(dst []byte, kind itemKind) []byte {
 // closeItem ends the open item, if there is one.
 func (e *responseEncoder) closeItem(dst []byte) []byte {
 	switch {
-	case e.open == noItem:
+	case e.open == answer.NoItem:
 		return dst
-	case e.open == messageItem:
+	case e.open == answer.MessageItem:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.output_text.done"), "content_index")
 		dst = api.AppendString(append(dst, `,"text":`...), e.text)
-		dst = append(append(append(dst, `,"logprobs":[`...), e.scores...), "]"+eventEnd...)
+		dst = append(append(append(dst, `,"logprobs":[`...), e.scores...), "]"+answer.EventEnd...)
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.done"), true)
-	case e.open == inputItem:
+	case e.open == answer.InputItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.custom_tool_call_input.done"), true)
-		dst = append(api.AppendString(append(dst, `,"input":`...), e.text), eventEnd...)
-	case e.open == callItem:
+		dst = append(api.AppendString(append(dst, `,"input":`...), e.text), answer.EventEnd...)
+	case e.open == answer.CallItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.done"), true)
 		dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
-		dst = append(api.AppendString(append(dst, `,"arguments":`...), e.text), eventEnd...)
+		dst = append(api.AppendString(append(dst, `,"arguments":`...), e.text), answer.EventEnd...)
 	case e.request.summarises():
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_summary_text.done"), "summary_index")
-		dst = append(api.AppendString(append(dst, `,"text":`...), e.text), eventEnd...)
+		dst = append(api.AppendString(append(dst, `,"text":`...), e.text), answer.EventEnd...)
 		dst = e.appendPart(e.appendEvent(dst, "response.reasoning_summary_part.done"), true)
 	default:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_text.done"), "content_index")
-		dst = append(api.AppendString(append(dst, `,"text":`...), e.text), eventEnd...)
+		dst = append(api.AppendString(append(dst, `,"text":`...), e.text), answer.EventEnd...)
 		dst = e.appendPart(e.appendEvent(dst, "response.content_part.done"), true)
 	}
 	status := "completed"
@@ -65,8 +65,8 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 		from++ // over the comma
 	}
 	dst = e.appendPlace(e.appendEvent(dst, "response.output_item.done"), false)
-	dst = append(append(append(dst, `,"item":`...), e.output[from:]...), eventEnd...)
-	e.open = noItem
+	dst = append(append(append(dst, `,"item":`...), e.output[from:]...), answer.EventEnd...)
+	e.open = answer.NoItem
 	return dst
 }
 
@@ -74,11 +74,11 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRecord) []byte {
 	e.text = append(e.text, piece...)
 	switch {
-	case e.open == inputItem:
+	case e.open == answer.InputItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.custom_tool_call_input.delta"), true)
-	case e.open == callItem:
+	case e.open == answer.CallItem:
 		dst = e.appendPlace(e.appendEvent(dst, "response.function_call_arguments.delta"), true)
-	case e.open == messageItem:
+	case e.open == answer.MessageItem:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.output_text.delta"), "content_index")
 		dst = append(dst, `,"logprobs":[`...)
 		if e.job.Params.Logprobs && len(tokens) > 0 {
@@ -86,7 +86,7 @@ func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRe
 				e.scores = append(e.scores, ',')
 			}
 			from := len(e.scores)
-			e.scores = e.names.appendRecords(e.scores, tokens)
+			e.scores = e.names.AppendRecords(e.scores, tokens)
 			dst = append(dst, e.scores[from:]...)
 		}
 		dst = append(dst, ']')
@@ -95,7 +95,7 @@ func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRe
 	default:
 		dst = e.appendIndexed(e.appendEvent(dst, "response.reasoning_text.delta"), "content_index")
 	}
-	return append(api.AppendString(append(dst, `,"delta":`...), piece), eventEnd...)
+	return append(api.AppendString(append(dst, `,"delta":`...), piece), answer.EventEnd...)
 }
 
 // appendPlace says which item an event is about: by its place in the output, and by its id
@@ -119,11 +119,11 @@ func (e *responseEncoder) appendIndexed(dst []byte, index string) []byte {
 // appendPart ends an event about the part of the open item: with what it has, or empty.
 func (e *responseEncoder) appendPart(dst []byte, whole bool) []byte {
 	index := "content_index"
-	if e.open == thoughtItem && e.request.summarises() {
+	if e.open == answer.ThoughtItem && e.request.summarises() {
 		index = "summary_index"
 	}
 	dst = e.appendIndexed(dst, index)
-	return append(e.appendContent(append(dst, `,"part":`...), whole), eventEnd...)
+	return append(e.appendContent(append(dst, `,"part":`...), whole), answer.EventEnd...)
 }
 
 func (e *responseEncoder) appendContent(dst []byte, whole bool) []byte {
@@ -132,7 +132,7 @@ func (e *responseEncoder) appendContent(dst []byte, whole bool) []byte {
 		text, scores = nil, nil
 	}
 	switch {
-	case e.open == messageItem:
+	case e.open == answer.MessageItem:
 		dst = api.AppendString(append(dst, `{"type":"output_text","annotations":[],"text":`...), text)
 		return append(append(append(dst, `,"logprobs":[`...), scores...), "]}"...)
 	case e.request.summarises():
@@ -147,17 +147,17 @@ func (e *responseEncoder) appendContent(dst []byte, whole bool) []byte {
 func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []byte {
 	dst = append(e.appendItemID(append(dst, `{"id":"`...)), `","type":"`...)
 	switch e.open {
-	case messageItem:
+	case answer.MessageItem:
 		dst = append(append(dst, `message","status":"`...), status...)
 		dst = append(dst, `","role":"assistant","content":[`...)
 		if whole {
 			dst = e.appendContent(dst, true)
 		}
-	case callItem:
+	case answer.CallItem:
 		return e.appendCallItem(append(dst, `function_call`...), status, `,"arguments":`, whole)
-	case inputItem:
+	case answer.InputItem:
 		return e.appendCallItem(append(dst, `custom_tool_call`...), status, `,"input":`, whole)
-	case thoughtItem:
+	case answer.ThoughtItem:
 		dst = append(append(dst, `reasoning","status":"`...), status...)
 		switch {
 		case e.request.summarises():
@@ -170,7 +170,7 @@ func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []by
 		if whole {
 			dst = e.appendContent(dst, true)
 		}
-	case noItem:
+	case answer.NoItem:
 	}
 	return append(dst, "]}"...)
 }

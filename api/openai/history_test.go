@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/job"
 	"weir/internal/reference"
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
@@ -82,16 +83,16 @@ func renderPublished(t *testing.T, source, messages string) (text, fault string)
 	m.Template, m.Family = template, family.Detect(template)
 	body := `{"tools":[{"type":"function","function":{"name":"look_up","description":"Where to look","parameters":{"type":"object",` +
 		`"properties":{"place":{"type":"string","description":"p"},"days":{"type":"integer","description":"d"}},"required":["place"]}}}],"messages":[` + messages + `]}`
-	o, refused := readRequest([]byte(body), true)
+	o, refused := job.ReadBody([]byte(body), true)
 	if refused != nil {
 		t.Fatal(refused)
 	}
 	c := DefaultConfig()
-	p := readChatPrompt(o.Object, m, &c, &refused)
+	p := c.reader().ReadPrompt(o.Object, m, &refused)
 	if refused != nil {
 		return "", refused.Message
 	}
-	spans, refused := p.render(m)
+	spans, refused := p.Render(m)
 	if refused != nil {
 		return "", refused.Message
 	}

@@ -17,6 +17,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/answer"
 	"weir/api/replay"
 	"weir/internal/inference"
 )
@@ -366,7 +367,7 @@ func TestReplayedStreamIsTheSameOnTheWire(t *testing.T) {
 	header, body := rawAnswer(t, addr, request)
 	for range 2 {
 		again, same := rawAnswer(t, addr, request)
-		if strings.Join(again, "\n") != strings.Join(header, "\n") || same != body || !strings.HasSuffix(body, doneEvent) {
+		if strings.Join(again, "\n") != strings.Join(header, "\n") || same != body || !strings.HasSuffix(body, answer.Done) {
 			t.Fatalf("%s\n\n%s\n\nafter\n\n%s\n\n%s", again, same, header, body)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/params"
+	"weir/api/openai/translation"
 )
 
 func (c *call) messages() *api.Error { return c.generation(&messageEndpoint) }
@@ -35,22 +37,22 @@ func (c *call) countTokens() *api.Error {
 		}
 	}
 	defer c.works()()
-	w := newRewording(o, "messages", "tool_use_id", messageNames...)
+	w := translation.New(o, "messages", "tool_use_id", messageNames...)
 	readMessagePrompt(o.Object, w, &fault)
 	if fault != nil {
 		return fault
 	}
-	w.set("messages", w.turns.end())
+	w.Set("messages", w.Messages.End())
 	for _, name := range []string{"chat_template_kwargs"} {
 		if raw, ok := o.Take(name); ok {
-			w.set(name, raw)
+			w.Set(name, raw)
 		}
 	}
-	o.FinishBut(unsupportedFields, &fault)
+	o.FinishBut(params.Unsupported, &fault)
 	if fault != nil {
 		return fault
 	}
-	_, ids, fault := c.renderChat(&w.chat, m, &fault)
+	_, ids, fault := c.renderChat(&w.Chat, m, &fault)
 	if fault != nil {
 		return w.Explain(fault)
 	}

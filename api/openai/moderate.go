@@ -9,6 +9,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/moderation"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/tokenizer"
@@ -19,7 +20,7 @@ import (
 // models that other servers compute.
 
 // moderate refuses a request that the model's policy does not allow.
-func (c *call) moderate(m *models.Model, o *request) *api.Error {
+func (c *call) moderate(m *models.Model, o *job.Body) *api.Error {
 	p := m.Policy
 	if p == nil {
 		return nil
@@ -36,7 +37,7 @@ func (c *call) moderate(m *models.Model, o *request) *api.Error {
 			r.field(f.Name, f.Raw)
 		}
 	}
-	for _, item := range o.earlier {
+	for _, item := range o.Earlier {
 		r.message("input", decoded(item))
 	}
 	if r.unread != "" {
@@ -44,8 +45,8 @@ func (c *call) moderate(m *models.Model, o *request) *api.Error {
 	}
 	for i := range r.texts {
 		t := &r.texts[i]
-		blocked := t.isBlocked(p, c.moderated, o.turn.Continue)
-		if fault := o.turn.Fault(); fault != nil {
+		blocked := t.isBlocked(p, c.moderated, o.Turn.Continue)
+		if fault := o.Turn.Fault(); fault != nil {
 			return fault
 		}
 		if blocked {
@@ -57,7 +58,7 @@ func (c *call) moderate(m *models.Model, o *request) *api.Error {
 }
 
 // moderateByModels has the policy's classifiers read the texts.
-func (c *call) moderateByModels(m *models.Model, o *request, texts []inputText) *api.Error {
+func (c *call) moderateByModels(m *models.Model, o *job.Body, texts []inputText) *api.Error {
 	if len(m.Policy.Classifiers()) == 0 {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (c *call) moderateByModels(m *models.Model, o *request, texts []inputText) 
 		list[i], reports[i] = strings.Join(texts[i].parts, "\n"), c.moderated
 	}
 	blocked, fault := c.classify(m.Policy, list, reports, true, nil)
-	o.turn = c.turn
+	o.Turn = c.turn
 	switch {
 	case fault != nil:
 		return fault

@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/moderation"
+	"weir/api/openai/completion"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/params"
 )
@@ -41,7 +42,7 @@ func (c *call) moderations() *api.Error {
 		jsonbody.Keep(&fault, jsonbody.Missing("input", "a string, an array of strings or an array of text parts"))
 	}
 	params.ReadLabels(o.Object, &fault)
-	o.FinishBut(unsupportedFields, &fault)
+	o.FinishBut(params.Unsupported, &fault)
 	if fault != nil {
 		return fault
 	}
@@ -56,8 +57,8 @@ func (c *call) moderations() *api.Error {
 	results, reports := make([]moderationJSON, len(texts)), make([]*moderation.Report, len(texts))
 	for i, text := range texts {
 		reports[i] = &moderation.Report{}
-		p.Classify(text, reports[i], o.turn.Continue)
-		if fault := o.turn.Fault(); fault != nil {
+		p.Classify(text, reports[i], o.Turn.Continue)
+		if fault := o.Turn.Fault(); fault != nil {
 			return fault
 		}
 	}
@@ -109,7 +110,7 @@ func moderatedTexts(o *jsonbody.Object, raw []byte) ([]string, *api.Error) {
 			texts[i], fault = jsonbody.String(path, item)
 		default:
 			var text []byte
-			if text, fault = parsePart(o, path, item); fault == nil {
+			if text, fault = completion.ParsePart(o, path, item); fault == nil {
 				texts[i], fault = jsonbody.String(path, text)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/prompt"
 	"weir/internal/inference"
 	"weir/tokenizer"
 )
@@ -110,7 +111,7 @@ func (r *textReader) inner(s *scoring, documents bool) ([]innerText, *api.Error)
 	list := make([]innerText, len(texts))
 	for i, text := range texts {
 		if text == "" {
-			return nil, emptyText(s.path(documents, i))
+			return nil, prompt.EmptyText(s.path(documents, i))
 		}
 		ids, fault := r.turn.Tokenise(r.model, []tokenizer.Span{{Text: text}}, tokenizer.EncodeOptions{Limit: r.limit()})
 		if fault != nil {
@@ -136,10 +137,6 @@ func (r *textReader) shorten(ids []inference.TokenID) ([]inference.TokenID, stri
 		return ids, ""
 	}
 	return ids, r.model.Tokenizer.Decode(ids, false)
-}
-
-func emptyText(path string) *api.Error {
-	return api.RefuseParam("invalid_value", path, "%s is empty; send at least one character", path)
 }
 
 // pairIDs is a pair as a rank head reads it.

@@ -49,7 +49,7 @@ func TestPageListsTheParameters(t *testing.T) {
 		if !slices.Contains(read, name) {
 			t.Errorf("docs/api.md lists %s, which nothing reads", name)
 		}
-		if _, refused := unsupportedFields[name]; refused && !slices.Contains(elsewhere, name) {
+		if _, refused := params.Unsupported[name]; refused && !slices.Contains(elsewhere, name) {
 			t.Errorf("docs/api.md lists %s, which is refused", name)
 		}
 	}

@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/prompt"
 	"weir/api/openai/turnstile"
 	"weir/internal/inference"
 	"weir/tokenizer"
@@ -34,15 +36,15 @@ type textReader struct {
 }
 
 // newTextReader reads how texts are cut; their own field is read later.
-func newTextReader(o *request, m *models.Model, fault **api.Error) *textReader {
+func newTextReader(o *job.Body, m *models.Model, fault **api.Error) *textReader {
 	r := newWholeReader(o, m)
 	r.readTruncation(o.Object, fault)
 	return r
 }
 
 // newWholeReader gives a reader that refuses texts which are too long.
-func newWholeReader(o *request, m *models.Model) *textReader {
-	r := &textReader{model: m, turn: o.turn, around: m.Around(), wayOut: cutPrompts}
+func newWholeReader(o *job.Body, m *models.Model) *textReader {
+	r := &textReader{model: m, turn: o.Turn, around: m.Around(), wayOut: cutPrompts}
 	if m.Tokenizer.AddsBOS() {
 		r.before = min(1, len(r.around))
 	}
@@ -81,11 +83,11 @@ func readKeepsEnd(o *jsonbody.Object, name string, fault **api.Error) bool {
 }
 
 // prompts is a reader of texts in all forms that the OpenAI API has.
-func (r *textReader) prompts(field string, n *jsonbody.Notes) *promptReader {
+func (r *textReader) prompts(field string, n *jsonbody.Notes) *prompt.Reader {
 	r.field = field
-	return &promptReader{
-		field: field, most: maxPooledTexts, tooMany: "; send fewer at once", m: r.model, turn: r.turn, notes: n, fit: r.fit,
-		options: tokenizer.EncodeOptions{Limit: r.limit()},
+	return &prompt.Reader{
+		Field: field, Most: maxPooledTexts, TooMany: "; send fewer at once", Model: r.model, Turn: r.turn, Notes: n, Fit: r.fit,
+		Options: tokenizer.EncodeOptions{Limit: r.limit()},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/meter"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/priority"
 	"weir/internal/inference"
@@ -21,7 +22,7 @@ type poolingEndpoint struct {
 	// lowers: a smaller model may answer in a brown-out. Vectors of two models
 	// cannot be compared, so that no other model ever gives a vector.
 	lowers bool
-	read   func(*Server, *request, *models.Model) (*pooling, *api.Error)
+	read   func(*Server, *job.Body, *models.Model) (*pooling, *api.Error)
 }
 
 // pooling is a parsed request to a pooling model: the texts that it reads, and how
@@ -68,11 +69,11 @@ func (c *call) pool(e *poolingEndpoint) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	return c.orSpared(o, func(o *request) *api.Error { return c.poolBy(e, o) })
+	return c.orSpared(o, func(o *job.Body) *api.Error { return c.poolBy(e, o) })
 }
 
 // poolBy has the model that a request names, in the version that is chosen, answer it.
-func (c *call) poolBy(e *poolingEndpoint, o *request) *api.Error {
+func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
 	m, fault := c.resolve(o.Object)
 	if fault != nil {
 		return fault

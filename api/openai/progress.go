@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/api/openai/answer"
 	"weir/internal/inference"
 )
 
@@ -42,7 +43,7 @@ func (r *eventStream) tick() {
 func (r *eventStream) pulse() {
 	switch r.g.server.config.Heartbeat {
 	case HeartbeatComment:
-		r.buf = append(r.buf, heartbeat...)
+		r.buf = append(r.buf, answer.Heartbeat...)
 	case HeartbeatChunk:
 		r.buf = r.encoder.AppendPulse(r.buf)
 	case HeartbeatOff:

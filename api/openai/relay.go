@@ -65,7 +65,7 @@ var (
 type relayed struct {
 	service *service // that the client asked for
 	model   *models.Model
-	asked   *request         // the client's request
+	asked   *job.Body        // the client's request
 	sent    *jsonbody.Object // what the servers get of it
 	path    string           // below their base URL
 	more    bool             // another model may answer in place of this one

@@ -22,7 +22,7 @@ import (
 
 // relayAnswer has the servers behind a model answer a request that generates. more: another
 // model may answer in its place.
-func (c *call) relayAnswer(e *endpoint, m *models.Model, o *request, more bool) *api.Error {
+func (c *call) relayAnswer(e *endpoint, m *models.Model, o *job.Body, more bool) *api.Error {
 	m, fault := c.serving(m, o, nil, e.route)
 	if fault != nil {
 		return fault
@@ -31,7 +31,7 @@ func (c *call) relayAnswer(e *endpoint, m *models.Model, o *request, more bool) 
 	r := &relayed{service: &e.service, model: m, asked: o, sent: o.Object, path: e.upstream, more: more}
 	switch {
 	case e.reword == nil:
-	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.keepsState():
+	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.KeepsState():
 		if fault := c.reword(e, r); fault != nil {
 			return fault
 		}
@@ -48,15 +48,6 @@ func featureOf(e *endpoint) router.Feature {
 	return router.Responses
 }
 
-// keepsState reports whether a request of Responses goes on from a response that is kept here, or
-// asks that its own is kept.
-func (o *request) keepsState() bool {
-	var ignored *api.Error
-	background := o.Flag("background", false, &ignored)
-	store := o.Flag("store", o.keepsResponses, &ignored)
-	return o.previous != "" || background || store
-}
-
 // unstored is a request of Responses whose answer the server behind the model shall not keep:
 // clients could not come back to it, since their next request may go to another server.
 func unstored(o *jsonbody.Object) *jsonbody.Object {
@@ -67,17 +58,17 @@ func unstored(o *jsonbody.Object) *jsonbody.Object {
 
 // reword makes a relayed request one of a chat, and the job that writes its answer.
 func (c *call) reword(e *endpoint, r *relayed) *api.Error {
-	asked := r.asked.under(r.asked.Notes) // a fallback may read it, too
-	w, response, fault := e.reword(asked)
+	asked := r.asked.Under(r.asked.Notes) // a fallback may read it, too
+	w, fault := e.reword(asked)
 	if fault != nil {
 		return fault
 	}
-	if response != nil && response.truncates {
+	if response, _ := w.Own.(*responseRequest); response != nil && response.truncates {
 		response.truncates = false
 		asked.Ignored("truncation", jsonbody.Unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
 	}
-	w.finish(asked.Object)
-	own := w.chat.Unread()
+	w.Finish(asked.Object)
+	own := w.Chat.Unread()
 	p := &params.Params{
 		N: own.Count("n", 1, math.MaxInt32, 1, &fault), Stream: own.Flag("stream", false, &fault), MaxTokens: params.AsManyAsFit,
 		Logprobs: own.Flag("logprobs", false, &fault),
@@ -93,7 +84,7 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	case goesOn && !r.model.Upstream.Offers(router.Continuing):
 		return jsonbody.Unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
 	}
-	if fault = w.checkCount(p.N); fault != nil {
+	if fault = w.CheckCount(p.N); fault != nil {
 		return fault
 	}
 	terms, fault := c.relayTerms(r)
@@ -102,41 +93,19 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	}
 	j := &job.Job{
 		ID: e.prefix + c.id, Name: e.prefix + c.name(""), Route: e.route, NewEncoder: e.encode, Model: r.model, Params: p, ClientNames: w,
-		Tenant: c.caller.Tenant, Key: c.caller.KeyID(), Terms: terms, Created: c.arrived.Unix(), Arrived: c.arrived,
-	}
-	if response != nil {
-		j.Own, j.Background = response, response.background
+		Tenant: c.caller.Tenant, Key: c.caller.KeyID(), Terms: terms, Created: c.arrived.Unix(), Arrived: c.arrived, Own: w.Own, Background: w.Background,
 	}
 	p.ContinuousUsage = e == &messageEndpoint
 	c.keepResponse(j)
-	r.sent, r.path, r.job = w.forServers(p), chatEndpoint.upstream, j
+	r.sent, r.path, r.job = w.ForServers(p), chatEndpoint.upstream, j
 	return nil
 }
 
 // anyNumber leaves it to the servers what they take.
 var anyNumber = jsonbody.Interval{Low: math.Inf(-1), High: math.Inf(1)}
 
-// forServers is the chat in words that all servers know, with the usage at the end of a stream.
-func (w *rewording) forServers(p *params.Params) *jsonbody.Object {
-	chat := w.chat.Without("stream_options", "metadata", "store", "background", "max_output_tokens", "enable_thinking", "add_generation_prompt")
-	for _, f := range w.chat.Fields {
-		switch f.Name {
-		case "max_output_tokens":
-			chat.Add("max_tokens", f.Raw)
-		case "enable_thinking":
-			chat.Add("chat_template_kwargs", append(append([]byte(`{"enable_thinking":`), f.Raw...), '}'))
-		case "continue_final_message":
-			chat.Add("add_generation_prompt", []byte("false"))
-		}
-	}
-	if p.Stream {
-		chat.Add("stream_options", []byte(`{"include_usage":true}`))
-	}
-	return chat
-}
-
 // countElsewhere has the servers behind a model count the tokens of a request of Messages.
-func (c *call) countElsewhere(m *models.Model, o *request) *api.Error {
+func (c *call) countElsewhere(m *models.Model, o *job.Body) *api.Error {
 	if !m.Upstream.Offers(router.Messages) {
 		return api.RefuseParam("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
 			"set tokenizer for the model, or apis: [messages] for replicas that do", m.ID)

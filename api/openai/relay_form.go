@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/answer"
 	"weir/api/openai/jsonbody"
 	"weir/internal/inference"
 	"weir/router/chunk"
@@ -248,5 +249,5 @@ func (r *relayStream) appendFailed(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, underName(withStatus(first.Response, "failed", appendResponseFault(nil, fault)), r.p.name)...)
 	}
 	dst = append(dst, `,"sequence_number":`...)
-	return append(strconv.AppendInt(dst, r.sequence+1, 10), eventEnd...)
+	return append(strconv.AppendInt(dst, r.sequence+1, 10), answer.EventEnd...)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/internal/inference"
@@ -35,15 +36,15 @@ func (p *passage) judge() {
 
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
-func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Model, o *request, residency []string) (Shadowed, error) {
+func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Model, o *job.Body, residency []string) (Shadowed, error) {
 	sent, path := o.Object, e.upstream
 	if e.reword != nil {
-		w, _, fault := e.reword(o)
+		w, fault := e.reword(o)
 		if fault != nil {
 			return Shadowed{}, fault
 		}
-		w.finish(o.Object)
-		sent, path = w.forServers(&params.Params{}), chatEndpoint.upstream
+		w.Finish(o.Object)
+		sent, path = w.ForServers(&params.Params{}), chatEndpoint.upstream
 	}
 	sent = sent.Without("stream", "stream_options")
 	sent.Add("stream", []byte("true"))

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"weir/api"
+	"weir/api/openai/prompt"
 	"weir/router"
 	"weir/tokenizer"
 )
@@ -24,26 +25,26 @@ func (c *call) relayedTokens(r *relayed) []int32 {
 		if m.Template == nil {
 			return nil
 		}
-		conversation := readChatPrompt(own, m, &c.server.config, &fault)
+		conversation := c.server.config.reader().ReadPrompt(own, m, &fault)
 		options := tokenizer.EncodeOptions{AddSpecial: own.Flag("add_special_tokens", false, &fault)}
 		if fault != nil {
 			return nil
 		}
-		spans, fault := conversation.render(m)
+		spans, fault := conversation.Render(m)
 		if fault != nil {
 			return nil
 		}
-		ids, _ := r.asked.turn.Encode(m, "messages", spans, options)
+		ids, _ := r.asked.Turn.Encode(m, "messages", spans, options)
 		return ids
 	case completionEndpoint.upstream:
-		r := promptReader{field: "prompt", most: 1, m: m, turn: r.asked.turn, notes: own.Notes}
-		r.options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
-		r.options.ParseSpecial = own.Flag("parse_special", c.server.config.ParseSpecial, &fault)
+		r := prompt.Reader{Field: "prompt", Most: 1, Model: m, Turn: r.asked.Turn, Notes: own.Notes}
+		r.Options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
+		r.Options.ParseSpecial = own.Flag("parse_special", c.server.config.ParseSpecial, &fault)
 		raw, ok := own.Take("prompt")
 		if !ok || fault != nil {
 			return nil
 		}
-		if prompts, fault := r.all(raw); fault == nil && len(prompts) == 1 {
+		if prompts, fault := r.All(raw); fault == nil && len(prompts) == 1 {
 			return prompts[0].IDs
 		}
 	}

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/translation"
 )
 
 // cohereEndpoint is Cohere's: the same vectors in one or several types. vLLM has it, too.
@@ -38,7 +40,7 @@ type typedVectors struct {
 	texts []string // as they came
 }
 
-func (s *Server) readCohereEmbed(o *request, m *models.Model) (*pooling, *api.Error) {
+func (s *Server) readCohereEmbed(o *job.Body, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newWholeReader(o, m)
 	r.readCohereTruncation(o.Object, &fault)
@@ -154,7 +156,7 @@ func cohereInputs(o *jsonbody.Object, raw []byte) ([]string, *api.Error) {
 		if !ok {
 			return nil, jsonbody.Missing(path+".content", "an array of parts with type text")
 		}
-		if _, texts[i], err = textContent(o, path+".content", content, "text"); err != nil {
+		if _, texts[i], err = translation.TextContent(o, path+".content", content, "text"); err != nil {
 			return nil, err
 		}
 	}

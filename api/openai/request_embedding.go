@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/prompt"
 )
 
 var embeddingEndpoint = poolingEndpoint{
@@ -35,7 +37,7 @@ type vectorForm struct {
 }
 
 // readEmbedding reads a request of the OpenAI API for embeddings.
-func (s *Server) readEmbedding(o *request, m *models.Model) (*pooling, *api.Error) {
+func (s *Server) readEmbedding(o *job.Body, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	form := readVectorForm(o.Object, m, &fault)
@@ -47,7 +49,7 @@ func (s *Server) readEmbedding(o *request, m *models.Model) (*pooling, *api.Erro
 	p := &pooling{answer: &embeddingAnswer{form}, requestID: params.ReadRequestID(o.Object, &fault)}
 	raw, ok := o.Take("input")
 	if !ok {
-		jsonbody.Keep(&fault, jsonbody.Missing("input", promptForms))
+		jsonbody.Keep(&fault, jsonbody.Missing("input", prompt.Forms))
 	}
 	return s.readTexts(p, r, o.Object, "input", raw, form, &fault)
 }
@@ -55,16 +57,16 @@ func (s *Server) readEmbedding(o *request, m *models.Model) (*pooling, *api.Erro
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
 func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
 	texts := r.prompts(field, o.Notes)
-	texts.prefix = r.model.Pooler.ReadPrompt(o, fault)
-	texts.options.AddSpecial = o.Flag("add_special_tokens", true, fault)
-	texts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, fault)
+	texts.Prefix = r.model.Pooler.ReadPrompt(o, fault)
+	texts.Options.AddSpecial = o.Flag("add_special_tokens", true, fault)
+	texts.Options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, fault)
 	params.ReadLabels(o, fault)
 	o.FinishBut(poolingFields, fault)
 	if *fault != nil {
 		return nil, *fault
 	}
 	p.parsed = time.Now()
-	prompts, err := texts.all(raw)
+	prompts, err := texts.All(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +157,13 @@ func (c *call) embedTexts() *api.Error { return c.pooled(&embedEndpoint) }
 
 type bareVectors struct{ vectorForm }
 
-func (s *Server) readEmbed(o *request, m *models.Model) (*pooling, *api.Error) {
+func (s *Server) readEmbed(o *job.Body, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	form := readVectorForm(o.Object, m, &fault)
 	raw, ok := o.Take("inputs")
 	if !ok {
-		jsonbody.Keep(&fault, jsonbody.Missing("inputs", promptForms))
+		jsonbody.Keep(&fault, jsonbody.Missing("inputs", prompt.Forms))
 	}
 	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o.Object, "inputs", raw, form, &fault)
 }

@@ -9,25 +9,26 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/toolset"
+	"weir/api/openai/translation"
 )
 
 // messageNames are the fields that a chat calls otherwise.
-var messageNames = []renamed{
-	{"stop", "stop_sequences"}, {"response_format.json_schema", "output_config.format"}, {"response_format", "output_config.format"},
-	{"reasoning_effort", "output_config.effort"}, {"thinking_token_budget", "thinking.budget_tokens"},
-	{"tool_choice.function", "tool_choice"}, {"parallel_tool_calls", "tool_choice.disable_parallel_tool_use"},
+var messageNames = []translation.Renamed{
+	{Chat: "stop", Client: "stop_sequences"}, {Chat: "response_format.json_schema", Client: "output_config.format"}, {Chat: "response_format", Client: "output_config.format"},
+	{Chat: "reasoning_effort", Client: "output_config.effort"}, {Chat: "thinking_token_budget", Client: "thinking.budget_tokens"},
+	{Chat: "tool_choice.function", Client: "tool_choice"}, {Chat: "parallel_tool_calls", Client: "tool_choice.disable_parallel_tool_use"},
 }
 
 // readMessage reads a request of POST /v1/messages into a job.
-func (s *Server) readMessage(o *request, m *models.Model) (*job.Job, *api.Error) {
+func readMessage(readChat translation.ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
-		return nil, noTemplate(m)
+		return nil, m.NoTemplate()
 	}
-	w, _, fault := rewordMessage(o)
+	w, fault := rewordMessage(o)
 	if fault != nil {
 		return nil, fault
 	}
-	j, fault := w.read(s, o, m)
+	j, fault := w.Read(readChat, o, m)
 	if fault != nil {
 		return nil, fault
 	}
@@ -36,25 +37,25 @@ func (s *Server) readMessage(o *request, m *models.Model) (*job.Job, *api.Error)
 }
 
 // rewordMessage writes a request of POST /v1/messages as a chat.
-func rewordMessage(o *request) (*rewording, *responseRequest, *api.Error) {
+func rewordMessage(o *job.Body) (*translation.Translation, *api.Error) {
 	var fault *api.Error
-	w := newRewording(o, "messages", "tool_use_id", messageNames...)
-	w.schema = "input_schema"
+	w := translation.New(o, "messages", "tool_use_id", messageNames...)
+	w.Schema = "input_schema"
 	readMessagePrompt(o.Object, w, &fault)
 	most, ok := o.Integer("max_tokens", 1, math.MaxInt32, &fault)
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("max_tokens", "an integer"))
 	}
 	if raw, ok := o.Take("stop_sequences"); ok {
-		w.set("stop", raw)
+		w.Set("stop", raw)
 	}
-	w.set("max_tokens", json.RawMessage(formatInt(most)))
-	return w, nil, fault
+	w.Set("max_tokens", json.RawMessage(formatInt(most)))
+	return w, fault
 }
 
 // readMessagePrompt reads what decides on the prompt: system, messages, tools and
 // tool_choice, thinking, output_config.
-func readMessagePrompt(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func readMessagePrompt(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	for _, f := range []struct{ name, wayOut string }{
 		{"mcp_servers", "the server reaches nothing outside: send tools that you run yourself"},
 		{"container", "the server runs no code: send tools that you run yourself"},
@@ -68,9 +69,9 @@ func readMessagePrompt(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	}
 	o.Take("cache_control") // prefixes are cached without being asked
 	if raw, ok := o.Take("system"); ok {
-		_, text, err := textContent(o, "system", raw, "text")
+		_, text, err := translation.TextContent(o, "system", raw, "text")
 		if jsonbody.Keep(fault, err); text != "" {
-			w.turns.instruct("system", text)
+			w.Messages.Instruct("system", text)
 		}
 	}
 	readMessageList(o, w, fault)
@@ -81,7 +82,7 @@ func readMessagePrompt(o *jsonbody.Object, w *rewording, fault **api.Error) {
 
 // readMessageList reads messages. One of the assistant at the end is the beginning of the
 // answer.
-func readMessageList(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func readMessageList(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	raw, ok := o.Take("messages")
 	if !ok {
 		jsonbody.Keep(fault, jsonbody.Missing("messages", "an array of messages"))
@@ -96,16 +97,16 @@ func readMessageList(o *jsonbody.Object, w *rewording, fault **api.Error) {
 		if *fault != nil {
 			return
 		}
-		role, err = w.turns.message(o, jsonbody.At("messages", i), item)
+		role, err = messageTurn(&w.Messages, o, jsonbody.At("messages", i), item)
 		jsonbody.Keep(fault, err)
 	}
 	if role == "assistant" {
-		w.set("continue_final_message", []byte("true"))
+		w.Set("continue_final_message", []byte("true"))
 	}
 }
 
 // message adds a message, whose content is a text or blocks.
-func (t *turnWriter) message(o *jsonbody.Object, path string, raw []byte) (role string, fault *api.Error) {
+func messageTurn(t *translation.Messages, o *jsonbody.Object, path string, raw []byte) (role string, fault *api.Error) {
 	m, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return "", fault
@@ -115,7 +116,7 @@ func (t *turnWriter) message(o *jsonbody.Object, path string, raw []byte) (role 
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "content"), "a string or an array of blocks"))
 	}
-	skipHarmless(m)
+	translation.SkipHarmless(m)
 	m.Finish(&fault)
 	switch {
 	case fault != nil:
@@ -123,37 +124,37 @@ func (t *turnWriter) message(o *jsonbody.Object, path string, raw []byte) (role 
 	case role != "user" && role != "assistant" && role != "system":
 		return "", api.RefuseParam("invalid_value", jsonbody.Join(path, "role"), "%s is %s; it must be user or assistant", jsonbody.Join(path, "role"), jsonbody.HeaderQuote(role))
 	case role == "system": // newer than the field system, and may stand anywhere
-		_, text, err := textContent(o, jsonbody.Join(path, "content"), content, "text")
-		t.instruct(path, text)
+		_, text, err := translation.TextContent(o, jsonbody.Join(path, "content"), content, "text")
+		t.Instruct(path, text)
 		return role, err
 	case content[0] == '"':
 		_, err := jsonbody.String(jsonbody.Join(path, "content"), content)
-		t.speak(path, role, content)
+		speak(t, path, role, content)
 		return role, err
 	case content[0] != '[':
 		return "", jsonbody.WrongType(jsonbody.Join(path, "content"), "a string or an array of blocks", content)
 	}
 	blocks, fault := jsonbody.Array(jsonbody.Join(path, "content"), content, jsonbody.MaxFields)
 	if fault == nil && len(blocks) == 0 {
-		t.speak(path, role, []byte(`""`))
+		speak(t, path, role, []byte(`""`))
 	}
 	texts := blockTexts{role: role, path: path}
 	for i, raw := range blocks {
 		if fault == nil {
-			fault = t.block(o, &texts, jsonbody.At(jsonbody.Join(path, "content"), i), raw)
+			fault = readBlock(t, o, &texts, jsonbody.At(jsonbody.Join(path, "content"), i), raw)
 		}
 	}
-	t.speakBlocks(&texts)
+	speakBlocks(t, &texts)
 	return role, fault
 }
 
 // speak adds what a user or the assistant says.
-func (t *turnWriter) speak(path, role string, content []byte) {
+func speak(t *translation.Messages, path, role string, content []byte) {
 	if role == "assistant" {
-		t.reply(path, content)
+		t.Reply(path, content)
 		return
 	}
-	t.say(path, role, content)
+	t.Say(path, role, content)
 }
 
 // blockTexts are text blocks in a row, which are one content.
@@ -162,22 +163,22 @@ type blockTexts struct {
 	parts      []byte
 }
 
-func (t *turnWriter) speakBlocks(b *blockTexts) {
+func speakBlocks(t *translation.Messages, b *blockTexts) {
 	if b.parts != nil {
-		t.speak(b.path, b.role, append(b.parts, ']'))
+		speak(t, b.path, b.role, append(b.parts, ']'))
 		b.parts = nil
 	}
 }
 
 // block adds a block of a message.
-func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, raw []byte) *api.Error {
+func readBlock(t *translation.Messages, o *jsonbody.Object, texts *blockTexts, path string, raw []byte) *api.Error {
 	b, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return fault
 	}
 	kind := b.Need("type", &fault)
 	if kind != "text" {
-		t.speakBlocks(texts)
+		speakBlocks(t, texts)
 	}
 	mine := texts.role == "assistant"
 	switch {
@@ -191,7 +192,7 @@ func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, r
 		texts.parts = append(api.AppendComma(texts.parts, len(texts.parts)-1), `{"type":"text","text":`...)
 		texts.parts = append(api.AppendString(texts.parts, text), '}')
 	case kind == "thinking" && mine:
-		t.think(texts.path, b.Need("thinking", &fault))
+		t.Think(texts.path, b.Need("thinking", &fault))
 		b.Take("signature")
 	case kind == "redacted_thinking" && mine: // another server's, and says nothing here
 		b.Take("data")
@@ -204,28 +205,28 @@ func (t *turnWriter) block(o *jsonbody.Object, texts *blockTexts, path string, r
 		if input[0] != '{' {
 			jsonbody.Keep(&fault, jsonbody.WrongType(jsonbody.Join(path, "input"), "an object", input))
 		}
-		t.call(texts.path, toolset.Function, called{path, id, name, string(input)})
+		t.AddCall(texts.path, toolset.Function, translation.Call{Place: path, ID: id, Name: name, With: string(input)})
 	case kind == "tool_result" && !mine:
-		t.resultBlock(b, &fault)
+		readResultBlock(t, b, &fault)
 	default:
 		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"),
 			"models here read text: send blocks of type text, and tool_use, tool_result and thinking where they belong, not "+jsonbody.Quote([]byte(kind))))
 	}
-	skipHarmless(b)
+	translation.SkipHarmless(b)
 	b.Take("caller")
 	b.Finish(&fault)
 	return fault
 }
 
 // resultBlock adds what a tool has given. Templates know no failed calls: the text says so.
-func (t *turnWriter) resultBlock(b *jsonbody.Object, fault **api.Error) {
+func readResultBlock(t *translation.Messages, b *jsonbody.Object, fault **api.Error) {
 	id := b.Need("tool_use_id", fault)
 	b.Flag("is_error", false, fault)
 	content := []byte(`""`)
 	if raw, ok := b.Take("content"); ok {
 		var err *api.Error
-		content, _, err = textContent(b, jsonbody.Join(b.Path, "content"), raw, "text")
+		content, _, err = translation.TextContent(b, jsonbody.Join(b.Path, "content"), raw, "text")
 		jsonbody.Keep(fault, err)
 	}
-	t.result(b.Path, id, content)
+	t.Result(b.Path, id, content)
 }

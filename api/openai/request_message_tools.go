@@ -7,12 +7,13 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/toolset"
+	"weir/api/openai/translation"
 )
 
 func formatInt(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
 // readMessageTools reads tools and tool_choice.
-func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func readMessageTools(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	if raw, ok := o.Take("tools"); ok {
 		list, err := jsonbody.Array("tools", raw, math.MaxInt32)
 		jsonbody.Keep(fault, err)
@@ -26,7 +27,7 @@ func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 			chat = tool.appendChat(api.AppendComma(chat, i))
 		}
 		if len(list) > 0 {
-			w.set("tools", append(chat, ']'))
+			w.Set("tools", append(chat, ']'))
 		}
 	}
 	raw, ok := o.Take("tool_choice")
@@ -40,16 +41,16 @@ func readMessageTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	}
 	switch kind := choice.Need("type", fault); kind {
 	case "auto", "none":
-		w.setText("tool_choice", kind)
+		w.SetText("tool_choice", kind)
 	case "any":
-		w.setText("tool_choice", "required")
+		w.SetText("tool_choice", "required")
 	case "tool":
-		w.set("tool_choice", appendNamedChoice(nil, toolset.Function, choice.Need("name", fault)))
+		w.Set("tool_choice", appendNamedChoice(nil, toolset.Function, choice.Need("name", fault)))
 	default:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tool_choice.type", "tool_choice.type is %s; it must be auto, any, tool or none", jsonbody.HeaderQuote(kind)))
 	}
 	if choice.Flag("disable_parallel_tool_use", false, fault) {
-		w.set("parallel_tool_calls", []byte("false"))
+		w.Set("parallel_tool_calls", []byte("false"))
 	}
 	choice.Finish(fault)
 }
@@ -63,7 +64,7 @@ func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *ap
 	if kind, ok := tool.Text("type", &fault); ok && kind != "custom" {
 		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: toolset.Function, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonNull}
+	t := &flatTool{kind: toolset.Function, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonbody.Null}
 	if text, ok := tool.Text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}
@@ -80,10 +81,10 @@ func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *ap
 
 // readThinking reads thinking. Without it a model does not think before it answers, where
 // its template has a switch for that.
-func readThinking(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func readThinking(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	raw, ok := o.Take("thinking")
 	if !ok {
-		w.set("enable_thinking", []byte("false"))
+		w.Set("enable_thinking", []byte("false"))
 		return
 	}
 	thinking, err := o.Parse("thinking", raw, jsonbody.MaxFields)
@@ -94,21 +95,21 @@ func readThinking(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	kind := thinking.Need("type", fault)
 	switch kind {
 	case "enabled", "adaptive":
-		w.set("enable_thinking", []byte("true"))
+		w.Set("enable_thinking", []byte("true"))
 	case "disabled":
-		w.set("enable_thinking", []byte("false"))
+		w.Set("enable_thinking", []byte("false"))
 	default:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "thinking.type", "thinking.type is %s; it must be enabled, adaptive or disabled", jsonbody.HeaderQuote(kind)))
 	}
 	if n, ok := thinking.Integer("budget_tokens", 1, math.MaxInt32, fault); ok && kind == "enabled" {
-		w.set("thinking_token_budget", formatInt(n))
+		w.Set("thinking_token_budget", formatInt(n))
 	}
 	thinking.Text("display", fault)
 	thinking.Finish(fault)
 }
 
 // readOutputConfig reads output_config: the effort of thinking, and a schema of the answer.
-func readOutputConfig(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func readOutputConfig(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	raw, ok := o.Take("output_config")
 	format, hasFormat := o.Take("output_format")
 	if ok {
@@ -118,7 +119,7 @@ func readOutputConfig(o *jsonbody.Object, w *rewording, fault **api.Error) {
 			return
 		}
 		if effort, ok := config.Text("effort", fault); ok {
-			w.setText("reasoning_effort", effort)
+			w.SetText("reasoning_effort", effort)
 		}
 		if raw, ok := config.Take("format"); ok {
 			format, hasFormat = raw, true
@@ -142,7 +143,7 @@ func readOutputConfig(o *jsonbody.Object, w *rewording, fault **api.Error) {
 	case !ok:
 		jsonbody.Keep(fault, jsonbody.Missing("output_config.format.schema", "a JSON schema"))
 	default:
-		w.set("response_format", append(append([]byte(`{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`), schema...), "}}"...))
+		w.Set("response_format", append(append([]byte(`{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`), schema...), "}}"...))
 	}
 	f.Finish(fault)
 }

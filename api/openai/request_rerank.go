@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -35,7 +36,7 @@ type ranking struct {
 	bare      bool // text-embeddings-inference's form
 }
 
-func (s *Server) readRerank(o *request, m *models.Model) (*pooling, *api.Error) {
+func (s *Server) readRerank(o *job.Body, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &ranking{scoring: scoring{queryField: "query", single: [2]bool{true, false}}}

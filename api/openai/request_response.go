@@ -10,6 +10,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/translation"
 )
 
 // responseRequest is what a request of POST /v1/responses says beside its chat: what its
@@ -41,38 +42,30 @@ func responseOf(j *job.Job) *responseRequest {
 
 func (r *responseRequest) summarises() bool { return !jsonbody.IsNull(r.summary) }
 
-var jsonNull = []byte("null")
-
 // responseNames are the fields that a chat calls otherwise.
-var responseNames = []renamed{
-	{"response_format.json_schema", "text.format"}, {"response_format", "text.format"},
-	{"reasoning_effort", "reasoning.effort"}, {"tool_choice.function", "tool_choice"}, {"tool_choice.custom", "tool_choice"},
-	{"tool_choice.allowed_tools", "tool_choice"},
-	{"top_logprobs", "top_logprobs"}, {"verbosity", "text.verbosity"}, {"store", "store"},
+var responseNames = []translation.Renamed{
+	{Chat: "response_format.json_schema", Client: "text.format"}, {Chat: "response_format", Client: "text.format"},
+	{Chat: "reasoning_effort", Client: "reasoning.effort"}, {Chat: "tool_choice.function", Client: "tool_choice"}, {Chat: "tool_choice.custom", Client: "tool_choice"},
+	{Chat: "tool_choice.allowed_tools", Client: "tool_choice"},
+	{Chat: "top_logprobs", Client: "top_logprobs"}, {Chat: "verbosity", Client: "text.verbosity"}, {Chat: "store", Client: "store"},
 }
 
 // readResponse reads a request of POST /v1/responses into a job.
-func (s *Server) readResponse(o *request, m *models.Model) (*job.Job, *api.Error) {
+func readResponse(readChat translation.ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
-		return nil, noTemplate(m)
+		return nil, m.NoTemplate()
 	}
-	w, r, fault := rewordResponse(o)
+	w, fault := rewordResponse(o)
 	if fault != nil {
 		return nil, fault
 	}
-	w.truncates = r.truncates
-	j, fault := w.read(s, o, m)
-	if fault != nil {
-		return nil, fault
-	}
-	j.Own, j.Background = r, r.background
-	return j, nil
+	return w.Read(readChat, o, m)
 }
 
 // rewordResponse writes a request of POST /v1/responses as a chat.
-func rewordResponse(o *request) (*rewording, *responseRequest, *api.Error) {
+func rewordResponse(o *job.Body) (*translation.Translation, *api.Error) {
 	var fault *api.Error
-	w := newRewording(o, "input", "call_id", responseNames...)
+	w := translation.New(o, "input", "call_id", responseNames...)
 	r := &responseRequest{}
 	r.refuseOthers(o.Object, &fault)
 	r.readStore(o, &fault)
@@ -82,7 +75,8 @@ func rewordResponse(o *request) (*rewording, *responseRequest, *api.Error) {
 	r.readReasoning(o.Object, w, &fault)
 	r.readInclude(o.Object, w, &fault)
 	r.readEchoed(o.Object, w, &fault)
-	return w, r, fault
+	w.Own, w.Background, w.Truncates = r, r.background, r.truncates
+	return w, fault
 }
 
 // refuseOthers refuses fields whose meaning in a chat is another one, and those that ask
@@ -113,11 +107,11 @@ func (r *responseRequest) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 
 // readStore reads what becomes of the answer. As with OpenAI, it is kept unless the request
 // says otherwise.
-func (r *responseRequest) readStore(o *request, fault **api.Error) {
-	r.previous = o.previous
+func (r *responseRequest) readStore(o *job.Body, fault **api.Error) {
+	r.previous = o.Previous
 	asked, said := o.Bool("store", fault)
-	r.store = o.keepsResponses && (asked || !said)
-	if asked && !o.keepsResponses {
+	r.store = o.KeepsResponses && (asked || !said)
+	if asked && !o.KeepsResponses {
 		o.Ignored("store", jsonbody.Unsupported("store", "send false: responses of this tenant, or of all, are not kept here"), fault)
 	}
 	r.background = o.Flag("background", false, fault)
@@ -130,7 +124,7 @@ func (r *responseRequest) readStore(o *request, fault **api.Error) {
 }
 
 // readText reads text: the format of the answer, and its verbosity.
-func (r *responseRequest) readText(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readText(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	r.text = []byte(`{"format":{"type":"text"}}`)
 	raw, ok := o.Take("text")
 	if !ok {
@@ -147,12 +141,12 @@ func (r *responseRequest) readText(o *jsonbody.Object, w *rewording, fault **api
 		asked, err := readTextFormat(text, raw)
 		jsonbody.Keep(fault, err)
 		if asked != nil {
-			w.set("response_format", asked)
+			w.Set("response_format", asked)
 		}
 	}
 	r.text = append(append([]byte(`{"format":`), format...), '}')
 	if verbosity, ok := text.Take("verbosity"); ok {
-		w.set("verbosity", verbosity)
+		w.Set("verbosity", verbosity)
 		r.text = append(append(append(r.text[:len(r.text)-1], `,"verbosity":`...), verbosity...), '}')
 	}
 	text.Finish(fault)
@@ -184,8 +178,8 @@ func readTextFormat(text *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 
 // readReasoning reads reasoning. A thought is told as reasoning_text, or as its own
 // summary where the request asks for one, which is what some clients show.
-func (r *responseRequest) readReasoning(o *jsonbody.Object, w *rewording, fault **api.Error) {
-	r.effort, r.summary = jsonNull, jsonNull
+func (r *responseRequest) readReasoning(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+	r.effort, r.summary = jsonbody.Null, jsonbody.Null
 	raw, ok := o.Take("reasoning")
 	if !ok {
 		return
@@ -197,7 +191,7 @@ func (r *responseRequest) readReasoning(o *jsonbody.Object, w *rewording, fault 
 	}
 	if effort, ok := reasoning.Text("effort", fault); ok {
 		r.effort = api.AppendString(nil, effort)
-		w.set("reasoning_effort", r.effort)
+		w.Set("reasoning_effort", r.effort)
 	}
 	for _, name := range []string{"generate_summary", "summary"} {
 		if summary, ok := reasoning.Text(name, fault); ok && summary != "none" {
@@ -209,11 +203,11 @@ func (r *responseRequest) readReasoning(o *jsonbody.Object, w *rewording, fault 
 
 // readInclude reads include, and top_logprobs, which asks for log-probabilities without it. What include may name
 // beside them is in an answer anyway, or belongs to tools that are refused.
-func (r *responseRequest) readInclude(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readInclude(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	if raw, ok := o.Take("top_logprobs"); ok {
-		w.set("top_logprobs", raw)
+		w.Set("top_logprobs", raw)
 		if string(raw) != "0" {
-			w.set("logprobs", []byte("true"))
+			w.Set("logprobs", []byte("true"))
 		}
 	}
 	raw, ok := o.Take("include")
@@ -227,7 +221,7 @@ func (r *responseRequest) readInclude(o *jsonbody.Object, w *rewording, fault **
 		jsonbody.Keep(fault, err)
 		switch name {
 		case "message.output_text.logprobs":
-			w.set("logprobs", []byte("true"))
+			w.Set("logprobs", []byte("true"))
 		case "reasoning.encrypted_content": // thoughts come as plain text, which may be sent back
 		default:
 			o.Notes.Add("ignored include of %s", jsonbody.HeaderQuote(name))
@@ -236,19 +230,19 @@ func (r *responseRequest) readInclude(o *jsonbody.Object, w *rewording, fault **
 }
 
 // readEchoed reads what the answer repeats.
-func (r *responseRequest) readEchoed(o *jsonbody.Object, w *rewording, fault **api.Error) {
-	r.metadata, r.maxTokens, r.parallel = []byte("{}"), jsonNull, true
+func (r *responseRequest) readEchoed(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+	r.metadata, r.maxTokens, r.parallel = []byte("{}"), jsonbody.Null, true
 	if n, ok := o.Integer("max_output_tokens", 1, math.MaxInt32, fault); ok {
 		r.maxTokens = strconv.AppendInt(nil, n, 10)
-		w.set("max_output_tokens", r.maxTokens)
+		w.Set("max_output_tokens", r.maxTokens)
 	}
 	if raw, ok := o.Take("metadata"); ok {
 		r.metadata = bytes.Clone(raw)
-		w.set("metadata", raw)
+		w.Set("metadata", raw)
 	}
 	for _, name := range params.Labels {
 		if raw, ok := o.Take(name); ok {
-			w.set(name, raw)
+			w.Set(name, raw)
 			r.labels = append(api.AppendString(append(r.labels, ','), name), ':')
 			r.labels = append(r.labels, raw...)
 		}
@@ -256,7 +250,7 @@ func (r *responseRequest) readEchoed(o *jsonbody.Object, w *rewording, fault **a
 	if v, ok := o.Bool("parallel_tool_calls", fault); ok {
 		r.parallel = v
 		if len(r.tools) > len("[]") {
-			w.set("parallel_tool_calls", strconv.AppendBool(nil, v))
+			w.Set("parallel_tool_calls", strconv.AppendBool(nil, v))
 		}
 	}
 }

@@ -5,27 +5,29 @@ import (
 	"encoding/json"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/toolset"
+	"weir/api/openai/translation"
 )
 
 // readInput reads instructions and input into the messages of a chat. Instructions come
 // first, in one message with what a system or a developer says before others do.
-func (r *responseRequest) readInput(o *request, w *rewording, fault **api.Error) {
-	r.instructions = jsonNull
+func (r *responseRequest) readInput(o *job.Body, w *translation.Translation, fault **api.Error) {
+	r.instructions = jsonbody.Null
 	if raw, ok := o.Take("instructions"); ok {
 		r.instructions = bytes.Clone(raw)
 		if raw[0] == '[' {
 			jsonbody.Keep(fault, jsonbody.Unsupported("instructions", "send a string; items belong into input"))
 		} else if text, ok := o.Text("instructions", fault); ok && text != "" {
-			w.turns.instruct("instructions", text)
+			w.Messages.Instruct("instructions", text)
 		}
 	}
-	for _, item := range o.earlier {
+	for _, item := range o.Earlier {
 		if *fault != nil {
 			return
 		}
-		jsonbody.Keep(fault, w.turns.item(o.Object, "previous_response_id", item))
+		jsonbody.Keep(fault, readItem(&w.Messages, o.Object, "previous_response_id", item))
 	}
 	raw, ok := o.Take("input")
 	if !ok {
@@ -39,7 +41,7 @@ func (r *responseRequest) readInput(o *request, w *rewording, fault **api.Error)
 			err = jsonbody.WrongType("input", "a string or an array of items", raw)
 		}
 		jsonbody.Keep(fault, err)
-		w.turns.say("input", "user", raw)
+		w.Messages.Say("input", "user", raw)
 		return
 	}
 	items, err := jsonbody.Array("input", raw, maxItems)
@@ -50,7 +52,7 @@ func (r *responseRequest) readInput(o *request, w *rewording, fault **api.Error)
 		if *fault != nil {
 			return
 		}
-		jsonbody.Keep(fault, w.turns.item(o.Object, jsonbody.At("input", i), item))
+		jsonbody.Keep(fault, readItem(&w.Messages, o.Object, jsonbody.At("input", i), item))
 	}
 }
 
@@ -58,7 +60,7 @@ func (r *responseRequest) readInput(o *request, w *rewording, fault **api.Error)
 const maxItems = 1 << 14
 
 // item adds an item of a conversation.
-func (t *turnWriter) item(o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {
+func readItem(t *translation.Messages, o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {
 	item, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return fault
@@ -69,27 +71,27 @@ func (t *turnWriter) item(o *jsonbody.Object, path string, raw json.RawMessage) 
 	}
 	switch kind {
 	case "message":
-		t.messageItem(item, &fault)
+		readMessageItem(t, item, &fault)
 	case "reasoning":
-		t.reasoningItem(item, &fault)
+		readReasoningItem(t, item, &fault)
 	case "function_call":
 		id, name, arguments := item.Need("call_id", &fault), item.Need("name", &fault), item.Need("arguments", &fault)
-		t.call(path, toolset.Function, called{path, id, name, arguments})
+		t.AddCall(path, toolset.Function, translation.Call{Place: path, ID: id, Name: name, With: arguments})
 	case "custom_tool_call":
 		id, name, input := item.Need("call_id", &fault), item.Need("name", &fault), item.Need("input", &fault)
-		t.call(path, toolset.Custom, called{path, id, name, input})
+		t.AddCall(path, toolset.Custom, translation.Call{Place: path, ID: id, Name: name, With: input})
 	case "function_call_output", "custom_tool_call_output":
 		id := item.Need("call_id", &fault)
 		content, err := needContent(item, "output", "input_text", "output_text", "text")
 		jsonbody.Keep(&fault, err)
-		t.result(path, id, content)
+		t.Result(path, id, content)
 	case "item_reference":
 		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"), "send the item itself, or previous_response_id"))
 	default:
 		jsonbody.Keep(&fault, jsonbody.Unsupported(jsonbody.Join(path, "type"),
 			"send items of type message, reasoning, function_call, custom_tool_call or their outputs, not "+jsonbody.Quote([]byte(kind))))
 	}
-	skipHarmless(item)
+	translation.SkipHarmless(item)
 	item.Finish(&fault)
 	return fault
 }
@@ -100,11 +102,11 @@ func needContent(o *jsonbody.Object, name string, kinds ...string) ([]byte, *api
 	if !ok {
 		return nil, jsonbody.Missing(jsonbody.Join(o.Path, name), "a string or an array of text parts")
 	}
-	content, _, fault := textContent(o, jsonbody.Join(o.Path, name), raw, kinds...)
+	content, _, fault := translation.TextContent(o, jsonbody.Join(o.Path, name), raw, kinds...)
 	return content, fault
 }
 
-func (t *turnWriter) messageItem(item *jsonbody.Object, fault **api.Error) {
+func readMessageItem(t *translation.Messages, item *jsonbody.Object, fault **api.Error) {
 	role := item.Need("role", fault)
 	raw, ok := item.Take("content")
 	if !ok {
@@ -113,18 +115,18 @@ func (t *turnWriter) messageItem(item *jsonbody.Object, fault **api.Error) {
 	if *fault != nil {
 		return
 	}
-	content, text, err := textContent(item, jsonbody.Join(item.Path, "content"), raw, "input_text", "output_text", "text", "refusal")
+	content, text, err := translation.TextContent(item, jsonbody.Join(item.Path, "content"), raw, "input_text", "output_text", "text", "refusal")
 	if err != nil {
 		jsonbody.Keep(fault, err)
 		return
 	}
 	switch role {
 	case "system", "developer":
-		t.instruct(item.Path, text)
+		t.Instruct(item.Path, text)
 	case "user":
-		t.say(item.Path, role, content)
+		t.Say(item.Path, role, content)
 	case "assistant":
-		t.reply(item.Path, content)
+		t.Reply(item.Path, content)
 	default:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", jsonbody.Join(item.Path, "role"),
 			"%s is %s; it must be user, assistant, system or developer", jsonbody.Join(item.Path, "role"), jsonbody.HeaderQuote(role)))
@@ -133,16 +135,16 @@ func (t *turnWriter) messageItem(item *jsonbody.Object, fault **api.Error) {
 
 // reasoningItem adds a thought: its text, or else its summary. One that is encrypted was
 // another server's, and says nothing here.
-func (t *turnWriter) reasoningItem(item *jsonbody.Object, fault **api.Error) {
+func readReasoningItem(t *translation.Messages, item *jsonbody.Object, fault **api.Error) {
 	item.Take("encrypted_content")
 	for _, part := range []struct{ field, kind string }{{"content", "reasoning_text"}, {"summary", "summary_text"}} {
 		raw, ok := item.Take(part.field)
 		if !ok || *fault != nil || jsonbody.IsEmptyArray(raw) {
 			continue
 		}
-		_, text, err := textContent(item, jsonbody.Join(item.Path, part.field), raw, part.kind, "text")
+		_, text, err := translation.TextContent(item, jsonbody.Join(item.Path, part.field), raw, part.kind, "text")
 		if jsonbody.Keep(fault, err); err == nil && text != "" {
-			t.think(item.Path, text)
+			t.Think(item.Path, text)
 			item.Take("summary")
 			return
 		}

@@ -8,11 +8,12 @@ import (
 	"weir/api"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/toolset"
+	"weir/api/openai/translation"
 )
 
 // readTools reads tools and tool_choice. Their answer's form is stricter than what
 // clients send: it has all fields.
-func (r *responseRequest) readTools(o *jsonbody.Object, w *rewording, fault **api.Error) {
+func (r *responseRequest) readTools(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	r.tools, r.toolChoice = []byte("[]"), []byte(`"auto"`)
 	if raw, ok := o.Take("tools"); ok {
 		list, err := jsonbody.Array("tools", raw, math.MaxInt32)
@@ -30,7 +31,7 @@ func (r *responseRequest) readTools(o *jsonbody.Object, w *rewording, fault **ap
 		}
 		r.tools = append(shown, ']')
 		if len(list) > 0 {
-			w.set("tools", append(chat, ']'))
+			w.Set("tools", append(chat, ']'))
 		}
 	}
 	if raw, ok := o.Take("tool_choice"); ok {
@@ -38,7 +39,7 @@ func (r *responseRequest) readTools(o *jsonbody.Object, w *rewording, fault **ap
 		choice, err := chatToolChoice(o, raw)
 		jsonbody.Keep(fault, err)
 		if len(r.tools) > len("[]") || string(raw) != `"auto"` { // which SDKs send without tools
-			w.set("tool_choice", choice)
+			w.Set("tool_choice", choice)
 		}
 	}
 }
@@ -64,7 +65,7 @@ func readFlatTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *api.
 	if kind != toolset.Function && kind != toolset.Custom {
 		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: send tools of type function or custom, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: kind, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonNull, parameters: jsonNull, format: jsonNull}
+	t := &flatTool{kind: kind, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonbody.Null, parameters: jsonbody.Null, format: jsonbody.Null}
 	if text, ok := tool.Text("description", &fault); ok {
 		t.description = api.AppendString(nil, text)
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 )
@@ -22,7 +23,7 @@ type scoreAnswer struct{ scoring }
 const scoreForms = "a string or an array of strings"
 
 // readScore reads one text and one or more others, or two arrays of the same length.
-func (s *Server) readScore(o *request, m *models.Model) (*pooling, *api.Error) {
+func (s *Server) readScore(o *job.Body, m *models.Model) (*pooling, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &scoreAnswer{}

@@ -9,6 +9,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 	"weir/internal/inference"
 )
 
@@ -35,11 +36,11 @@ func encoderOf(t *testing.T, e *endpoint, body string) answer.Encoder {
 	t.Helper()
 	b := &fakeBackend{}
 	s := newServer(t, DefaultConfig(), b)
-	o, fault := readRequest([]byte(body), false)
+	o, fault := job.ReadBody([]byte(body), false)
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	j, fault := e.read(s, o, testModel(t, b))
+	j, fault := e.read(s.config.reader(), o, testModel(t, b))
 	if fault != nil {
 		t.Fatal(fault)
 	}

@@ -182,7 +182,7 @@ func (c *call) cancelResponse() *api.Error {
 		return api.RefuseParam("invalid_value", "response_id", "the response %s was not asked for with background: true, so there is nothing to cancel", r.ID)
 	}
 	if !r.Finished() && !r.Lost {
-		r.Object = withStatus(r.Object, conversation.Cancelled, jsonNull)
+		r.Object = withStatus(r.Object, conversation.Cancelled, jsonbody.Null)
 		r.Status = conversation.Cancelled
 		ctx, cancel := historyContext()
 		defer cancel()

@@ -224,7 +224,7 @@ func (f *eventFollower) Read(p []byte) (int, error) {
 	case <-f.gone:
 		return 0, errHungUp
 	case <-timer.C:
-		return copy(p, heartbeat), nil
+		return copy(p, answer.Heartbeat), nil
 	}
 }
 
@@ -245,7 +245,7 @@ func (f *eventFollower) Close() error {
 func (c *call) streamResponse() *api.Error {
 	next := 0
 	if raw := c.ctx.QueryArgs().Peek("starting_after"); raw != nil {
-		n, ok := parseIndex(string(raw))
+		n, ok := jsonbody.ParseIndex(string(raw))
 		if !ok {
 			return api.RefuseParam("invalid_value", "starting_after", "starting_after is %s; it must be the sequence_number of an event", jsonbody.HeaderQuote(string(raw)))
 		}
@@ -297,6 +297,6 @@ func (s *Server) tellEnd(l *eventLog, r *conversation.Response, number int, over
 	event := append([]byte("event: response."), status...)
 	event = append(append(event, "\ndata: {\"type\":\"response."...), status...)
 	event = strconv.AppendInt(append(event, `","sequence_number":`...), int64(number), 10)
-	event = append(append(append(event, `,"response":`...), bytes.ReplaceAll(objectOf(r), []byte{'\n'}, []byte{' '})...), eventEnd...)
+	event = append(append(append(event, `,"response":`...), bytes.ReplaceAll(objectOf(r), []byte{'\n'}, []byte{' '})...), answer.EventEnd...)
 	l.add(event)
 }

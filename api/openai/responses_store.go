@@ -61,14 +61,14 @@ func askContext() (context.Context, context.CancelFunc) {
 }
 
 // recallConversation finds the items that a request goes on from.
-func (c *call) recallConversation(o *request) *api.Error {
-	o.keepsResponses = c.keepsResponses()
+func (c *call) recallConversation(o *job.Body) *api.Error {
+	o.KeepsResponses = c.keepsResponses()
 	var fault *api.Error
 	id, ok := o.Text("previous_response_id", &fault)
 	if !ok || id == "" {
 		return fault
 	}
-	if !o.keepsResponses {
+	if !o.KeepsResponses {
 		return jsonbody.Unsupported("previous_response_id", "send the whole conversation as input: "+c.keepsNothing())
 	}
 	ctx, cancel := askContext()
@@ -77,7 +77,7 @@ func (c *call) recallConversation(o *request) *api.Error {
 	if err != nil {
 		return c.lostConversation(id, err)
 	}
-	o.previous = id
+	o.Previous = id
 	for _, r := range chain {
 		if !r.Finished() {
 			return api.RefuseParam("previous_response_not_found", "previous_response_id", "the response %s is not finished; wait for its end", jsonbody.HeaderQuote(r.ID))
@@ -90,7 +90,7 @@ func (c *call) recallConversation(o *request) *api.Error {
 		if fault != nil {
 			return fault
 		}
-		o.earlier = append(append(o.earlier, input...), output...)
+		o.Earlier = append(append(o.Earlier, input...), output...)
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func (c *call) inputItems() *api.Error {
 	args := c.ctx.QueryArgs()
 	limit := defaultItems
 	if raw := args.Peek("limit"); raw != nil {
-		n, ok := parseIndex(string(raw))
+		n, ok := jsonbody.ParseIndex(string(raw))
 		if !ok || n < 1 || n > mostItems {
 			return api.RefuseParam("invalid_value", "limit", "limit is %s; it must be between 1 and %d", jsonbody.HeaderQuote(string(raw)), mostItems)
 		}

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/job"
 	"weir/api/openai/toolset"
+	"weir/api/openai/translation"
 )
 
 func input(item string) string { return `{"input":[` + item + `]}` }
@@ -89,11 +91,11 @@ func TestRewordingsAreRefusedByTheClientsNames(t *testing.T) {
 		if tc.path == routeMessages {
 			e = &messageEndpoint
 		}
-		o, fault := readRequest([]byte(tc.body), false)
+		o, fault := job.ReadBody([]byte(tc.body), false)
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		_, fault = e.read(s, o, testModel(t, &fakeBackend{tok: mustTokenizer(t)}))
+		_, fault = e.read(s.config.reader(), o, testModel(t, &fakeBackend{tok: mustTokenizer(t)}))
 		switch {
 		case fault == nil:
 			t.Errorf("%s %.200s is taken", tc.path, tc.body)
@@ -225,9 +227,9 @@ func TestRewordedAnswersHaveCallsAndThoughts(t *testing.T) {
 
 // What a model itself takes in of a call's arguments is what a client has sent.
 func TestRewordedCallsKeepTheirArguments(t *testing.T) {
-	w := turnWriter{}
-	w.call("input[0]", toolset.Function, called{"", "c", "f", `{"a":"\u00e9 \"x\""}`})
-	if got := string(w.end()); !json.Valid([]byte(got)) || !strings.Contains(got, `"arguments":"{\"a\":\"\\u00e9 \\\"x\\\"\"}"`) {
+	w := translation.Messages{}
+	w.AddCall("input[0]", toolset.Function, translation.Call{ID: "c", Name: "f", With: `{"a":"\u00e9 \"x\""}`})
+	if got := string(w.End()); !json.Valid([]byte(got)) || !strings.Contains(got, `"arguments":"{\"a\":\"\\u00e9 \\\"x\\\"\"}"`) {
 		t.Error(got)
 	}
 }

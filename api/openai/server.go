@@ -204,7 +204,7 @@ func (c *call) name(own string) string {
 }
 
 // body takes the request's JSON object apart. Where it needs a turn the call has one from here on.
-func (c *call) body() (*request, *api.Error) {
+func (c *call) body() (*job.Body, *api.Error) {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return nil, err
 	}
@@ -214,9 +214,9 @@ func (c *call) body() (*request, *api.Error) {
 			return nil, fault
 		}
 	}
-	o, fault := readRequest(body, c.server.config.Strict)
+	o, fault := job.ReadBody(body, c.server.config.Strict)
 	if fault == nil {
-		o.turn = c.turn
+		o.Turn = c.turn
 	}
 	return o, fault
 }
@@ -234,7 +234,7 @@ func (c *call) endTurn() {
 }
 
 // model resolves the model field to a model that has its tokenizer here.
-func (c *call) model(o *request) (*models.Model, *api.Error) {
+func (c *call) model(o *job.Body) (*models.Model, *api.Error) {
 	m, fault := c.resolve(o.Object)
 	if fault == nil {
 		fault = tokenizesHere(m)
@@ -307,7 +307,7 @@ func (c *call) generation(e *endpoint) *api.Error {
 }
 
 // question reads the body of a request to a model.
-func (c *call) question() (*request, *api.Error) {
+func (c *call) question() (*job.Body, *api.Error) {
 	o, fault := c.body()
 	if fault == nil && c.keyIgnored {
 		o.Notes.Add("ignored the header %s", edge.KeyHeader)
@@ -366,7 +366,7 @@ func (c *call) fallback(name string, instead *models.Model) (*models.Model, bool
 
 // answerBy has one model answer. more: another one may answer in its place, so that what a
 // server behind it refuses for want of room is a fault, and the request is kept until then.
-func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered lowering, more bool) *api.Error {
+func (c *call) answerBy(e *endpoint, m *models.Model, o *job.Body, lowered lowering, more bool) *api.Error {
 	if m.Upstream != nil {
 		if c.wantsPrefix() {
 			return noPrefix("the model " + m.ID + " is served by another server")
@@ -389,7 +389,7 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *request, lowered loweri
 		return fault
 	}
 	ended := c.works()
-	j, fault := e.read(c.server, o, m)
+	j, fault := e.read(c.server.config.reader(), o, m)
 	ended()
 	c.endTurn()
 	who := c.holder(m)

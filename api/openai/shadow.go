@@ -61,7 +61,7 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (S
 	if e == nil {
 		return Shadowed{}, internalError("a copy of a request to " + c.Ask.Endpoint + " cannot be read")
 	}
-	o, fault := readRequest(c.Body, false)
+	o, fault := job.ReadBody(c.Body, false)
 	if fault != nil {
 		return Shadowed{}, fault
 	}
@@ -73,14 +73,14 @@ func (s *Server) Shadow(ctx context.Context, m *models.Model, c *models.Copy) (S
 		if fault != nil {
 			return Shadowed{}, fault
 		}
-		o.turn = turn
+		o.Turn = turn
 	}
 	if m.Upstream != nil {
-		o.turn.End()
+		o.Turn.End()
 		return s.shadowElsewhere(ctx, e, m, o, c.Residency)
 	}
-	j, fault := e.read(s, o, m)
-	o.turn.End()
+	j, fault := e.read(s.config.reader(), o, m)
+	o.Turn.End()
 	if fault != nil {
 		return Shadowed{}, fault
 	}

@@ -5,6 +5,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/models"
 )
 
@@ -37,12 +38,12 @@ func (c *call) failsToRead(fault *api.Error) {
 }
 
 // answerWith has a model answer, and where its candidate fails the stable version.
-func (c *call) answerWith(e *endpoint, m *models.Model, o *request, lowered lowering, more bool) *api.Error {
-	return c.orSpared(o, func(o *request) *api.Error { return c.answerBy(e, m, o, lowered, more) })
+func (c *call) answerWith(e *endpoint, m *models.Model, o *job.Body, lowered lowering, more bool) *api.Error {
+	return c.orSpared(o, func(o *job.Body) *api.Error { return c.answerBy(e, m, o, lowered, more) })
 }
 
 // orSpared answers a request, and where a candidate fails it once more: the stable version is chosen then.
-func (c *call) orSpared(o *request, answer func(o *request) *api.Error) *api.Error {
+func (c *call) orSpared(o *job.Body, answer func(o *job.Body) *api.Error) *api.Error {
 	c.again = true
 	fault := answer(o)
 	if !c.failed {
@@ -52,5 +53,5 @@ func (c *call) orSpared(o *request, answer func(o *request) *api.Error) *api.Err
 	for _, name := range []string{"X-Weir-Arm", "X-Weir-Version", "X-Weir-Attempts", "X-Weir-Replica", "X-Weir-Route-Reason", "Retry-After", "X-Should-Retry"} {
 		c.ctx.Response.Header.Del(name)
 	}
-	return answer(o.under(o.Notes))
+	return answer(o.Under(o.Notes))
 }

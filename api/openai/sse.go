@@ -42,11 +42,6 @@ type eventStream struct {
 // is there; it is what the HTTP server takes at once.
 const chunkBytes = 4 << 10
 
-const (
-	doneEvent = "data: [DONE]\n\n"
-	heartbeat = ": ping\n"
-)
-
 var errHungUp = errors.New("the client closed the connection")
 
 func newEventStream(g *generation, leave func()) *eventStream {

@@ -4,9 +4,11 @@ import (
 	"math"
 
 	"weir/api"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/prompt"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
 )
@@ -77,16 +79,8 @@ func (c *call) checkTokenizeBytes() *api.Error {
 		"--max-tokenize-bytes", n, c.ctx.Path(), limit)
 }
 
-// noteControl warns of a control token whose text is in a prompt and is not
-// parsed: the model then reads its characters.
-func noteControl(m *models.Model, path, text string, n *jsonbody.Notes) {
-	if id, ok := m.Tokenizer.FindControl(text); ok {
-		n.Add("%s holds %s as plain text; parse_special makes it a control token", jsonbody.AnyIndex(path), jsonbody.HeaderQuote(m.Tokenizer.TokenText(id)))
-	}
-}
-
 // encodePrompt reads and encodes the fields of a plain prompt.
-func (c *call) encodePrompt(o *request, m *models.Model, fault **api.Error) []int32 {
+func (c *call) encodePrompt(o *job.Body, m *models.Model, fault **api.Error) []int32 {
 	text, ok := o.Text("prompt", fault)
 	if !ok {
 		jsonbody.Keep(fault, jsonbody.Missing("prompt", "a string; or send messages"))
@@ -96,7 +90,7 @@ func (c *call) encodePrompt(o *request, m *models.Model, fault **api.Error) []in
 		ParseSpecial: o.Flag("parse_special", c.server.config.ParseSpecial, fault),
 	}
 	if *fault == nil && !e.ParseSpecial {
-		noteControl(m, "prompt", text, o.Notes)
+		prompt.NoteControl(m, "prompt", text, o.Notes)
 	}
 	c.finish(o.Object, fault)
 	if *fault != nil {
@@ -109,23 +103,23 @@ func (c *call) encodePrompt(o *request, m *models.Model, fault **api.Error) []in
 
 // finish takes the fields that nobody read and sends the warnings.
 func (c *call) finish(o *jsonbody.Object, fault **api.Error) {
-	o.FinishBut(unsupportedFields, fault)
+	o.FinishBut(params.Unsupported, fault)
 	warn(c.ctx, o.Notes)
 }
 
 // renderChat renders messages and tokenises the result. Either way *fault and
 // the error returned are the same.
-func (c *call) renderChat(o *request, m *models.Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
+func (c *call) renderChat(o *job.Body, m *models.Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
 	if m.Template == nil {
-		return "", nil, noTemplate(m)
+		return "", nil, m.NoTemplate()
 	}
-	p := readChatPrompt(o.Object, m, &c.server.config, fault)
+	p := c.server.config.reader().ReadPrompt(o.Object, m, fault)
 	special := o.Flag("add_special_tokens", false, fault)
 	c.finish(o.Object, fault)
 	if *fault != nil {
 		return "", nil, *fault
 	}
-	spans, err := p.render(m)
+	spans, err := p.Render(m)
 	if err != nil {
 		return "", nil, err
 	}

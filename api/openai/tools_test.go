@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/completion"
 	"weir/api/openai/toolset"
 )
 
@@ -161,7 +162,7 @@ func TestToolsAreRefusedByName(t *testing.T) {
 		{call(`"function":{"name":"f"}`), "messages[0].tool_calls[0].id", "missing_required_parameter"},
 		{call(`"id":"a","function":{}`), "messages[0].tool_calls[0].function.name", "missing_required_parameter"},
 		{call(`"id":"a","function":{"name":"f","arguments":[]}`), "messages[0].tool_calls[0].function.arguments", "invalid_type"},
-		{call(`"id":"` + strings.Repeat("x", maxCallIDBytes+1) + `","function":{"name":"f"}`), "messages[0].tool_calls[0].id", "invalid_value"},
+		{call(`"id":"` + strings.Repeat("x", completion.MaxCallIDBytes+1) + `","function":{"name":"f"}`), "messages[0].tool_calls[0].id", "invalid_value"},
 		{message(`{"role":"user","content":"x","tool_calls":[{"id":"a","function":{"name":"f"}}]}`), "messages[0].tool_calls", "invalid_value"},
 		{message(`{"role":"user","content":"x","function_call":{"name":"f"}}`), "messages[0].function_call", "invalid_value"},
 		{message(`{"role":"user","content":"x","tool_call_id":"a"}`), "messages[0].tool_call_id", "invalid_value"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"weir/api/openai/translation"
 )
 
 // truncation: auto leaves the oldest messages out of an input that does not fit, and keeps what
@@ -40,7 +42,7 @@ func TestTruncationDropsTheOldest(t *testing.T) {
 	if strings.Contains(prompt, "question 0 ") || !strings.HasPrefix(conversation, "<|im_start|>user\nquestion ") {
 		t.Errorf("the conversation begins with %.80q", conversation)
 	}
-	if room := 256 - len(r.backend.run(t, 0).req.Prompt); room < 256/answerShare {
+	if room := 256 - len(r.backend.run(t, 0).req.Prompt); room < 256/translation.AnswerShare {
 		t.Errorf("%d tokens are left for the answer", room)
 	}
 	status, body = r.post(routeResponses, ask("so?", `"truncation":"auto","store":false,"max_output_tokens":5,`))

@@ -12,6 +12,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/priority"
@@ -22,7 +23,7 @@ import (
 
 // serving gives the version that answers in the place of an entry of the table, and waits
 // until it is in memory, at most until the time by. The call holds it until letGo.
-func (c *call) serving(m *models.Model, o *request, t *priority.Terms, endpoint string) (*models.Model, *api.Error) {
+func (c *call) serving(m *models.Model, o *job.Body, t *priority.Terms, endpoint string) (*models.Model, *api.Error) {
 	if m.Versions == nil {
 		return m, nil
 	}
@@ -61,7 +62,7 @@ func (c *call) serving(m *models.Model, o *request, t *priority.Terms, endpoint 
 
 // awaitVersion waits for the held version to be in memory. Meanwhile others have the
 // call's turn.
-func (c *call) awaitVersion(m *models.Model, o *request, t *priority.Terms) (fault *api.Error) {
+func (c *call) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fault *api.Error) {
 	had := c.turn != nil
 	c.endTurn()
 	var err error
@@ -73,7 +74,7 @@ func (c *call) awaitVersion(m *models.Model, o *request, t *priority.Terms) (fau
 	}
 	if had {
 		fault = c.takeTurn()
-		o.turn = c.turn
+		o.Turn = c.turn
 	}
 	return fault
 }

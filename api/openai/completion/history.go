@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"encoding/json"
@@ -14,7 +14,8 @@ import (
 // Templates read the calls of earlier answers as objects: arguments, which the OpenAI API
 // has as JSON text, are an object there.
 
-const maxCallIDBytes = 256
+// MaxCallIDBytes of the id of a call.
+const MaxCallIDBytes = 256
 
 // history is what the messages of a chat have said so far.
 type history struct {
@@ -120,8 +121,8 @@ func (h *history) readToolCall(m *pastMessage, path string, raw json.RawMessage)
 		return jsonbody.Missing(jsonbody.Join(path, kind), "an object with the name of the tool, and what it was called with")
 	case !hasID || id == "":
 		return jsonbody.Missing(jsonbody.Join(path, "id"), "the id that the call had in the answer")
-	case len(id) > maxCallIDBytes:
-		return api.RefuseParam("invalid_value", jsonbody.Join(path, "id"), "%s has %d bytes; %d are allowed", jsonbody.Join(path, "id"), len(id), maxCallIDBytes)
+	case len(id) > MaxCallIDBytes:
+		return api.RefuseParam("invalid_value", jsonbody.Join(path, "id"), "%s has %d bytes; %d are allowed", jsonbody.Join(path, "id"), len(id), MaxCallIDBytes)
 	}
 	return h.readCalled(m, jsonbody.Join(path, kind), called, id)
 }
@@ -175,23 +176,13 @@ func readArguments(f *jsonbody.Object) (json.RawMessage, *api.Error) {
 		return nil, err
 	}
 	spelled := []byte(text)
-	switch start := skipBlank(spelled); {
+	switch start := jsonbody.SkipSpace(spelled, 0); {
 	case start == len(spelled):
 		return json.RawMessage("{}"), nil
 	case spelled[start] == '{' && json.Valid(spelled) && !jsonbody.TooDeep(spelled):
 		return spelled, nil
 	}
 	return raw, nil
-}
-
-// skipBlank is the index of the first byte that is no white space of JSON.
-func skipBlank(text []byte) int {
-	for i, b := range text {
-		if b != ' ' && b != '\n' && b != '\t' && b != '\r' {
-			return i
-		}
-	}
-	return len(text)
 }
 
 // callsJSON is the tool_calls of a message as the template reads them.
@@ -276,7 +267,7 @@ func (m *pastMessage) plainText() (string, *api.Error) {
 	parts, fault := jsonbody.Array(path, clean, jsonbody.MaxFields)
 	var lines []string
 	for _, raw := range parts {
-		text, err := parsePart(m.Object, path, raw)
+		text, err := ParsePart(m.Object, path, raw)
 		if err != nil {
 			return "", err
 		}

@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"strconv"
@@ -6,47 +6,19 @@ import (
 	"weir/api"
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
-	"weir/api/openai/models"
+	"weir/api/openai/logprob"
 	"weir/internal/inference"
-)
-
-// A service is what a model does for requests, whichever of its paths they come on.
-type service struct {
-	route    string // its main path, as hooks and idempotency keys know it
-	upstream string // its path below the base URL of an upstream
-	prefix   string // of the ids of its answers
-	writes   bool   // its answers are tokens that the model generates
-}
-
-// An endpoint says how its requests are read and how its answers are written. The
-// generation between the two is the same for all endpoints.
-type endpoint struct {
-	service
-	read   func(*Server, *request, *models.Model) (*job.Job, *api.Error)
-	encode func(*job.Job) answer.Encoder
-
-	reword func(*request) (*rewording, *responseRequest, *api.Error) // writes a request as a chat; nil: there is no need
-}
-
-var (
-	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, (*Server).readChat, newChatEncoder, nil}
-
-	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, (*Server).readCompletion, newCompletionEncoder, nil}
-
-	responseEndpoint = endpoint{service{routeResponses, "/responses", responsePrefix, true}, (*Server).readResponse, newResponseEncoder, rewordResponse}
-
-	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, (*Server).readMessage, newMessageEncoder, rewordMessage}
 )
 
 // envelope is what the objects of both generation endpoints have in common.
 type envelope struct {
 	job   *job.Job
-	names tokenNames
+	names logprob.Names
 	head  []byte // of every chunk, up to and with choices' bracket
 }
 
 func newEnvelope(j *job.Job, chunk string) envelope {
-	e := envelope{job: j, names: tokenNames{tokenizer: j.Model.Tokenizer, asIDs: j.Params.TokensAsIDs}}
+	e := envelope{job: j, names: logprob.Names{Tokenizer: j.Model.Tokenizer, AsIDs: j.Params.TokensAsIDs}}
 	e.head = e.appendHead([]byte("data: "), chunk)
 	return e
 }
@@ -97,9 +69,10 @@ func (e *envelope) AppendEnd(dst []byte, u answer.Usage) []byte {
 		dst = appendUsage(dst, u)
 		dst = append(dst, "}\n\n"...)
 	}
-	return append(dst, doneEvent...)
+	return append(dst, answer.Done...)
 }
 
+// AppendFault implements answer.Encoder.
 func (e *envelope) AppendFault(dst []byte, fault *api.Error) []byte {
 	return append(fault.AppendJSON(append(dst, "data: "...)), "\n\n"...)
 }
@@ -156,7 +129,7 @@ func (e *envelope) appendPromptLogprobs(dst []byte, d *answer.Delta) []byte {
 			dst = append(dst, "null"...)
 			continue
 		}
-		dst = e.names.appendRanked(dst, r)
+		dst = e.names.AppendRanked(dst, r)
 	}
 	return append(dst, ']')
 }

@@ -1,4 +1,4 @@
-package openai
+package translation
 
 import (
 	"sort"
@@ -14,24 +14,24 @@ import (
 // begins with a message of the user: templates want that, and no result is left without its
 // call.
 
-// answerShare of the context is left for the answer at least when messages are dropped, or
+// AnswerShare of the context is left for the answer at least when messages are dropped, or
 // max_output_tokens where that is less.
-const answerShare = 8
+const AnswerShare = 8
 
 // truncated reads the chat like read, with as many of the oldest messages left out as must be.
-func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job.Job, *api.Error) {
-	w.finish(o.Object)
-	whole := w.chat
-	j, fault := s.readChat(whole.under(o.Notes), m)
+func (w *Translation) truncated(readChat ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+	w.Finish(o.Object)
+	whole := w.Chat
+	j, fault := readChat(whole.Under(o.Notes), m)
 	if fault == nil || fault.Code != "context_length_exceeded" {
 		return w.done(j, fault)
 	}
-	starts := w.turns.starts()
+	starts := w.Messages.starts()
 	first := sort.Search(len(starts), func(i int) bool {
-		if goneWrong := o.turn.Fault(); goneWrong != nil {
+		if goneWrong := o.Turn.Fault(); goneWrong != nil {
 			return true
 		}
-		kept, err := s.readChat(w.without(&whole, starts[i]).under(&jsonbody.Notes{Strict: o.Notes.Strict}), m)
+		kept, err := readChat(w.without(&whole, starts[i]).Under(&jsonbody.Notes{Strict: o.Notes.Strict}), m)
 		return err != nil && err.Code != "context_length_exceeded" || err == nil && leavesRoom(kept)
 	})
 	if first == len(starts) {
@@ -40,15 +40,15 @@ func (w *rewording) truncated(s *Server, o *request, m *models.Model) (*job.Job,
 		}
 		first-- // the last message of the user alone, however little it leaves
 	}
-	if j, fault = s.readChat(w.without(&whole, starts[first]).under(o.Notes), m); fault == nil {
-		o.Notes.Add("truncation left out %d of %d messages", starts[first]-w.turns.leading(), len(w.turns.roles))
+	if j, fault = readChat(w.without(&whole, starts[first]).Under(o.Notes), m); fault == nil {
+		o.Notes.Add("truncation left out %d of %d messages", starts[first]-w.Messages.leading(), len(w.Messages.roles))
 	}
 	return w.done(j, fault)
 }
 
 // leavesRoom reports whether the prompt leaves a fair part of the context for an answer.
 func leavesRoom(j *job.Job) bool {
-	wanted := j.Model.MaxModelLen / answerShare
+	wanted := j.Model.MaxModelLen / AnswerShare
 	if most := j.Params.MaxTokens; most > 0 {
 		wanted = min(wanted, most)
 	}
@@ -56,8 +56,8 @@ func leavesRoom(j *job.Job) bool {
 }
 
 // without is the chat without the messages before one, but for those of the system that lead.
-func (w *rewording) without(whole *request, before int) *request {
-	t := &w.turns
+func (w *Translation) without(whole *job.Body, before int) *job.Body {
+	t := &w.Messages
 	messages := []byte{'['}
 	for i, m := range t.messages() {
 		if i < t.leading() || i >= before {
@@ -70,16 +70,8 @@ func (w *rewording) without(whole *request, before int) *request {
 	return &chat
 }
 
-// under is the request with all its fields unread, and with other notes.
-func (o *request) under(n *jsonbody.Notes) *request {
-	own := *o
-	own.Object = o.Unread()
-	own.Notes = n
-	return &own
-}
-
 // leading is how many messages of the system stand before all others.
-func (t *turnWriter) leading() int {
+func (t *Messages) leading() int {
 	n := 0
 	for n < len(t.roles) && t.roles[n] == "system" {
 		n++
@@ -89,7 +81,7 @@ func (t *turnWriter) leading() int {
 
 // starts are the messages of the user with which the rest of a conversation may begin, but for
 // the first, in order.
-func (t *turnWriter) starts() (list []int) {
+func (t *Messages) starts() (list []int) {
 	for i := t.leading() + 1; i < len(t.roles); i++ {
 		if t.roles[i] == "user" {
 			list = append(list, i)
@@ -99,7 +91,7 @@ func (t *turnWriter) starts() (list []int) {
 }
 
 // messages are the messages that were written, as JSON.
-func (t *turnWriter) messages() (list [][]byte) {
+func (t *Messages) messages() (list [][]byte) {
 	for i, from := range t.begins {
 		to := len(t.list)
 		if i+1 < len(t.begins) {

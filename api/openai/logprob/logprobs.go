@@ -1,4 +1,5 @@
-package openai
+// Package logprob writes log-probabilities and the names of tokens as clients read them.
+package logprob
 
 import (
 	"math"
@@ -15,8 +16,8 @@ import (
 // leastLogprob stands for the logarithm of 0, which JSON cannot say.
 const leastLogprob = -9999
 
-// appendLogprob appends a logprob; NaN, where there is none, is null.
-func appendLogprob(dst []byte, v float32) []byte {
+// AppendLogprob appends a logprob; NaN, where there is none, is null.
+func AppendLogprob(dst []byte, v float32) []byte {
 	if v != v {
 		return append(dst, "null"...)
 	}
@@ -26,25 +27,25 @@ func appendLogprob(dst []byte, v float32) []byte {
 	return strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
 }
 
-// tokenNames writes tokens as clients read them.
-type tokenNames struct {
-	tokenizer *tokenizer.Tokenizer
-	asIDs     bool   // as "token_id:N", which tells all tokens apart
+// Names writes tokens as clients read them.
+type Names struct {
+	Tokenizer *tokenizer.Tokenizer
+	AsIDs     bool   // as "token_id:N", which tells all tokens apart
 	piece     []byte // scratch: the bytes of one token
 }
 
 // appendTokenLogprob appends the fields token, logprob and bytes. token is for
 // people: bytes that are no whole rune show as U+FFFD; bytes has them.
-func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logprob float32) []byte {
-	n.piece = n.tokenizer.AppendPiece(n.piece[:0], id, true)
+func (n *Names) appendTokenLogprob(dst []byte, id inference.TokenID, logprob float32) []byte {
+	n.piece = n.Tokenizer.AppendPiece(n.piece[:0], id, true)
 	dst = append(dst, `"token":`...)
-	if n.asIDs {
+	if n.AsIDs {
 		dst = appendTokenID(dst, id)
 	} else {
 		dst = api.AppendString(dst, n.piece)
 	}
 	dst = append(dst, `,"logprob":`...)
-	dst = appendLogprob(dst, logprob)
+	dst = AppendLogprob(dst, logprob)
 	dst = append(dst, `,"bytes":[`...)
 	for i, b := range n.piece {
 		if i > 0 {
@@ -55,8 +56,8 @@ func (n *tokenNames) appendTokenLogprob(dst []byte, id inference.TokenID, logpro
 	return append(dst, ']')
 }
 
-// appendRecords appends the objects of tokens, with their alternatives, separated by commas.
-func (n *tokenNames) appendRecords(dst []byte, tokens []answer.TokenRecord) []byte {
+// AppendRecords appends the objects of tokens, with their alternatives, separated by commas.
+func (n *Names) AppendRecords(dst []byte, tokens []answer.TokenRecord) []byte {
 	for i := range tokens {
 		r := &tokens[i]
 		dst = append(api.AppendComma(dst, i), '{')
@@ -70,10 +71,10 @@ func (n *tokenNames) appendRecords(dst []byte, tokens []answer.TokenRecord) []by
 	return dst
 }
 
-// appendTopOf appends {"name":logprob,…}: the token itself, then its
+// AppendTopOf appends {"name":logprob,…}: the token itself, then its
 // alternatives, best first. Where two tokens have one name, as a byte token and
 // the letter it spells, the earlier one counts.
-func (n *tokenNames) appendTopOf(dst []byte, r *answer.TokenRecord) []byte {
+func (n *Names) AppendTopOf(dst []byte, r *answer.TokenRecord) []byte {
 	dst = n.appendTopLogprob(append(dst, '{'), r.ID, r.Logprob)
 	for k, alt := range r.Top {
 		if !n.sameName(alt.ID, r.ID) && !n.named(r.Top[:k], alt.ID) {
@@ -83,32 +84,32 @@ func (n *tokenNames) appendTopOf(dst []byte, r *answer.TokenRecord) []byte {
 	return append(dst, '}')
 }
 
-func (n *tokenNames) named(earlier []inference.TokenLogprob, id inference.TokenID) bool {
+func (n *Names) named(earlier []inference.TokenLogprob, id inference.TokenID) bool {
 	return slices.ContainsFunc(earlier, func(e inference.TokenLogprob) bool { return n.sameName(e.ID, id) })
 }
 
-func (n *tokenNames) sameName(a, b inference.TokenID) bool {
-	if a == b || n.asIDs {
+func (n *Names) sameName(a, b inference.TokenID) bool {
+	if a == b || n.AsIDs {
 		return a == b
 	}
-	n.piece = n.tokenizer.AppendPiece(n.piece[:0], a, true)
+	n.piece = n.Tokenizer.AppendPiece(n.piece[:0], a, true)
 	cut := len(n.piece)
-	n.piece = n.tokenizer.AppendPiece(n.piece, b, true)
+	n.piece = n.Tokenizer.AppendPiece(n.piece, b, true)
 	return string(n.piece[:cut]) == string(n.piece[cut:])
 }
 
-func (n *tokenNames) appendTopLogprob(dst []byte, id inference.TokenID, logprob float32) []byte {
-	return appendLogprob(append(n.appendName(dst, id), ':'), logprob)
+func (n *Names) appendTopLogprob(dst []byte, id inference.TokenID, logprob float32) []byte {
+	return AppendLogprob(append(n.AppendName(dst, id), ':'), logprob)
 }
 
-// appendName appends a token as the legacy shape names it: its text, or
+// AppendName appends a token as the legacy shape names it: its text, or
 // "bytes:\xNN…" where it is no valid UTF-8, so that different tokens stay
 // different names.
-func (n *tokenNames) appendName(dst []byte, id inference.TokenID) []byte {
-	if n.asIDs {
+func (n *Names) AppendName(dst []byte, id inference.TokenID) []byte {
+	if n.AsIDs {
 		return appendTokenID(dst, id)
 	}
-	n.piece = n.tokenizer.AppendPiece(n.piece[:0], id, true)
+	n.piece = n.Tokenizer.AppendPiece(n.piece[:0], id, true)
 	if utf8.Valid(n.piece) {
 		return api.AppendString(dst, n.piece)
 	}
@@ -125,10 +126,10 @@ func appendTokenID(dst []byte, id inference.TokenID) []byte {
 	return append(strconv.AppendInt(dst, int64(id), 10), '"')
 }
 
-// appendRanked appends {"id":{"logprob","rank","decoded_token"},…}: the token
+// AppendRanked appends {"id":{"logprob","rank","decoded_token"},…}: the token
 // itself and its alternatives. The rank of a token that is not among its
 // alternatives is not known, and null.
-func (n *tokenNames) appendRanked(dst []byte, r *answer.TokenRecord) []byte {
+func (n *Names) AppendRanked(dst []byte, r *answer.TokenRecord) []byte {
 	rank := 1 + slices.IndexFunc(r.Top, func(e inference.TokenLogprob) bool { return e.ID == r.ID })
 	dst = n.appendRank(append(dst, '{'), inference.TokenLogprob{ID: r.ID, Logprob: r.Logprob}, rank)
 	for k, alt := range r.Top {
@@ -140,16 +141,16 @@ func (n *tokenNames) appendRanked(dst []byte, r *answer.TokenRecord) []byte {
 }
 
 // appendRank appends one entry; rank 0 is not known.
-func (n *tokenNames) appendRank(dst []byte, t inference.TokenLogprob, rank int) []byte {
+func (n *Names) appendRank(dst []byte, t inference.TokenLogprob, rank int) []byte {
 	dst = strconv.AppendInt(append(dst, '"'), int64(t.ID), 10)
-	dst = appendLogprob(append(dst, `":{"logprob":`...), t.Logprob)
+	dst = AppendLogprob(append(dst, `":{"logprob":`...), t.Logprob)
 	dst = append(dst, `,"rank":`...)
 	if rank > 0 {
 		dst = strconv.AppendInt(dst, int64(rank), 10)
 	} else {
 		dst = append(dst, "null"...)
 	}
-	n.piece = n.tokenizer.AppendPiece(n.piece[:0], t.ID, true)
+	n.piece = n.Tokenizer.AppendPiece(n.piece[:0], t.ID, true)
 	dst = api.AppendString(append(dst, `,"decoded_token":`...), n.piece)
 	return append(dst, '}')
 }

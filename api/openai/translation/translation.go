@@ -1,7 +1,7 @@
-package openai
+// Package translation writes requests of other APIs as chat completions, so that a conversation has the same prompt, limits and refusals on whichever path it comes.
+package translation
 
 import (
-	"math"
 	"strings"
 
 	"weir/api"
@@ -9,6 +9,7 @@ import (
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
+	"weir/api/openai/params"
 	"weir/api/openai/toolset"
 )
 
@@ -17,62 +18,68 @@ import (
 // same prompt, limits and refusals on whichever path it comes. A refusal names the field
 // that the client sent.
 
-// rewording is a request in the words of chat completions.
-type rewording struct {
-	chat  request
-	turns turnWriter
-	list  string    // the client's field that holds the conversation
-	id    string    // the client's name of the id of the call that a result belongs to
-	names []renamed // the longest first
+// A ReadChat reads a request of chat completions.
+type ReadChat func(o *job.Body, m *models.Model) (*job.Job, *api.Error)
 
-	schema    string // the client's name of a tool's parameters; "" is the chat's
-	truncates bool   // the oldest messages are left out of a conversation that does not fit
+// Translation is a request in the words of chat completions.
+type Translation struct {
+	Chat     job.Body
+	Messages Messages
+	list     string    // the client's field that holds the conversation
+	CallID   string    // the client's name of the id of the call that a result belongs to
+	names    []Renamed // the longest first
+
+	Schema     string // the client's name of a tool's parameters; "" is the chat's
+	Own        any    // what the answer needs of the request beside the chat, see job.Job
+	Background bool   // the answer is computed without its client
+	Truncates  bool   // the oldest messages are left out of a conversation that does not fit
 }
 
-// renamed is a field that has another name in a chat: a path of the chat's, or the
+// Renamed is a field that has another name in a chat: a path of the chat's, or the
 // beginning of one.
-type renamed struct{ chat, client string }
+type Renamed struct{ Chat, Client string }
 
-func newRewording(o *request, list, id string, names ...renamed) *rewording {
-	return &rewording{chat: request{Object: &jsonbody.Object{Notes: o.Notes}, turn: o.turn}, list: list, id: id, names: names}
+// New begins the translation of a request whose conversation stands in the field list, and whose results name their call by id.
+func New(o *job.Body, list, id string, names ...Renamed) *Translation {
+	return &Translation{Chat: job.Body{Object: &jsonbody.Object{Notes: o.Notes}, Turn: o.Turn}, list: list, CallID: id, names: names}
 }
 
-// set gives the chat a field.
-func (w *rewording) set(name string, raw []byte) { w.chat.Add(name, raw) }
+// Set gives the chat a field.
+func (w *Translation) Set(name string, raw []byte) { w.Chat.Add(name, raw) }
 
-// setText gives the chat a field that is a string.
-func (w *rewording) setText(name, text string) { w.set(name, api.AppendString(nil, text)) }
+// SetText gives the chat a field that is a string.
+func (w *Translation) SetText(name, text string) { w.Set(name, api.AppendString(nil, text)) }
 
-// finish completes the chat. Fields of the client's request that nobody has taken are the
+// Finish completes the chat. Fields of the client's request that nobody has taken are the
 // same in a chat, or unknown to both.
-func (w *rewording) finish(o *jsonbody.Object) {
-	w.set("messages", w.turns.end())
+func (w *Translation) Finish(o *jsonbody.Object) {
+	w.Set("messages", w.Messages.End())
 	for f, left := o.Rest(); left; f, left = o.Rest() {
-		w.set(f.Name, f.Raw)
+		w.Set(f.Name, f.Raw)
 	}
 }
 
-// read reads the chat.
-func (w *rewording) read(s *Server, o *request, m *models.Model) (*job.Job, *api.Error) {
-	if w.truncates {
-		return w.truncated(s, o, m)
+// Read reads the chat.
+func (w *Translation) Read(readChat ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+	if w.Truncates {
+		return w.truncated(readChat, o, m)
 	}
-	w.finish(o.Object)
-	return w.done(s.readChat(&w.chat, m))
+	w.Finish(o.Object)
+	return w.done(readChat(&w.Chat, m))
 }
 
 // done ends the reading of the chat.
-func (w *rewording) done(j *job.Job, fault *api.Error) (*job.Job, *api.Error) {
+func (w *Translation) done(j *job.Job, fault *api.Error) (*job.Job, *api.Error) {
 	if fault != nil {
 		return nil, w.Explain(fault)
 	}
-	w.chat, w.turns.list, w.turns.begins, w.turns.roles = request{}, nil, nil, nil // what is left explains faults
-	j.ClientNames = w
-	return j, w.checkCount(j.Params.N)
+	w.Chat, w.Messages.list, w.Messages.begins, w.Messages.roles = job.Body{}, nil, nil, nil // what is left explains faults
+	j.ClientNames, j.Own, j.Background = w, w.Own, w.Background
+	return j, w.CheckCount(j.Params.N)
 }
 
-// checkCount refuses several answers, which only chats have.
-func (w *rewording) checkCount(n int) *api.Error {
+// CheckCount refuses several answers, which only chats have.
+func (w *Translation) CheckCount(n int) *api.Error {
 	if n == 1 {
 		return nil
 	}
@@ -80,7 +87,7 @@ func (w *rewording) checkCount(n int) *api.Error {
 }
 
 // Explain puts the client's own names into a fault of readChat.
-func (w *rewording) Explain(fault *api.Error) *api.Error {
+func (w *Translation) Explain(fault *api.Error) *api.Error {
 	path, pointer, pointed := strings.Cut(fault.Param, "#") // a place in a schema, which the message names otherwise
 	own := w.clientPath(path)
 	if own != path {
@@ -93,24 +100,24 @@ func (w *rewording) Explain(fault *api.Error) *api.Error {
 }
 
 // clientPath is where the client wrote what stands at a path of the chat.
-func (w *rewording) clientPath(path string) string {
+func (w *Translation) clientPath(path string) string {
 	rest, inMessages := strings.CutPrefix(path, "messages")
 	if inMessages {
 		number, behind, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
-		if i, ok := parseIndex(number); ok && i < len(w.turns.paths) {
+		if i, ok := jsonbody.ParseIndex(number); ok && i < len(w.Messages.paths) {
 			return w.inMessage(i, behind)
 		}
 		return w.list + rest
 	}
 	for _, n := range w.names {
-		if rest, ok := strings.CutPrefix(path, n.chat); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			path = n.client + rest
+		if rest, ok := strings.CutPrefix(path, n.Chat); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			path = n.Client + rest
 			break
 		}
 	}
 	if strings.HasPrefix(path, "tool") { // tools lie one level deeper in a chat, and so do their grammars
-		if w.schema != "" {
-			path = strings.Replace(path, "].function.parameters", "]."+w.schema, 1)
+		if w.Schema != "" {
+			path = strings.Replace(path, "].function.parameters", "]."+w.Schema, 1)
 		}
 		path = strings.Replace(path, "].function", "]", 1)
 		path = strings.Replace(path, "].custom", "]", 1)
@@ -121,17 +128,17 @@ func (w *rewording) clientPath(path string) string {
 
 // inMessage is where the client wrote what stands behind the path of a message: calls and results are items or blocks of their own, whose
 // names lie flat.
-func (w *rewording) inMessage(i int, behind string) string {
+func (w *Translation) inMessage(i int, behind string) string {
 	if behind == ".tool_call_id" {
-		return w.turns.paths[i] + "." + w.id
+		return w.Messages.paths[i] + "." + w.CallID
 	}
 	call, isCall := strings.CutPrefix(behind, ".tool_calls[")
 	number, field, _ := strings.Cut(call, "]")
-	k, ok := parseIndex(number)
-	if !isCall || !ok || k >= len(w.turns.calls[i]) {
-		return w.turns.paths[i] + behind
+	k, ok := jsonbody.ParseIndex(number)
+	if !isCall || !ok || k >= len(w.Messages.calls[i]) {
+		return w.Messages.paths[i] + behind
 	}
-	if field == ".id" && w.id == "call_id" {
+	if field == ".id" && w.CallID == "call_id" {
 		field = ".call_id" // an item's id is another one
 	}
 	for _, kind := range []string{".function", ".custom"} {
@@ -139,24 +146,13 @@ func (w *rewording) inMessage(i int, behind string) string {
 			field = inner
 		}
 	}
-	return w.turns.calls[i][k] + field
+	return w.Messages.calls[i][k] + field
 }
 
-func parseIndex(text string) (int, bool) {
-	n := 0
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' || n > math.MaxInt32 {
-			return 0, false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n, text != ""
-}
-
-// turnWriter writes the messages of a chat. What an assistant thought, said and called in a
+// Messages writes the messages of a chat. What an assistant thought, said and called in a
 // row is one message, as templates have it. What a system says before anybody else
 // is one message, too: most templates know one, at the beginning.
-type turnWriter struct {
+type Messages struct {
 	list   []byte     // the messages so far
 	paths  []string   // where each of them stands in the client's request
 	calls  [][]string // where the calls of each stand there
@@ -176,12 +172,12 @@ type assistantTurn struct {
 }
 
 // add appends a message whose fields behind the role are given as JSON.
-func (t *turnWriter) add(path, role string, fields []byte) {
+func (t *Messages) add(path, role string, fields []byte) {
 	t.flush()
 	t.append(path, role, fields)
 }
 
-func (t *turnWriter) append(path, role string, fields []byte) {
+func (t *Messages) append(path, role string, fields []byte) {
 	t.list = api.AppendComma(t.list, len(t.paths))
 	t.begins, t.roles = append(t.begins, len(t.list)), append(t.roles, role)
 	t.list = append(t.list, `{"role":"`...)
@@ -190,15 +186,15 @@ func (t *turnWriter) append(path, role string, fields []byte) {
 	t.paths, t.calls = append(t.paths, path), append(t.calls, t.answer.places)
 }
 
-// say appends a message that is a text or parts of one.
-func (t *turnWriter) say(path, role string, content []byte) {
+// Say appends a message that is a text or parts of one.
+func (t *Messages) Say(path, role string, content []byte) {
 	t.add(path, role, append([]byte(`,"content":`), content...))
 }
 
-// instruct appends what the system says. Behind other messages it is one of its own.
-func (t *turnWriter) instruct(path, text string) {
+// Instruct appends what the system says. Behind other messages it is one of its own.
+func (t *Messages) Instruct(path, text string) {
 	if len(t.paths) > 0 || t.path != "" && t.system == nil {
-		t.say(path, "system", api.AppendString(nil, text))
+		t.Say(path, "system", api.AppendString(nil, text))
 		return
 	}
 	t.path = orPath(t.path, path)
@@ -212,15 +208,15 @@ func orPath(first, path string) string {
 	return path
 }
 
-// result appends what a tool has given.
-func (t *turnWriter) result(path, call string, content []byte) {
+// Result appends what a tool has given.
+func (t *Messages) Result(path, call string, content []byte) {
 	fields := append([]byte(`,"tool_call_id":`), api.AppendString(nil, call)...)
 	t.add(path, "tool", append(append(fields, `,"content":`...), content...))
 }
 
-// think adds a thought to the assistant's message, which begins anew where it has more
+// Think adds a thought to the assistant's message, which begins anew where it has more
 // than thoughts.
-func (t *turnWriter) think(path, text string) {
+func (t *Messages) Think(path, text string) {
 	if t.answer.content != nil || t.answer.calls != nil {
 		t.flush()
 	}
@@ -228,8 +224,8 @@ func (t *turnWriter) think(path, text string) {
 	t.answer.thought = append(t.answer.thought, text)
 }
 
-// reply adds what the assistant said; a second time that is a message of its own.
-func (t *turnWriter) reply(path string, content []byte) {
+// Reply adds what the assistant said; a second time that is a message of its own.
+func (t *Messages) Reply(path string, content []byte) {
 	if t.answer.content != nil || t.answer.calls != nil {
 		t.flush()
 	}
@@ -237,24 +233,24 @@ func (t *turnWriter) reply(path string, content []byte) {
 	t.answer.content = content
 }
 
-// called is a call of an assistant's: with arguments, which are JSON text, or with the text
+// Call is a call of an assistant's: with arguments, which are JSON text, or with the text
 // that a custom tool takes. place is its own place in the client's request.
-type called struct{ place, id, name, with string }
+type Call struct{ Place, ID, Name, With string }
 
-// call adds a call of a tool of a kind.
-func (t *turnWriter) call(path, kind string, of called) {
+// AddCall adds a call of a tool of a kind.
+func (t *Messages) AddCall(path, kind string, of Call) {
 	t.assistant(path)
 	c := api.AppendComma(t.answer.calls, len(t.answer.calls))
-	c = api.AppendString(append(c, `{"id":`...), of.id)
+	c = api.AppendString(append(c, `{"id":`...), of.ID)
 	c = append(append(append(c, `,"type":"`...), kind...), `",`...)
-	p := answer.CallPart{Name: of.name, Custom: kind == toolset.Custom, Arguments: []byte(of.with)}
+	p := answer.CallPart{Name: of.Name, Custom: kind == toolset.Custom, Arguments: []byte(of.With)}
 	c = append(append(append(c, '"'), kind...), `":`...)
-	t.answer.calls = append(appendCalled(c, &p), '}')
-	t.answer.places = append(t.answer.places, of.place)
+	t.answer.calls = append(p.AppendCalled(c), '}')
+	t.answer.places = append(t.answer.places, of.Place)
 }
 
 // assistant goes on with the assistant's message, or begins one.
-func (t *turnWriter) assistant(path string) {
+func (t *Messages) assistant(path string) {
 	if t.system != nil {
 		t.flush()
 	}
@@ -262,7 +258,7 @@ func (t *turnWriter) assistant(path string) {
 }
 
 // flush ends the message that is being written.
-func (t *turnWriter) flush() {
+func (t *Messages) flush() {
 	if t.path == "" {
 		return
 	}
@@ -291,15 +287,15 @@ func (t *turnWriter) flush() {
 	t.system, t.answer, t.path = nil, assistantTurn{}, ""
 }
 
-// end gives the array of all messages.
-func (t *turnWriter) end() []byte {
+// End gives the array of all messages.
+func (t *Messages) End() []byte {
 	t.flush()
 	return append(append([]byte{'['}, t.list...), ']')
 }
 
-// textContent reads a text, or parts of one whose types are among kinds: as JSON for a
+// TextContent reads a text, or parts of one whose types are among kinds: as JSON for a
 // chat's content, and as one text.
-func textContent(o *jsonbody.Object, path string, raw []byte, kinds ...string) (content []byte, text string, fault *api.Error) {
+func TextContent(o *jsonbody.Object, path string, raw []byte, kinds ...string) (content []byte, text string, fault *api.Error) {
 	if raw[0] == '"' {
 		text, fault = jsonbody.String(path, raw)
 		return raw, text, fault
@@ -326,4 +322,23 @@ func textContent(o *jsonbody.Object, path string, raw []byte, kinds ...string) (
 		texts = append(texts, piece)
 	}
 	return append(content, ']'), strings.Join(texts, "\n"), nil
+}
+
+// ForServers is the chat in words that all servers know, with the usage at the end of a stream.
+func (w *Translation) ForServers(p *params.Params) *jsonbody.Object {
+	chat := w.Chat.Without("stream_options", "metadata", "store", "background", "max_output_tokens", "enable_thinking", "add_generation_prompt")
+	for _, f := range w.Chat.Fields {
+		switch f.Name {
+		case "max_output_tokens":
+			chat.Add("max_tokens", f.Raw)
+		case "enable_thinking":
+			chat.Add("chat_template_kwargs", append(append([]byte(`{"enable_thinking":`), f.Raw...), '}'))
+		case "continue_final_message":
+			chat.Add("add_generation_prompt", []byte("false"))
+		}
+	}
+	if p.Stream {
+		chat.Add("stream_options", []byte(`{"include_usage":true}`))
+	}
+	return chat
 }

@@ -1,4 +1,4 @@
-package openai
+package params
 
 import (
 	"encoding/json"
@@ -6,8 +6,8 @@ import (
 	"weir/api/openai/jsonbody"
 )
 
-// unsupportedFields are those of a request that generates.
-var unsupportedFields = map[string]jsonbody.Unserved{
+// Unsupported are those of a request that generates.
+var Unsupported = map[string]jsonbody.Unserved{
 	"tools":                  {WayOut: "use /v1/chat/completions", Nothing: jsonbody.IsEmptyArray},
 	"tool_choice":            {WayOut: "use /v1/chat/completions, together with tools", Nothing: jsonbody.IsText("none"), Harmless: jsonbody.IsText("auto")},
 	"parallel_tool_calls":    {WayOut: "use /v1/chat/completions, together with tools", Harmless: jsonbody.IsAny},

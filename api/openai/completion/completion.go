@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"time"
@@ -8,38 +8,39 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/prompt"
 )
 
 // defaultMaxTokens of a completion; the OpenAI API's own.
 const defaultMaxTokens = 16
 
-// readCompletion reads a completion request into a job.
-func (s *Server) readCompletion(o *request, m *models.Model) (*job.Job, *api.Error) {
+// ReadCompletion reads a completion request into a job.
+func (r Reader) ReadCompletion(o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	m.Fill(o.Object)
 	var fault *api.Error
-	p := params.Read(o.Object, m, s.config.params(), &fault)
+	p := params.Read(o.Object, m, r.Rules, &fault)
 	j := &job.Job{Model: m, Params: p, PromptLogprobs: p.PromptLogprobs}
 	j.Echo = o.Flag("echo", false, &fault)
 	readCompletionLogprobs(j, o.Object, &fault)
-	prompts := promptReader{field: "prompt", tooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
-		m: m, turn: o.turn, notes: o.Notes}
-	prompts.options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
-	prompts.options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, &fault)
+	prompts := prompt.Reader{Field: "prompt", TooMany: "with this n, and each choice counts as a request; send fewer at once, or raise --max-choices",
+		Model: m, Turn: o.Turn, Notes: o.Notes}
+	prompts.Options.AddSpecial = o.Flag("add_special_tokens", true, &fault)
+	prompts.Options.ParseSpecial = o.Flag("parse_special", r.ParseSpecial, &fault)
 	if p.Truncate == 0 {
-		prompts.options.Limit = m.CountedLimit()
+		prompts.Options.Limit = m.CountedLimit()
 	}
 	j.RefuseNoTokens(&fault)
 	raw, ok := o.Take("prompt")
 	if !ok {
-		jsonbody.Keep(&fault, jsonbody.Missing("prompt", promptForms))
+		jsonbody.Keep(&fault, jsonbody.Missing("prompt", prompt.Forms))
 	}
-	o.FinishBut(unsupportedFields, &fault)
+	o.FinishBut(params.Unsupported, &fault)
 	if fault != nil {
 		return nil, fault
 	}
 	j.Parsed = time.Now()
-	prompts.most = s.config.MaxChoices / p.N
-	if j.Prompts, fault = prompts.all(raw); fault != nil {
+	prompts.Most = r.Rules.MaxChoices / p.N
+	if j.Prompts, fault = prompts.All(raw); fault != nil {
 		return nil, fault
 	}
 	return j, j.LimitOutput("prompt", defaultMaxTokens)

@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"encoding/json"
@@ -222,7 +222,7 @@ func appendContent(o *jsonbody.Object, dst []byte, path string, raw []byte) ([]b
 	}
 	dst = append(dst, '[')
 	for i, raw := range parts {
-		text, err := parsePart(o, jsonbody.At(path, i), raw)
+		text, err := ParsePart(o, jsonbody.At(path, i), raw)
 		if err != nil {
 			return dst, err
 		}
@@ -234,8 +234,8 @@ func appendContent(o *jsonbody.Object, dst []byte, path string, raw []byte) ([]b
 	return append(dst, ']'), nil
 }
 
-// parsePart returns the text of a part, which is a text or a refusal, as JSON.
-func parsePart(o *jsonbody.Object, path string, raw []byte) (json.RawMessage, *api.Error) {
+// ParsePart returns the text of a part, which is a text or a refusal, as JSON.
+func ParsePart(o *jsonbody.Object, path string, raw []byte) (json.RawMessage, *api.Error) {
 	part, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault

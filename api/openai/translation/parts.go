@@ -1,4 +1,4 @@
-package openai
+package translation
 
 import (
 	"slices"
@@ -12,7 +12,8 @@ import (
 // send back what they were answered, and hints.
 var harmlessParts = []string{"id", "status", "phase", "annotations", "logprobs", "citations", "cache_control"}
 
-func skipHarmless(o *jsonbody.Object) {
+// SkipHarmless takes fields that say nothing to a model.
+func SkipHarmless(o *jsonbody.Object) {
 	for _, name := range harmlessParts {
 		o.Take(name)
 	}
@@ -42,7 +43,7 @@ func textPart(o *jsonbody.Object, path string, raw []byte, kinds []string) (stri
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, field), "a string"))
 	}
-	skipHarmless(part)
+	SkipHarmless(part)
 	part.Finish(&fault)
 	return text, fault
 }

@@ -1,4 +1,5 @@
-package openai
+// Package completion is OpenAI's own API of generations: chat completions and completions, read into jobs, and their answers written.
+package completion
 
 import (
 	"strconv"
@@ -14,7 +15,8 @@ type chatEncoder struct {
 	promptIDs bool // prompt_token_ids are still due
 }
 
-func newChatEncoder(j *job.Job) answer.Encoder {
+// NewChatEncoder writes the answer of a chat.
+func NewChatEncoder(j *job.Job) answer.Encoder {
 	return &chatEncoder{envelope: newEnvelope(j, "chat.completion.chunk"), promptIDs: j.Params.ReturnTokenIDs}
 }
 
@@ -83,7 +85,7 @@ func (e *chatEncoder) appendReasoning(dst, thought []byte) []byte {
 // older shape.
 func (e *chatEncoder) appendCallPart(dst []byte, p *answer.CallPart) []byte {
 	if e.job.Tools().Legacy {
-		return appendCalled(append(dst, `"function_call":`...), p)
+		return p.AppendCalled(append(dst, `"function_call":`...))
 	}
 	dst = append(dst, `"tool_calls":[{"index":`...)
 	dst = strconv.AppendInt(dst, int64(p.Index), 10)
@@ -92,24 +94,10 @@ func (e *chatEncoder) appendCallPart(dst []byte, p *answer.CallPart) []byte {
 		dst = append(append(append(dst, `,"type":"`...), p.Kind()...), '"')
 	}
 	dst = append(append(append(dst, `,"`...), p.Kind()...), `":`...)
-	return append(appendCalled(dst, p), "}]"...)
+	return append(p.AppendCalled(dst), "}]"...)
 }
 
-// appendCalled appends {"name","arguments"}, or {"name","input"} of a custom tool; of a piece
-// that goes on a call, the arguments or the input alone.
-func appendCalled(dst []byte, p *answer.CallPart) []byte {
-	dst = append(dst, '{')
-	if p.Begins() {
-		dst = api.AppendString(append(dst, `"name":`...), p.Name)
-		dst = append(dst, ',')
-	}
-	field := `"arguments":`
-	if p.Custom {
-		field = `"input":`
-	}
-	return append(api.AppendString(append(dst, field...), p.Arguments), '}')
-}
-
+// AppendPulse implements answer.Encoder.
 func (e *chatEncoder) AppendPulse(dst []byte) []byte {
 	return e.closeChunk(append(dst, e.head...), nil)
 }
@@ -121,6 +109,7 @@ func (e *chatEncoder) closeChunk(dst []byte, d *answer.Delta) []byte {
 	return append(dst, "}\n\n"...)
 }
 
+// AppendWhole implements answer.Encoder.
 func (e *chatEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	dst = e.appendHead(dst, "chat.completion")
 	for i := range choices {
@@ -157,7 +146,7 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []answer.CallPart) []byte {
 	case len(calls) == 0:
 		return dst
 	case e.job.Tools().Legacy:
-		return appendCalled(append(dst, `,"function_call":`...), &calls[0])
+		return calls[0].AppendCalled(append(dst, `,"function_call":`...))
 	}
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range calls {
@@ -165,7 +154,7 @@ func (e *chatEncoder) appendCalls(dst []byte, calls []answer.CallPart) []byte {
 		kind := calls[i].Kind()
 		dst = append(append(append(dst, `,"type":"`...), kind...), `","`...)
 		dst = append(append(dst, kind...), `":`...)
-		dst = append(appendCalled(dst, &calls[i]), '}')
+		dst = append(calls[i].AppendCalled(dst), '}')
 	}
 	return append(dst, ']')
 }
@@ -187,6 +176,6 @@ func (e *chatEncoder) appendLogprobs(dst []byte, d *answer.Delta) []byte {
 	if !e.logprobs(d) {
 		return append(dst, "null"...)
 	}
-	dst = e.names.appendRecords(append(dst, `{"content":[`...), d.Tokens)
+	dst = e.names.AppendRecords(append(dst, `{"content":[`...), d.Tokens)
 	return append(dst, `],"refusal":null}`...)
 }

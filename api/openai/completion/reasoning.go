@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"weir/api/openai/job"
@@ -11,7 +11,7 @@ import (
 // reading says how answers to the chat are taken apart, whose prompt was rendered as
 // spans; nil where they are text as they come: their model marks no thoughts and the
 // request has no tools, or the client asked for all tokens as text.
-func (p *chatPrompt) reading(m *models.Model, spans []tokenizer.Span, q *params.Params) *job.Reading {
+func (p *ChatPrompt) reading(m *models.Model, spans []tokenizer.Span, q *params.Params) *job.Reading {
 	if m.Family == nil || !p.tools.Has() && q.Special {
 		return nil
 	}

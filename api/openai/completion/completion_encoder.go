@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"strconv"
@@ -6,6 +6,7 @@ import (
 	"weir/api"
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
+	"weir/api/openai/logprob"
 )
 
 // completionEncoder writes text_completion objects, which the legacy endpoint
@@ -14,14 +15,17 @@ type completionEncoder struct{ envelope }
 
 const completionObject = "text_completion"
 
-func newCompletionEncoder(j *job.Job) answer.Encoder {
+// NewCompletionEncoder writes the answer of a completion.
+func NewCompletionEncoder(j *job.Job) answer.Encoder {
 	return &completionEncoder{newEnvelope(j, completionObject)}
 }
 
+// AppendDelta implements answer.Encoder.
 func (e *completionEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	return e.closeChunk(e.appendChoice(append(dst, e.head...), d), d)
 }
 
+// AppendPulse implements answer.Encoder.
 func (e *completionEncoder) AppendPulse(dst []byte) []byte {
 	return e.closeChunk(append(dst, e.head...), nil)
 }
@@ -31,6 +35,7 @@ func (e *completionEncoder) closeChunk(dst []byte, d *answer.Delta) []byte {
 	return append(e.appendTail(dst, d), "}\n\n"...)
 }
 
+// AppendWhole implements answer.Encoder.
 func (e *completionEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	dst = e.appendHead(dst, completionObject)
 	for i := range choices {
@@ -64,11 +69,11 @@ func (e *completionEncoder) appendLogprobs(dst []byte, d *answer.Delta) []byte {
 	}
 	dst = append(dst, `{"tokens":[`...)
 	for i := range d.Tokens {
-		dst = e.names.appendName(api.AppendComma(dst, i), d.Tokens[i].ID)
+		dst = e.names.AppendName(api.AppendComma(dst, i), d.Tokens[i].ID)
 	}
 	dst = append(dst, `],"token_logprobs":[`...)
 	for i := range d.Tokens {
-		dst = appendLogprob(api.AppendComma(dst, i), d.Tokens[i].Logprob)
+		dst = logprob.AppendLogprob(api.AppendComma(dst, i), d.Tokens[i].Logprob)
 	}
 	dst = append(dst, `],"top_logprobs":[`...)
 	for i := range d.Tokens {
@@ -87,5 +92,5 @@ func (e *completionEncoder) appendTop(dst []byte, r *answer.TokenRecord) []byte 
 	if r.Logprob != r.Logprob {
 		return append(dst, "null"...)
 	}
-	return e.names.appendTopOf(dst, r)
+	return e.names.AppendTopOf(dst, r)
 }

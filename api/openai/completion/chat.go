@@ -1,4 +1,4 @@
-package openai
+package completion
 
 import (
 	"errors"
@@ -16,16 +16,16 @@ import (
 	"weir/tokenizer/chat"
 )
 
-// chatPrompt is what a model's chat template is applied to.
-type chatPrompt struct {
+// ChatPrompt is what a model's chat template is applied to.
+type ChatPrompt struct {
 	input chat.Input
 	tools toolset.Set
 }
 
-// readChatPrompt reads the fields that make the prompt of a chat: messages, tools,
+// ReadPrompt reads the fields that make the prompt of a chat: messages, tools,
 // add_generation_prompt, continue_final_message and the template's variables.
-func readChatPrompt(o *jsonbody.Object, m *models.Model, c *Config, fault **api.Error) *chatPrompt {
-	p := &chatPrompt{}
+func (r Reader) ReadPrompt(o *jsonbody.Object, m *models.Model, fault **api.Error) *ChatPrompt {
+	p := &ChatPrompt{}
 	p.input.ContinueFinalMessage = o.Flag("continue_final_message", false, fault)
 	p.input.AddGenerationPrompt = o.Flag("add_generation_prompt", !p.input.ContinueFinalMessage, fault)
 	if p.input.ContinueFinalMessage && p.input.AddGenerationPrompt {
@@ -43,14 +43,14 @@ func readChatPrompt(o *jsonbody.Object, m *models.Model, c *Config, fault **api.
 		return p
 	}
 	var err *api.Error
-	p.input.Messages, err = parseMessages(o, raw, m, c.MaxMessages, &p.tools)
+	p.input.Messages, err = parseMessages(o, raw, m, r.MaxMessages, &p.tools)
 	jsonbody.Keep(fault, err)
 	return p
 }
 
 // readTools reads the tools, which go into the prompt whatever the choice is: answers that
 // may call one tool or none share the prefix of those that may call all.
-func (p *chatPrompt) readTools(o *jsonbody.Object, m *models.Model, fault **api.Error) {
+func (p *ChatPrompt) readTools(o *jsonbody.Object, m *models.Model, fault **api.Error) {
 	p.tools = toolset.Read(o, fault)
 	switch {
 	case *fault != nil || !p.tools.Has():
@@ -96,8 +96,8 @@ func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 	return v
 }
 
-// render applies the model's template.
-func (p *chatPrompt) render(m *models.Model) ([]tokenizer.Span, *api.Error) {
+// Render applies the model's template.
+func (p *ChatPrompt) Render(m *models.Model) ([]tokenizer.Span, *api.Error) {
 	in := p.input
 	in.BOSToken, in.EOSToken = m.Tokenizer.BoundaryTexts()
 	spans, err := m.Template.Render(in)
@@ -106,7 +106,7 @@ func (p *chatPrompt) render(m *models.Model) ([]tokenizer.Span, *api.Error) {
 	}
 	var te *chat.Error
 	if !errors.As(err, &te) {
-		return nil, internalError("the model's chat template could not be rendered")
+		return nil, api.Refuse("internal_error", "the model's chat template could not be rendered")
 	}
 	param := "messages"
 	if te.Reason == chat.Invalid {
@@ -115,21 +115,16 @@ func (p *chatPrompt) render(m *models.Model) ([]tokenizer.Span, *api.Error) {
 	return nil, api.RefuseParam("template_error", param, "%v", te)
 }
 
-func noTemplate(m *models.Model) *api.Error {
-	return api.RefuseParam("no_chat_template", "messages",
-		"the model %s has no chat template that this server can render; use /v1/completions with a prompt of your own, or run the server with --chat-template", m.ID)
-}
-
-// readChat reads a chat completion request into a job. The prompt is already
+// ReadChat reads a chat completion request into a job. The prompt is already
 // tokenised: the template is the authority on special tokens, so none are
 // added around it unless the request asks.
-func (s *Server) readChat(o *request, m *models.Model) (*job.Job, *api.Error) {
+func (r Reader) ReadChat(o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
-		return nil, noTemplate(m)
+		return nil, m.NoTemplate()
 	}
 	m.Fill(o.Object)
 	var fault *api.Error
-	p := params.Read(o.Object, m, s.config.params(), &fault)
+	p := params.Read(o.Object, m, r.Rules, &fault)
 	if p.MaxTokens == params.LengthNotSet {
 		p.MaxTokens = params.AsManyAsFit
 	}
@@ -138,21 +133,21 @@ func (s *Server) readChat(o *request, m *models.Model) (*job.Job, *api.Error) {
 	most := reasoning.ReadBudget(o.Object, &fault)
 	p.HideReasoning = !o.Flag("include_reasoning", true, &fault)
 	j.RefuseNoTokens(&fault)
-	conversation := readChatPrompt(o.Object, m, &s.config, &fault)
+	conversation := r.ReadPrompt(o.Object, m, &fault)
 	options := tokenizer.EncodeOptions{AddSpecial: o.Flag("add_special_tokens", false, &fault)}
-	o.FinishBut(unsupportedFields, &fault)
+	o.FinishBut(params.Unsupported, &fault)
 	if fault != nil {
 		return nil, fault
 	}
 	j.Parsed = time.Now()
-	spans, fault := conversation.render(m)
+	spans, fault := conversation.Render(m)
 	if fault != nil {
 		return nil, fault
 	}
 	if p.Truncate == 0 {
 		options.Limit = m.CountedLimit()
 	}
-	ids, fault := o.turn.Encode(m, "messages", spans, options)
+	ids, fault := o.Turn.Encode(m, "messages", spans, options)
 	if fault != nil {
 		return nil, fault
 	}

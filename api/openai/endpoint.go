@@ -1,0 +1,42 @@
+package openai
+
+import (
+	"weir/api"
+	"weir/api/openai/answer"
+	"weir/api/openai/completion"
+	"weir/api/openai/job"
+	"weir/api/openai/models"
+	"weir/api/openai/translation"
+)
+
+// A service is what a model does for requests, whichever of its paths they come on.
+type service struct {
+	route    string // its main path, as hooks and idempotency keys know it
+	upstream string // its path below the base URL of an upstream
+	prefix   string // of the ids of its answers
+	writes   bool   // its answers are tokens that the model generates
+}
+
+// An endpoint says how its requests are read and how its answers are written. The
+// generation between the two is the same for all endpoints.
+type endpoint struct {
+	service
+	read   func(completion.Reader, *job.Body, *models.Model) (*job.Job, *api.Error)
+	encode func(*job.Job) answer.Encoder
+
+	reword func(*job.Body) (*translation.Translation, *api.Error) // writes a request as a chat; nil: there is no need
+}
+
+var (
+	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, completion.Reader.ReadChat, completion.NewChatEncoder, nil}
+
+	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil}
+
+	responseEndpoint = endpoint{service{routeResponses, "/responses", responsePrefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+		return readResponse(r.ReadChat, o, m)
+	}, newResponseEncoder, rewordResponse}
+
+	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+		return readMessage(r.ReadChat, o, m)
+	}, newMessageEncoder, rewordMessage}
+)

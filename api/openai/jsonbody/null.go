@@ -1,0 +1,4 @@
+package jsonbody
+
+// Null is JSON for nothing; never changed.
+var Null = []byte("null")
