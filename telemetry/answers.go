@@ -15,16 +15,16 @@ const (
 	AnswerBatch     = "batch"     // any end of one of the class batch, which is tried again; batches count their lines themselves
 )
 
-// answers count how requests for generations ended. model_name is empty for
+// Answers count how requests for generations ended. model_name is empty for
 // those that were refused before their model was known.
-type answers struct {
+type Answers struct {
 	requests *prometheus.CounterVec
 	streams  *prometheus.CounterVec
 }
 
-func newAnswers() answers {
+func newAnswers() *Answers {
 	labels := []string{"model_name", "outcome"}
-	a := answers{
+	a := &Answers{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_requests_total",
 			Help: "Requests for a generation that ended, by outcome: complete, refused (4xx), failed (5xx), broken (an error after the first byte), abandoned, cancelled, batch (of that class).",
@@ -40,7 +40,7 @@ func newAnswers() answers {
 
 // add makes the series of a model: a rate of increase needs the 0 before the
 // first count.
-func (a answers) add(model string) {
+func (a *Answers) add(model string) {
 	for _, outcome := range []string{AnswerComplete, AnswerRefused, AnswerFailed, AnswerBroken, AnswerAbandoned, AnswerCancelled, AnswerBatch} {
 		a.requests.WithLabelValues(model, outcome)
 	}
@@ -57,9 +57,9 @@ type Answer struct {
 }
 
 // CountAnswer counts one.
-func (m *Metrics) CountAnswer(a Answer) {
-	m.answers.requests.WithLabelValues(a.Model, a.Outcome).Inc()
-	if a.Stream {
-		m.answers.streams.WithLabelValues(a.Model, a.Outcome).Inc()
+func (a *Answers) CountAnswer(one Answer) {
+	a.requests.WithLabelValues(one.Model, one.Outcome).Inc()
+	if one.Stream {
+		a.streams.WithLabelValues(one.Model, one.Outcome).Inc()
 	}
 }

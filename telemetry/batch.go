@@ -11,7 +11,7 @@ type Batches struct {
 }
 
 // AddBatches publishes what read returns at each scrape.
-func (m *Metrics) AddBatches(read func() Batches) error {
+func AddBatches(r Registerer, read func() Batches) error {
 	gauge := func(name, help string, value func(Batches) int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(read())) })
 	}
@@ -33,5 +33,5 @@ func (m *Metrics) AddBatches(read func() Batches) error {
 			ConstLabels: prometheus.Labels{"outcome": outcome},
 		}, func() float64 { return float64(value(read())) }))
 	}
-	return registerAll(m.registry, collectors)
+	return registerAll(r, collectors)
 }

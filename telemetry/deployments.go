@@ -12,8 +12,8 @@ type deployments struct {
 }
 
 // AddDeployments registers how many deployments are in which state on this server; read is called on every scrape.
-func (m *Metrics) AddDeployments(read func() map[string]int) error {
-	return registerAll(m.registry, []prometheus.Collector{&deployments{
+func AddDeployments(r Registerer, read func() map[string]int) error {
+	return registerAll(r, []prometheus.Collector{&deployments{
 		read: read, count: prometheus.NewDesc("weir_deployments", "Deployments that this server follows, by where it is on the way to what they want.", []string{"state"}, nil),
 	}})
 }

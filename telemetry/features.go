@@ -62,7 +62,7 @@ type featureMetrics struct {
 
 // AddFeatures publishes what read returns at each scrape, and returns what observes a
 // read of the online store.
-func (m *Metrics) AddFeatures(read func() Features) (observe func(took time.Duration, err error), err error) {
+func AddFeatures(r Registerer, read func() Features) (observe func(took time.Duration, err error), err error) {
 	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "weir_feature_store_seconds", Help: "Time of reads of the online feature store, those that failed too.",
 		Buckets: []float64{0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 1},
@@ -91,7 +91,7 @@ func (m *Metrics) AddFeatures(read func() Features) (observe func(took time.Dura
 		logRows:    desc("weir_prediction_log_rows_total", "Rows of the prediction log: written in whole files, or dropped.", "model", "version", "outcome"),
 		logQueued:  desc("weir_prediction_log_queued", "Requests that wait to be written into the prediction log.", model...),
 	}
-	return func(took time.Duration, _ error) { seconds.Observe(took.Seconds()) }, registerAll(m.registry, []prometheus.Collector{seconds, f})
+	return func(took time.Duration, _ error) { seconds.Observe(took.Seconds()) }, registerAll(r, []prometheus.Collector{seconds, f})
 }
 
 // Describe implements prometheus.Collector.

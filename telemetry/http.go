@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// httpMetrics are the series of the HTTP edge; the request counters have the
+// HTTP are the series of the HTTP edge; the request counters have the
 // names that vLLM's instrumentation gives them.
-type httpMetrics struct {
+type HTTP struct {
 	requests     *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
 	refusals     *prometheus.CounterVec
@@ -20,8 +20,8 @@ type httpMetrics struct {
 	handshakes   *prometheus.CounterVec
 }
 
-func newHTTPMetrics() httpMetrics {
-	return httpMetrics{
+func newHTTP() *HTTP {
+	return &HTTP{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "http_requests_total",
 			Help: "HTTP requests by route, method and status class.",
@@ -62,45 +62,45 @@ func newHTTPMetrics() httpMetrics {
 	}
 }
 
-func (h httpMetrics) collectors() []prometheus.Collector {
+func (h *HTTP) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		h.requests, h.duration, h.refusals, h.retries, h.acceptErrors, h.turnedAway, h.evicted, h.denied, h.handshakes,
 	}
 }
 
 // CountDenied counts a request whose caller is no tenant. reason is one of few.
-func (m *Metrics) CountDenied(listener, reason string) {
-	m.http.denied.WithLabelValues(listener, reason).Inc()
+func (h *HTTP) CountDenied(listener, reason string) {
+	h.denied.WithLabelValues(listener, reason).Inc()
 }
 
 // CountClientRetry counts one request that its client has sent before.
-func (m *Metrics) CountClientRetry() { m.http.retries.Inc() }
+func (h *HTTP) CountClientRetry() { h.retries.Inc() }
 
 // ObserveHTTP counts one answered request. route is the pattern that matched
 // (never the client's own path, whose values have no bound), or "none".
-func (m *Metrics) ObserveHTTP(route, method string, status int, seconds float64) {
-	m.http.requests.WithLabelValues(route, method, strconv.Itoa(status/100)+"xx").Inc()
-	m.http.duration.WithLabelValues(route, method).Observe(seconds)
+func (h *HTTP) ObserveHTTP(route, method string, status int, seconds float64) {
+	h.requests.WithLabelValues(route, method, strconv.Itoa(status/100)+"xx").Inc()
+	h.duration.WithLabelValues(route, method).Observe(seconds)
 }
 
 // CountRefusal counts one request that was answered with an error. code is one
 // of the API's error codes, whose number is bounded.
-func (m *Metrics) CountRefusal(status int, code string) {
-	m.http.refusals.WithLabelValues(strconv.Itoa(status), code).Inc()
+func (h *HTTP) CountRefusal(status int, code string) {
+	h.refusals.WithLabelValues(strconv.Itoa(status), code).Inc()
 }
 
 // CountAcceptError counts one failed accept.
-func (m *Metrics) CountAcceptError() { m.http.acceptErrors.Inc() }
+func (h *HTTP) CountAcceptError() { h.acceptErrors.Inc() }
 
 // CountTurnedAway counts one connection that was refused because too many are open.
-func (m *Metrics) CountTurnedAway() { m.http.turnedAway.Inc() }
+func (h *HTTP) CountTurnedAway() { h.turnedAway.Inc() }
 
 // CountEvicted counts one connection without a request that was closed to make
 // room for another.
-func (m *Metrics) CountEvicted() { m.http.evicted.Inc() }
+func (h *HTTP) CountEvicted() { h.evicted.Inc() }
 
 // CountHandshakeError counts one failed TLS handshake. why is one of the edge's few.
-func (m *Metrics) CountHandshakeError(why string) { m.http.handshakes.WithLabelValues(why).Inc() }
+func (h *HTTP) CountHandshakeError(why string) { h.handshakes.WithLabelValues(why).Inc() }
 
 // Connections is the state of the HTTP edge at one moment.
 type Connections struct {
@@ -109,8 +109,8 @@ type Connections struct {
 }
 
 // AddConnections publishes what read returns at each scrape.
-func (m *Metrics) AddConnections(read func() Connections) error {
-	return registerAll(m.registry, []prometheus.Collector{
+func AddConnections(r Registerer, read func() Connections) error {
+	return registerAll(r, []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_connections_open", Help: "Open connections of the API.",
 		}, func() float64 { return float64(read().Open) }),

@@ -16,7 +16,7 @@ var ModelChanges = []string{"evict", "fail", "idle", "load", "move", "unload"}
 
 // AddLanguageModels registers what models take and what happens to them, and returns what
 // counts the latter.
-func (m *Metrics) AddLanguageModels(read func() LanguageModels) (count func(change string), err error) {
+func AddLanguageModels(r Registerer, read func() LanguageModels) (count func(change string), err error) {
 	changes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_model_changes_total",
 		Help: "Versions of language models that were loaded, unloaded (by an operator or a reload), idle too long, evicted for another, could not be loaded, or took over a name.",
@@ -27,7 +27,7 @@ func (m *Metrics) AddLanguageModels(read func() LanguageModels) (count func(chan
 	gauge := func(name, help string, value func(LanguageModels) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(read()) })
 	}
-	return func(change string) { changes.WithLabelValues(change).Inc() }, registerAll(m.registry, []prometheus.Collector{
+	return func(change string) { changes.WithLabelValues(change).Inc() }, registerAll(r, []prometheus.Collector{
 		changes,
 		gauge("weir_models_loaded", "Language models and text encoders in memory, by version.", func(l LanguageModels) float64 { return float64(l.Loaded) }),
 		gauge("weir_models_memory_bytes", "Memory of their weights and KV caches.", func(l LanguageModels) float64 { return float64(l.Bytes) }),

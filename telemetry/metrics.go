@@ -3,7 +3,6 @@ package telemetry
 import (
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,35 +14,40 @@ type Build struct {
 	Version, Commit, GoVersion string
 }
 
-// Metrics is one registry and everything in it. It is safe for concurrent use.
+// Metrics is one registry and the series of all processes; each subject has its own. It is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
-	http     httpMetrics
-	answers  answers
-	keys     *prometheus.CounterVec // requests with an idempotency key
 	panics   *prometheus.CounterVec
-	reloads  reloads
-	tenants  *tenantMetrics
 
-	mu     sync.RWMutex
-	models map[string]*Model
+	*HTTP
+	*Answers
+	*Keys
+	*Reloads
+	*Tenants
+	*ModelTable
+}
+
+// Registerer is where the series of a subject go that not all processes have: Metrics.
+type Registerer interface {
+	Register(prometheus.Collector) error
 }
 
 // NewMetrics returns a registry with the process's, Go's and the HTTP edge's
 // series; models join it as they load.
 func NewMetrics(b Build) (*Metrics, error) {
+	registry, answers := prometheus.NewRegistry(), newAnswers()
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		http:     newHTTPMetrics(),
-		answers:  newAnswers(),
-		keys:     newKeyMetrics(),
-		reloads:  newReloads(),
-		tenants:  newTenantMetrics(),
+		registry: registry,
 		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_panics_recovered_total",
 			Help: "Panics that were recovered, by the boundary that did; each failed one request or step.",
 		}, []string{"boundary"}),
-		models: make(map[string]*Model),
+		HTTP:       newHTTP(),
+		Answers:    answers,
+		Keys:       newKeys(),
+		Reloads:    newReloads(),
+		Tenants:    newTenants(registry),
+		ModelTable: newModelTable(registry, answers),
 	}
 	for _, boundary := range []string{"handler", "stream"} {
 		m.panics.WithLabelValues(boundary) // present, at 0, before the first
@@ -54,16 +58,16 @@ func NewMetrics(b Build) (*Metrics, error) {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go_version": b.GoVersion},
 	})
 	info.Set(1)
-	all := append(m.http.collectors(), m.answers.requests, m.answers.streams, m.keys, m.panics, info,
-		m.reloads.successful, m.reloads.at,
+	all := append(m.HTTP.collectors(), answers.requests, answers.streams, m.Keys.requests, m.panics, info,
+		m.Reloads.successful, m.Reloads.at,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := registerAll(m.registry, append(all, m.tenants.collectors()...)); err != nil {
+	if err := registerAll(m.registry, append(all, m.Tenants.collectors()...)); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-func registerAll(r prometheus.Registerer, all []prometheus.Collector) error {
+func registerAll(r Registerer, all []prometheus.Collector) error {
 	for _, c := range all {
 		if err := r.Register(c); err != nil {
 			return fmt.Errorf("register metric: %w", err)
@@ -71,6 +75,9 @@ func registerAll(r prometheus.Registerer, all []prometheus.Collector) error {
 	}
 	return nil
 }
+
+// Register adds a collector.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
 // Handler serves the registry in the format that the scraper asks for;
 // exemplars need OpenMetrics.
@@ -80,11 +87,3 @@ func (m *Metrics) Handler() http.Handler {
 
 // CountPanic adds a recovered panic at a boundary ("handler", "step").
 func (m *Metrics) CountPanic(boundary string) { m.panics.WithLabelValues(boundary).Inc() }
-
-// Model returns the series of a model that AddModel added, or nil. A nil
-// *Model ignores every observation, so that callers need no branch.
-func (m *Metrics) Model(name string) *Model {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.models[name]
-}

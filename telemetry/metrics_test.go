@@ -85,24 +85,24 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	m.CountTurnedAway()
 	m.CountEvicted()
 	m.CountHandshakeError("plain_http")
-	if err := m.AddConnections(func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
+	if err := AddConnections(m, func() Connections { return Connections{Open: 3, BodyBytes: 4096} }); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddUnkept(func() uint64 { return 3 }); err != nil {
+	if err := AddUnkept(m, func() uint64 { return 3 }); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddResponseCache(func() ResponseCache { return ResponseCache{Hits: 8, Misses: 9, Evictions: 2, Bytes: 512} }); err != nil {
+	if err := AddResponseCache(m, func() ResponseCache { return ResponseCache{Hits: 8, Misses: 9, Evictions: 2, Bytes: 512} }); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddBatches(func() Batches {
+	if err := AddBatches(m, func() Batches {
 		return Batches{Running: 1, Lines: 2, Completed: 3, Failed: 4, Expired: 5, Cancelled: 6, Refused: 7}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddTraces(func() Traces { return Traces{Sent: 5, Overflow: 6, Lost: 7} }); err != nil {
+	if err := AddTraces(m, func() Traces { return Traces{Sent: 5, Overflow: 6, Lost: 7} }); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddRoutes(func() []Route {
+	if err := AddRoutes(m, func() []Route {
 		return []Route{{
 			Model: "chat", Picks: map[string]int64{"prefix": 5, "gate": 1}, Retries: 2, Spills: 3, Resumed: 1, None: 4,
 			Prefills: map[string]int64{"done": 5, "short": 40, "failing": 2, "timeout": 1},
@@ -111,13 +111,13 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddUsage(func() uint64 { return 11 }); err != nil {
+	if err := AddUsage(m, func() uint64 { return 11 }); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.AddQuota(func() Quota { return Quota{Up: true, Failures: 8, Local: 9, Lost: 10} }); err != nil {
+	if err := AddQuota(m, func() Quota { return Quota{Up: true, Failures: 8, Local: 9, Lost: 10} }); err != nil {
 		t.Fatal(err)
 	}
-	predictions, err := m.AddPredictions(func() PredictLane { return PredictLane{Waiting: 4, Bytes: 2048, Loaded: 1} })
+	predictions, err := AddPredictions(m, func() PredictLane { return PredictLane{Waiting: 4, Bytes: 2048, Loaded: 1} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 	iris.CountRefused(AnswerFailed, "queue_full")
 	iris.CountRefused(AnswerAbandoned, "")
 	predictions.CountChange("load")
-	observe, err := m.AddFeatures(func() Features {
+	observe, err := AddFeatures(m, func() Features {
 		return Features{Stores: []FeatureStore{{Breaker: "open", Reads: 4, Failures: 3, Timeouts: 2, Refused: 1}}, Models: []FeatureModel{{
 			Model: "trees", Version: "2", Remembered: 5, Values: []FeatureValues{{"profile", "timeout", 6}}, OutOfRange: map[string]int64{"age": 7},
 			Drift: []Drift{{Kind: "score", Name: "output", PSI: 0.3, JS: 0.2, KS: 0.1, Judged: true, Drifting: true}, {Kind: "feature", Name: "age"}},
@@ -137,7 +137,7 @@ func TestScrapeMatchesGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	observe(2*time.Millisecond, nil)
-	found, err := m.AddModeration(func() ModerationLog { return ModerationLog{Kept: 2, Dropped: 1} })
+	found, err := AddModeration(m, func() ModerationLog { return ModerationLog{Kept: 2, Dropped: 1} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,6 @@
 package telemetry
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -56,80 +52,6 @@ type Model struct {
 // FinishReasons are the values of the label finished_reason, which are vLLM's and content_filter:
 // "abort" is what weir's API calls "cancelled".
 var FinishReasons = []string{"abort", "content_filter", "error", "length", "stop"}
-
-// AddModel registers a model's series; snapshot is called on every scrape,
-// from the scraping goroutine; the scrape lasts as long as it does.
-func (m *Metrics) AddModel(info ModelInfo, snapshot func() Snapshot) (*Model, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, taken := m.models[info.Name]; taken {
-		return nil, fmt.Errorf("add metrics of model %q: the name is taken", info.Name)
-	}
-	return m.addModel(info, snapshot)
-}
-
-// SetModel is AddModel for a name that may have been added before: then its series go on,
-// and those that describe it say what the version is that answers now.
-func (m *Metrics) SetModel(info ModelInfo, snapshot func() Snapshot) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	model, known := m.models[info.Name]
-	if !known {
-		_, err := m.addModel(info, snapshot)
-		return err
-	}
-	series := m.seriesOf(info.Name)
-	if model.relayed { // the name is computed here from now on
-		if err := registerAll(series, append(model.ofEngine(), newSnapshotCollector(snapshot))); err != nil {
-			return err
-		}
-		model.relayed = false
-	}
-	for _, c := range model.about {
-		series.Unregister(c)
-	}
-	model.about = []prometheus.Collector{cacheConfig(info), modelInfo(info)}
-	return registerAll(series, model.about)
-}
-
-// AddRelayed registers the series of requests of a model that other servers compute, which have those of the engine. The series of a name
-// that was added before go on.
-func (m *Metrics) AddRelayed(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.models[name]; known {
-		return nil
-	}
-	model := newModel(relayedModelLen)
-	model.relayed = true
-	if err := registerAll(m.seriesOf(name), model.ofRequests()); err != nil {
-		return err
-	}
-	m.answers.add(name)
-	m.models[name] = model
-	return nil
-}
-
-// relayedModelLen is the last bucket of sizes in tokens where a model's context is not known here.
-const relayedModelLen = 128 << 10
-
-// addModel registers a new model. The caller holds mu.
-func (m *Metrics) addModel(info ModelInfo, snapshot func() Snapshot) (*Model, error) {
-	model := newModel(info.MaxModelLen)
-	model.about = []prometheus.Collector{cacheConfig(info), modelInfo(info)}
-	all := slices.Concat(model.ofRequests(), model.ofEngine(), []prometheus.Collector{newSnapshotCollector(snapshot)})
-	if err := registerAll(m.seriesOf(info.Name), append(all, model.about...)); err != nil {
-		return nil, err
-	}
-	m.answers.add(info.Name)
-	m.models[info.Name] = model
-	return model, nil
-}
-
-// seriesOf labels what is registered as a model's.
-func (m *Metrics) seriesOf(model string) prometheus.Registerer {
-	return prometheus.WrapRegistererWith(prometheus.Labels{"model_name": model, "engine": "0"}, m.registry)
-}
 
 func newModel(maxModelLen int) *Model {
 	sizes := sizeBuckets(maxModelLen)
@@ -353,11 +275,4 @@ func (m *Model) ObserveRequest(r Request) {
 	if perChoice := r.OutputTokens / max(r.Choices, 1); perChoice > 1 {
 		m.perToken.Observe(r.DecodeSeconds / float64(perChoice-1))
 	}
-}
-
-// Models lists the names of the models that have series, sorted.
-func (m *Metrics) Models() []string {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return slices.Sorted(maps.Keys(m.models))
 }

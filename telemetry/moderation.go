@@ -17,7 +17,7 @@ type ModerationLog struct {
 
 // AddModeration adds the series of policies; log is read at each scrape, nil where nothing is
 // kept. The result counts findings.
-func (m *Metrics) AddModeration(log func() ModerationLog) (count func(Moderated), err error) {
+func AddModeration(r Registerer, log func() ModerationLog) (count func(Moderated), err error) {
 	found := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_moderation_findings_total", Help: "Matches of policies' rules in requests (input) and answers (output), by what was done.",
 	}, []string{"model_name", "policy", "category", "side", "action"})
@@ -33,5 +33,5 @@ func (m *Metrics) AddModeration(log func() ModerationLog) (count func(Moderated)
 	}
 	return func(f Moderated) {
 		found.WithLabelValues(f.Model, f.Policy, f.Category, f.Side, f.Action).Add(float64(f.Count))
-	}, registerAll(m.registry, all)
+	}, registerAll(r, all)
 }

@@ -37,7 +37,7 @@ type Predictor struct {
 }
 
 // AddPredictions registers the series of classical models; read is called at each scrape.
-func (m *Metrics) AddPredictions(read func() PredictLane) (*Predictions, error) {
+func AddPredictions(r Registerer, read func() PredictLane) (*Predictions, error) {
 	labels := []string{"model_name", "version"}
 	counter := func(name, help string, more ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(more, labels...))
@@ -65,7 +65,7 @@ func (m *Metrics) AddPredictions(read func() PredictLane) (*Predictions, error) 
 	for _, what := range []string{"load", "unload", "evict", "fail"} {
 		p.changes.WithLabelValues(what)
 	}
-	return p, registerAll(m.registry, []prometheus.Collector{
+	return p, registerAll(r, []prometheus.Collector{
 		p.requests, p.refusals, p.rows, p.queue, p.compute, p.batch, p.changes,
 		gauge("weir_predict_requests_waiting", "Predict requests in line, or in a batch that is computed.",
 			func(l PredictLane) float64 { return float64(l.Waiting) }),

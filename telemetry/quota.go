@@ -11,11 +11,11 @@ type Quota struct {
 }
 
 // AddQuota publishes what read returns at each scrape.
-func (m *Metrics) AddQuota(read func() Quota) error {
+func AddQuota(r Registerer, read func() Quota) error {
 	counter := func(name, help string, value func(Quota) uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value(read())) })
 	}
-	return registerAll(m.registry, []prometheus.Collector{
+	return registerAll(r, []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weir_quota_shared_up", Help: "Whether the last call reached the Redis in which weirs count quotas together.",
 		}, func() float64 {

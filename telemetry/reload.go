@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// reloads are the series of configuration reloads, as Prometheus names its own.
-type reloads struct {
+// Reloads are the series of configuration reloads, as Prometheus names its own.
+type Reloads struct {
 	successful prometheus.Gauge
 	at         prometheus.Gauge
 }
 
-func newReloads() reloads {
-	r := reloads{
+func newReloads() *Reloads {
+	r := &Reloads{
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weir_config_last_reload_successful",
 			Help: "1 if the configuration was valid when it was last read, at the start or at a reload; 0 if an older one is in force.",
@@ -23,11 +23,12 @@ func newReloads() reloads {
 			Help: "Unix time at which the configuration in force was read.",
 		}),
 	}
-	r.observe(true, time.Now())
+	r.ObserveReload(true, time.Now())
 	return r
 }
 
-func (r *reloads) observe(ok bool, at time.Time) {
+// ObserveReload notes a reload of the configuration.
+func (r *Reloads) ObserveReload(ok bool, at time.Time) {
 	if !ok {
 		r.successful.Set(0)
 		return
@@ -35,6 +36,3 @@ func (r *reloads) observe(ok bool, at time.Time) {
 	r.successful.Set(1)
 	r.at.Set(float64(at.UnixMilli()) / 1000)
 }
-
-// ObserveReload notes a reload of the configuration.
-func (m *Metrics) ObserveReload(ok bool, at time.Time) { m.reloads.observe(ok, at) }

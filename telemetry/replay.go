@@ -2,25 +2,27 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// newKeyMetrics counts what happens to requests with an idempotency key.
-func newKeyMetrics() *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{
+// Keys count what happens to requests with an idempotency key.
+type Keys struct{ requests *prometheus.CounterVec }
+
+func newKeys() *Keys {
+	k := &Keys{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_idempotency_keys_total",
 		Help: "Requests with an Idempotency-Key, by outcome: executed (and stored), freed (refused, or not stored), replayed, " +
 			"in_flight (409), reused (422), failed (an error of the store).",
-	}, []string{"outcome"})
+	}, []string{"outcome"})}
 	for _, outcome := range []string{"executed", "freed", "replayed", "in_flight", "reused", "failed"} {
-		v.WithLabelValues(outcome)
+		k.requests.WithLabelValues(outcome)
 	}
-	return v
+	return k
 }
 
 // CountKey counts one.
-func (m *Metrics) CountKey(outcome string) { m.keys.WithLabelValues(outcome).Inc() }
+func (k *Keys) CountKey(outcome string) { k.requests.WithLabelValues(outcome).Inc() }
 
 // AddUnkept publishes what read returns at each scrape.
-func (m *Metrics) AddUnkept(read func() uint64) error {
-	return registerAll(m.registry, []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
+func AddUnkept(r Registerer, read func() uint64) error {
+	return registerAll(r, []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "weir_responses_unkept_total", Help: "Responses that clients wanted to be kept and that the store did not take.",
 	}, func() float64 { return float64(read()) })})
 }
@@ -33,12 +35,12 @@ type ResponseCache struct {
 }
 
 // AddResponseCache publishes what read returns at each scrape.
-func (m *Metrics) AddResponseCache(read func() ResponseCache) error {
+func AddResponseCache(r Registerer, read func() ResponseCache) error {
 	counter := func(name, help string, value func(ResponseCache) uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
 			func() float64 { return float64(value(read())) })
 	}
-	return registerAll(m.registry, []prometheus.Collector{
+	return registerAll(r, []prometheus.Collector{
 		counter("weir_response_cache_hits_total", "Requests that were answered from the response cache.",
 			func(c ResponseCache) uint64 { return c.Hits }),
 		counter("weir_response_cache_misses_total", "Requests that the response cache could have answered and did not.",

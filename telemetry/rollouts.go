@@ -34,7 +34,7 @@ type Rollouts struct {
 var RolloutStates = []string{"running", "paused", "promoted", "rolled_back", "aborted", "replaced"}
 
 // AddRollouts registers the series; read is called on every scrape.
-func (m *Metrics) AddRollouts(read func() []Rollout) (*Rollouts, error) {
+func AddRollouts(to Registerer, read func() []Rollout) (*Rollouts, error) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append([]string{"model_name"}, labels...), nil)
 	}
@@ -59,7 +59,7 @@ func (m *Metrics) AddRollouts(read func() []Rollout) (*Rollouts, error) {
 	for _, s := range []string{"compared", "failed", "dropped"} {
 		r.shadows.WithLabelValues(s)
 	}
-	return r, registerAll(m.registry, []prometheus.Collector{r.transitions, r.shadows, r})
+	return r, registerAll(to, []prometheus.Collector{r.transitions, r.shadows, r})
 }
 
 // CountTransition adds a change of a rollout.

@@ -47,12 +47,12 @@ type routes struct {
 }
 
 // AddRoutes publishes what read returns at each scrape.
-func (m *Metrics) AddRoutes(read func() []Route) error {
+func AddRoutes(r Registerer, read func() []Route) error {
 	model, replica := []string{"model_name"}, []string{"model_name", "replica"}
 	desc := func(name, help string, labels []string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append(append([]string{}, labels...), more...), nil)
 	}
-	return registerAll(m.registry, []prometheus.Collector{&routes{
+	return registerAll(r, []prometheus.Collector{&routes{
 		read:    read,
 		picks:   desc("weir_route_picks_total", "Replicas that were picked for a request, by reason.", model, "reason"),
 		retries: desc("weir_route_retries_total", "Further attempts of requests: after a failure, after a refusal, or to go on with a stream.", model, "after"),

@@ -41,8 +41,9 @@ func (n *names) label(name string) string {
 	return name
 }
 
-// tenantMetrics count what tenants ask and use. The number of their series is that of the configured tenants.
-type tenantMetrics struct {
+// Tenants count what tenants ask and use. The number of their series is that of the configured tenants.
+type Tenants struct {
+	registry prometheus.Registerer
 	known    func(name string) bool // whether the configuration names a tenant
 	names    names
 	versions names
@@ -57,12 +58,13 @@ type tenantMetrics struct {
 	answers    *prometheus.CounterVec // by version
 }
 
-func newTenantMetrics() *tenantMetrics {
+func newTenants(r prometheus.Registerer) *Tenants {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	return &tenantMetrics{
-		known: func(string) bool { return false },
+	return &Tenants{
+		registry: r,
+		known:    func(string) bool { return false },
 		requests: counter("weir_tenant_requests_total",
 			"Requests to models that ended, by the caller's tenant and outcome as in weir_requests_total; predictions are among them.", "tenant", "outcome"),
 		refusals: counter("weir_tenant_refusals_total",
@@ -84,11 +86,11 @@ func newTenantMetrics() *tenantMetrics {
 	}
 }
 
-func (t *tenantMetrics) collectors() []prometheus.Collector {
+func (t *Tenants) collectors() []prometheus.Collector {
 	return []prometheus.Collector{t.requests, t.refusals, t.tokens, t.compute, t.cost, t.firstToken, t.answers}
 }
 
-func (t *tenantMetrics) label(tenant string) string {
+func (t *Tenants) label(tenant string) string {
 	if tenant == "" || !t.known(tenant) {
 		return OtherTenant
 	}
@@ -104,8 +106,7 @@ type TenantEnd struct {
 }
 
 // CountTenantEnd counts a request of a tenant.
-func (m *Metrics) CountTenantEnd(e *TenantEnd) {
-	t := m.tenants
+func (t *Tenants) CountTenantEnd(e *TenantEnd) {
 	tenant := t.label(e.Tenant)
 	s := t.ends.of(endKey{tenant, e.Outcome, e.Model, e.Version, e.Arm, e.Code}, t.series)
 	s.requests.Inc()
@@ -145,7 +146,7 @@ type endSeries struct {
 }
 
 // series finds those of a key whose tenant is a label.
-func (t *tenantMetrics) series(k endKey) *endSeries {
+func (t *Tenants) series(k endKey) *endSeries {
 	s := &endSeries{requests: t.requests.WithLabelValues(k.tenant, k.outcome)}
 	if k.model == "" {
 		return s
@@ -201,21 +202,21 @@ func (e *ends) of(k endKey, find func(endKey) *endSeries) *endSeries {
 }
 
 // CountTenantWork counts compute time of a request that came to no model's answer, such as /tokenize.
-func (m *Metrics) CountTenantWork(tenant, model string, seconds float64) {
-	m.tenants.compute.WithLabelValues(m.tenants.label(tenant), model).Add(seconds)
+func (t *Tenants) CountTenantWork(tenant, model string, seconds float64) {
+	t.compute.WithLabelValues(t.label(tenant), model).Add(seconds)
 }
 
 // CountTenantRefusal counts a request that was answered with an error. An empty tenant is a caller that is not known.
-func (m *Metrics) CountTenantRefusal(tenant string, known bool, status int, code string) {
+func (t *Tenants) CountTenantRefusal(tenant string, known bool, status int, code string) {
 	if known {
-		tenant = m.tenants.label(tenant)
+		tenant = t.label(tenant)
 	}
-	m.tenants.refusals.WithLabelValues(tenant, strconv.Itoa(status), code).Inc()
+	t.refusals.WithLabelValues(tenant, strconv.Itoa(status), code).Inc()
 }
 
 // ObserveTenantFirstToken records how long a tenant's request waited for its first token.
-func (m *Metrics) ObserveTenantFirstToken(tenant string, seconds float64) {
-	m.tenants.firstToken.WithLabelValues(m.tenants.label(tenant)).Observe(seconds)
+func (t *Tenants) ObserveTenantFirstToken(tenant string, seconds float64) {
+	t.firstToken.WithLabelValues(t.label(tenant)).Observe(seconds)
 }
 
 // TenantLimit is one limit of a tenant, and how much of it is used.
@@ -227,9 +228,9 @@ type TenantLimit struct {
 }
 
 // AddTenants gives the tenants that known names labels of their own, and publishes what read returns at each scrape.
-func (m *Metrics) AddTenants(known func(name string) bool, read func() []TenantLimit) error {
-	m.tenants.known = known
-	return m.registry.Register(&tenantLimits{read})
+func (t *Tenants) AddTenants(known func(name string) bool, read func() []TenantLimit) error {
+	t.known = known
+	return t.registry.Register(&tenantLimits{read})
 }
 
 var (

@@ -10,7 +10,7 @@ type Traces struct {
 }
 
 // AddTraces publishes what read returns at each scrape.
-func (m *Metrics) AddTraces(read func() Traces) error {
+func AddTraces(r Registerer, read func() Traces) error {
 	var all []prometheus.Collector
 	for outcome, value := range map[string]func(Traces) uint64{
 		"sent":     func(t Traces) uint64 { return t.Sent },
@@ -23,5 +23,5 @@ func (m *Metrics) AddTraces(read func() Traces) error {
 			ConstLabels: prometheus.Labels{"outcome": outcome},
 		}, func() float64 { return float64(value(read())) }))
 	}
-	return registerAll(m.registry, all)
+	return registerAll(r, all)
 }

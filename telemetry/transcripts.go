@@ -9,12 +9,12 @@ type Transcripts struct {
 }
 
 // AddTranscripts publishes what read returns at each scrape.
-func (m *Metrics) AddTranscripts(read func() Transcripts) error {
+func AddTranscripts(r Registerer, read func() Transcripts) error {
 	counter := func(name, help string, value func(Transcripts) uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
 			func() float64 { return float64(value(read())) })
 	}
-	return registerAll(m.registry, []prometheus.Collector{
+	return registerAll(r, []prometheus.Collector{
 		counter("weir_transcripts_kept_total", "Requests of tenants with log_prompts whose prompts and answers were kept, scrubbed.",
 			func(t Transcripts) uint64 { return t.Kept }),
 		counter("weir_transcripts_dropped_total", "Requests of tenants with log_prompts whose prompts and answers could not be kept in time.",

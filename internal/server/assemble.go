@@ -101,7 +101,7 @@ func (s *Server) identify(about *Config) (edge openai.Config, err error) {
 func (s *Server) manageModels(budget int64, leastFetch time.Duration) (err error) {
 	c := s.config
 	s.fleets = newFleets(s)
-	if err := s.metrics.AddRoutes(s.fleets.series); err != nil {
+	if err := telemetry.AddRoutes(s.metrics, s.fleets.series); err != nil {
 		return err
 	}
 	s.predictors = &predictors{s: s}
@@ -126,7 +126,7 @@ func (s *Server) manageModels(budget int64, leastFetch time.Duration) (err error
 	s.watchers.Rollouts = s.rollouts.hooks()
 	s.rollouts.openJournal()
 	if s.deployments = newDeployments(s); s.deployments != nil {
-		if err := s.metrics.AddDeployments(s.deployments.follower.States); err != nil {
+		if err := telemetry.AddDeployments(s.metrics, s.deployments.follower.States); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Server) speak(edge openai.Config, about *Config) (err error) {
 	if s.ports.admin != nil {
 		s.openAdmin(files, edge)
 	}
-	return errors.Join(s.addResponseCache(), s.metrics.AddUnkept(s.edge.Unkept), s.metrics.AddConnections(func() telemetry.Connections {
+	return errors.Join(s.addResponseCache(), telemetry.AddUnkept(s.metrics, s.edge.Unkept), telemetry.AddConnections(s.metrics, func() telemetry.Connections {
 		st := s.http.Stats()
 		return telemetry.Connections{Open: st.Connections, BodyBytes: st.BodyBytes}
 	}))
@@ -189,7 +189,7 @@ func (s *Server) addResponseCache() error {
 	if _, on := s.edge.CacheStats(); !on {
 		return nil
 	}
-	return s.metrics.AddResponseCache(func() telemetry.ResponseCache {
+	return telemetry.AddResponseCache(s.metrics, func() telemetry.ResponseCache {
 		st, _ := s.edge.CacheStats()
 		return telemetry.ResponseCache{Hits: st.Hits, Misses: st.Misses, Evictions: st.Evictions, Bytes: st.Bytes}
 	})

@@ -40,7 +40,7 @@ func newBatches(s *Server) (*batch.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return made, s.metrics.AddBatches(func() telemetry.Batches {
+	return made, telemetry.AddBatches(s.metrics, func() telemetry.Batches {
 		st := made.Stats()
 		return telemetry.Batches{Running: st.Batches, Lines: st.Lines, Completed: st.Completed, Failed: st.Failed,
 			Expired: st.Expired, Cancelled: st.Cancelled, Refused: st.Refused}

@@ -41,7 +41,7 @@ func newBrownout(c configs.Config, m *telemetry.Metrics, log *zap.Logger, audit 
 	if d.control, err = brownout.New(nil); err != nil {
 		return nil, err
 	}
-	if d.metric, err = m.AddBrownout(); err != nil {
+	if d.metric, err = telemetry.AddBrownout(m); err != nil {
 		return nil, err
 	}
 	return d, d.replace(c.Brownout)

@@ -61,7 +61,7 @@ func openPredictors(s *Server, about openai.Config) error {
 	}
 	s.closing.push("predictions", func(context.Context) error { return p.close() })
 	p.repository = classic.NewRepository(p.lane, classic.RepositoryOptions{MaxBytes: s.config.Predict.MemoryBytes, OnChange: p.changed})
-	if p.series, err = s.metrics.AddPredictions(p.state); err != nil {
+	if p.series, err = telemetry.AddPredictions(s.metrics, p.state); err != nil {
 		return err
 	}
 	if p.enriched, err = newEnriched(p, enrichmentOf(s.config, s.rollouts), s.metrics, s.log); err != nil {

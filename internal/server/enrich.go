@@ -87,7 +87,7 @@ func newEnriched(inner router.Predictors, e enrichment, m *telemetry.Metrics, lo
 		Predictors: inner, config: e, logger: logger, table: map[modelVersion]*enrichedModel{},
 		over: make(chan struct{}), tickDone: make(chan struct{}),
 	}
-	took, err := m.AddFeatures(w.metrics)
+	took, err := telemetry.AddFeatures(m, w.metrics)
 	if err != nil {
 		return nil, err
 	}

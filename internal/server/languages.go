@@ -179,7 +179,7 @@ func newLanguages(s *Server, budget int64) (*languages, error) {
 		CloseWait: max(s.config.Server.ShutdownTimeout, engineTimeout), OnChange: l.changed,
 	})
 	var err error
-	l.count, err = s.metrics.AddLanguageModels(l.taken)
+	l.count, err = telemetry.AddLanguageModels(s.metrics, l.taken)
 	return l, err
 }
 

@@ -130,7 +130,7 @@ func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error
 	if q.shared, err = ratelimit.Open(c.Redis, o); err != nil {
 		return nil, err
 	}
-	return meter.NewEnds(meter.NewTurns(q.shared)), m.AddQuota(func() telemetry.Quota {
+	return meter.NewEnds(meter.NewTurns(q.shared)), telemetry.AddQuota(m, func() telemetry.Quota {
 		st := q.shared.Stats()
 		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
 	})

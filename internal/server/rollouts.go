@@ -62,7 +62,7 @@ func newRollouts(s *Server) (*rollouts, error) {
 	}}
 	r.ctx, r.over = context.WithCancel(context.Background())
 	var err error
-	r.series, err = s.metrics.AddRollouts(r.figures)
+	r.series, err = telemetry.AddRollouts(s.metrics, r.figures)
 	r.shadows = &shadows{
 		control: r.control, series: r.series, versions: r.versionsOf, engaged: s.engines.engaged, changed: r.changed,
 		ask: func(ctx context.Context, version *models.Model, c *models.Copy) (openai.Shadowed, error) {

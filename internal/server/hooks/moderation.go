@@ -44,7 +44,7 @@ func newModerated(kept *state.Store, metrics *telemetry.Metrics, logger *zap.Log
 		m.ended.Go(m.write)
 	}
 	var err error
-	m.count, err = metrics.AddModeration(log)
+	m.count, err = telemetry.AddModeration(metrics, log)
 	return m, err
 }
 

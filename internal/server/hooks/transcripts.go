@@ -31,7 +31,7 @@ func openTranscripts(c configs.Config, kept *state.Store, m *telemetry.Metrics, 
 			})
 		},
 	})
-	return r, m.AddTranscripts(func() telemetry.Transcripts {
+	return r, telemetry.AddTranscripts(m, func() telemetry.Transcripts {
 		st := r.Stats()
 		return telemetry.Transcripts{Kept: st.Kept, Dropped: st.Dropped}
 	})

@@ -121,12 +121,12 @@ func New(o Options) (w *Watchers, err error) {
 	if o.Store != nil {
 		w.Tenants.signIns = newSignIns(o.Denied)
 		pushed("sign-ins that were denied", w.Tenants.signIns.flush)
-		if err := o.Metrics.AddUsage(func() uint64 { return o.Store.Usage.Stats().Dropped }); err != nil {
+		if err := telemetry.AddUsage(o.Metrics, func() uint64 { return o.Store.Usage.Stats().Dropped }); err != nil {
 			return w, err
 		}
 	}
 	if w.Traces, err = newTraces(o.Settings, o.Build, o.Place, o.Log); err != nil {
 		return w, err
 	}
-	return w, o.Metrics.AddTraces(w.Traces.stats)
+	return w, telemetry.AddTraces(o.Metrics, w.Traces.stats)
 }
