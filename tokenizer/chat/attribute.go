@@ -72,7 +72,7 @@ func (x *exec) item(v, key Value) (Value, error) {
 	if err := x.key(key); err != nil {
 		return Value{}, err
 	}
-	if item, ok := x.stored(v, key); ok {
+	if item, ok := storedItem(x.budget, v, key); ok {
 		return item, nil
 	}
 	if key.isString() {
@@ -88,8 +88,8 @@ func (x *exec) item(v, key Value) (Value, error) {
 	return u, text.err
 }
 
-// stored finds the item that v holds at a key or index.
-func (x *exec) stored(v, key Value) (Value, bool) {
+// storedItem finds the item that v holds at a key or index.
+func storedItem(bud *budget, v, key Value) (Value, bool) {
 	if v.kind == kindDict {
 		item, ok, _ := v.dict().lookup(key) // a key without a hash is in no dict
 		return item, ok
@@ -113,7 +113,7 @@ func (x *exec) stored(v, key Value) (Value, bool) {
 			return r.at(int(i)), true
 		}
 	case kindString:
-		return x.character(v, i)
+		return characterAt(bud, v, i)
 	}
 	return Value{}, false
 }
@@ -130,12 +130,12 @@ func wrap(i int64, n int) int64 {
 	return i
 }
 
-func (x *exec) character(v Value, i int64) (Value, bool) {
+func characterAt(bud *budget, v Value, i int64) (Value, bool) {
 	if i == -1 && v.str != "" {
 		_, n := utf8.DecodeLastRuneInString(v.str)
 		return v.slice(len(v.str)-n, len(v.str)), true
 	}
-	if x.scan(2*len(v.str)) != nil { // the budget is spent: the next step returns the error
+	if bud.scan(2*len(v.str)) != nil { // the budget is spent: the next step returns the error
 		return Value{}, false
 	}
 	if i = wrap(i, runeCount(v.str)); i < 0 {
@@ -148,7 +148,7 @@ func (x *exec) character(v Value, i int64) (Value, bool) {
 // bounds are the positions that a slice takes, as Python computes them.
 type bounds struct{ from, to, step, count int }
 
-func (x *exec) bounds(n int, from, to, step Value) (bounds, error) {
+func sliceBounds(n int, from, to, step Value) (bounds, error) {
 	b := bounds{step: 1}
 	var err error
 	if !isGiven(step) {
@@ -202,28 +202,28 @@ func clampIndex(v Value, n, low, high int) (int, error) {
 	return min(max(i, low), high), err
 }
 
-// cut is object[from:to:step]; absent bounds are the ends of the object.
-func (x *exec) cut(v, from, to, step Value) (Value, error) {
+// sliceValue is object[from:to:step]; absent bounds are the ends of the object.
+func sliceValue(bud *budget, v, from, to, step Value) (Value, error) {
 	switch v.kind {
 	case kindUndefined, kindAbsent:
 		return Value{}, errors.New(v.undefinedMessage())
 	case kindString:
-		return x.cutText(v, from, to, step)
+		return sliceText(bud, v, from, to, step)
 	case kindList, kindTuple:
-		return x.cutList(v, from, to, step)
+		return sliceList(bud, v, from, to, step)
 	case kindRange:
-		return x.cutRange(v, from, to, step)
+		return sliceRange(bud, v, from, to, step)
 	case kindDict:
 		return Value{}, errors.New("unhashable type: 'slice'")
 	}
 	return Value{}, errors.New(quoted(v.typeName()) + " object is not subscriptable")
 }
 
-func (x *exec) cutList(v, from, to, step Value) (Value, error) {
+func sliceList(bud *budget, v, from, to, step Value) (Value, error) {
 	items := v.items()
-	b, err := x.bounds(len(items), from, to, step)
+	b, err := sliceBounds(len(items), from, to, step)
 	if err == nil {
-		err = x.list(b.count)
+		err = bud.list(b.count)
 	}
 	if err != nil {
 		return Value{}, err
@@ -235,20 +235,20 @@ func (x *exec) cutList(v, from, to, step Value) (Value, error) {
 	return Value{kind: v.kind, client: v.client, ref: &list{items: out}}, nil
 }
 
-func (x *exec) cutRange(v, from, to, step Value) (Value, error) {
+func sliceRange(bud *budget, v, from, to, step Value) (Value, error) {
 	r := v.ref.(*interval)
-	b, err := x.bounds(int(r.count), from, to, step)
+	b, err := sliceBounds(int(r.count), from, to, step)
 	start := r.start + int64(b.from)*r.step
 	by := r.step * int64(b.step)
 	return Value{kind: kindRange, ref: &interval{start, r.start + int64(b.to)*r.step, by, int64(b.count)}}, err
 }
 
-func (x *exec) cutText(v, from, to, step Value) (Value, error) {
-	if err := x.scan(len(v.str)); err != nil {
+func sliceText(bud *budget, v, from, to, step Value) (Value, error) {
+	if err := bud.scan(len(v.str)); err != nil {
 		return Value{}, err
 	}
 	n := runeCount(v.str)
-	b, err := x.bounds(n, from, to, step)
+	b, err := sliceBounds(n, from, to, step)
 	if err != nil || b.count == 0 {
 		return v.slice(0, 0), err
 	}
@@ -256,16 +256,16 @@ func (x *exec) cutText(v, from, to, step Value) (Value, error) {
 		start := byteOffset(v.str, b.from)
 		return v.slice(start, start+byteOffset(v.str[start:], b.to-b.from)), nil
 	}
-	return x.pick(v, n, b)
+	return pick(bud, v, n, b)
 }
 
 // pick makes a string of the characters of v at the positions b; n is the
 // number of characters of v.
-func (x *exec) pick(v Value, n int, b bounds) (Value, error) {
-	if err := x.alloc(8 * n); err != nil {
+func pick(bud *budget, v Value, n int, b bounds) (Value, error) {
+	if err := bud.alloc(8 * n); err != nil {
 		return Value{}, err
 	}
-	if err := x.characters(b.count); err != nil {
+	if err := bud.characters(b.count); err != nil {
 		return Value{}, err
 	}
 	offsets := make([]int, 0, n+1)
@@ -273,7 +273,7 @@ func (x *exec) pick(v Value, n int, b bounds) (Value, error) {
 		offsets = append(offsets, i)
 	}
 	offsets = append(offsets, len(v.str))
-	w := newBuilder(x.budget)
+	w := newBuilder(bud)
 	w.safe = v.safe
 	for i := range b.count {
 		at := b.from + i*b.step

@@ -135,7 +135,7 @@ func (a *args) addStar(x *exec, e expression) error {
 	if err != nil {
 		return err
 	}
-	items, err := x.values(v)
+	items, err := valuesOf(x.budget, v)
 	if err == nil {
 		err = x.list(len(items))
 	}

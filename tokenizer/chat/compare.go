@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// compare applies one comparison operator.
-func (x *exec) compare(op string, a, b Value) (bool, error) {
+// compareValues applies one comparison operator.
+func compareValues(bud *budget, op string, a, b Value) (bool, error) {
 	switch op {
 	case "==":
-		return x.equal(a, b)
+		return equalValues(bud, a, b)
 	case "!=":
-		same, err := x.equal(a, b)
+		same, err := equalValues(bud, a, b)
 		return !same, err
 	case "in":
-		return x.contains(b, a)
+		return containsValue(bud, b, a)
 	case "not in":
-		found, err := x.contains(b, a)
+		found, err := containsValue(bud, b, a)
 		return !found, err
 	}
-	c, err := x.order(op, a, b)
+	c, err := orderValues(bud, op, a, b)
 	if err != nil || c == unordered {
 		return false, err
 	}
@@ -37,9 +37,9 @@ func (x *exec) compare(op string, a, b Value) (bool, error) {
 	return c >= 0, nil
 }
 
-// equal is Python's ==.
-func (x *exec) equal(a, b Value) (bool, error) {
-	if err := x.step(1); err != nil {
+// equalValues is Python's ==.
+func equalValues(bud *budget, a, b Value) (bool, error) {
+	if err := bud.step(1); err != nil {
 		return false, err
 	}
 	switch {
@@ -50,23 +50,23 @@ func (x *exec) equal(a, b Value) (bool, error) {
 	case a.kind != b.kind:
 		return false, nil
 	case a.isString():
-		return a.str == b.str, x.scan(min(len(a.str), len(b.str)))
+		return a.str == b.str, bud.scan(min(len(a.str), len(b.str)))
 	case a.kind == kindNone:
 		return true, nil
 	}
-	if err := x.enter(); err != nil {
+	if err := bud.enter(); err != nil {
 		return false, err
 	}
-	defer x.leave()
-	return x.equalContent(a, b)
+	defer bud.leave()
+	return equalContent(bud, a, b)
 }
 
-func (x *exec) equalContent(a, b Value) (bool, error) {
+func equalContent(bud *budget, a, b Value) (bool, error) {
 	switch a.kind {
 	case kindList, kindTuple:
-		return x.equalItems(a.items(), b.items())
+		return equalItems(bud, a.items(), b.items())
 	case kindDict:
-		return x.equalDicts(a.dict(), b.dict())
+		return equalDicts(bud, a.dict(), b.dict())
 	case kindRange:
 		r, s := a.ref.(*interval), b.ref.(*interval)
 		return r.count == s.count && (r.count == 0 || r.start == s.start && (r.count == 1 || r.step == s.step)), nil
@@ -74,31 +74,31 @@ func (x *exec) equalContent(a, b Value) (bool, error) {
 	return a.ref == b.ref, nil
 }
 
-func (x *exec) equalItems(a, b []Value) (bool, error) {
+func equalItems(bud *budget, a, b []Value) (bool, error) {
 	if len(a) != len(b) {
 		return false, nil
 	}
 	for i := range a {
-		if same, err := x.equal(a[i], b[i]); err != nil || !same {
+		if same, err := equalValues(bud, a[i], b[i]); err != nil || !same {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (x *exec) equalDicts(a, b *dict) (bool, error) {
+func equalDicts(bud *budget, a, b *dict) (bool, error) {
 	if a.len() != b.len() {
 		return false, nil
 	}
 	for _, e := range a.entries {
-		if err := x.key(e.key); err != nil {
+		if err := bud.key(e.key); err != nil {
 			return false, err
 		}
 		other, ok, err := b.lookup(e.key)
 		if err != nil || !ok {
 			return false, err
 		}
-		if same, err := x.equal(e.value, other); err != nil || !same {
+		if same, err := equalValues(bud, e.value, other); err != nil || !same {
 			return false, err
 		}
 	}
@@ -108,9 +108,9 @@ func (x *exec) equalDicts(a, b *dict) (bool, error) {
 // unordered is the result of comparing a NaN with any number.
 const unordered = 2
 
-// order gives -1, 0, 1 or unordered; op is for the message.
-func (x *exec) order(op string, a, b Value) (int, error) {
-	if err := x.step(1); err != nil {
+// orderValues gives -1, 0, 1 or unordered; op is for the message.
+func orderValues(bud *budget, op string, a, b Value) (int, error) {
+	if err := bud.step(1); err != nil {
 		return 0, err
 	}
 	switch {
@@ -121,25 +121,25 @@ func (x *exec) order(op string, a, b Value) (int, error) {
 	case a.isNumber() && b.isNumber():
 		return compareNumbers(a, b), nil
 	case a.isString() && b.isString():
-		return strings.Compare(a.str, b.str), x.scan(min(len(a.str), len(b.str)))
+		return strings.Compare(a.str, b.str), bud.scan(min(len(a.str), len(b.str)))
 	case a.kind == b.kind && (a.kind == kindList || a.kind == kindTuple):
-		return x.orderItems(op, a.items(), b.items())
+		return orderItems(bud, op, a.items(), b.items())
 	}
 	return 0, fmt.Errorf("%s not supported between instances of %s and %s", quoted(op), quoted(a.typeName()), quoted(b.typeName()))
 }
 
-func (x *exec) orderItems(op string, a, b []Value) (int, error) {
-	if err := x.enter(); err != nil {
+func orderItems(bud *budget, op string, a, b []Value) (int, error) {
+	if err := bud.enter(); err != nil {
 		return 0, err
 	}
-	defer x.leave()
+	defer bud.leave()
 	for i := range min(len(a), len(b)) {
-		same, err := x.equal(a[i], b[i])
+		same, err := equalValues(bud, a[i], b[i])
 		if err != nil {
 			return 0, err
 		}
 		if !same {
-			return x.order(op, a[i], b[i])
+			return orderValues(bud, op, a[i], b[i])
 		}
 	}
 	return cmp.Compare(len(a), len(b)), nil
@@ -159,25 +159,25 @@ func compareNumbers(a, b Value) int {
 	return a.big().Cmp(b.big())
 }
 
-// contains is Python's in.
-func (x *exec) contains(container, v Value) (bool, error) {
+// containsValue is Python's in.
+func containsValue(bud *budget, container, v Value) (bool, error) {
 	switch container.kind {
 	case kindString:
 		if !v.isString() {
 			return false, errors.New("'in <string>' requires string as left operand, not " + v.typeName())
 		}
-		if err := x.scan(2 * len(container.str)); err != nil {
+		if err := bud.scan(2 * len(container.str)); err != nil {
 			return false, err
 		}
 		return strings.Contains(container.str, v.str), nil
 	case kindDict:
-		if err := x.key(v); err != nil {
+		if err := bud.key(v); err != nil {
 			return false, err
 		}
 		_, found, err := container.dict().lookup(v)
 		return found, err
 	}
-	next, err := x.iterate(container)
+	next, err := iterate(bud, container)
 	if err != nil {
 		return false, fmt.Errorf("argument of type %s is not iterable", quoted(container.typeName()))
 	}
@@ -186,7 +186,7 @@ func (x *exec) contains(container, v Value) (bool, error) {
 		if err != nil || !ok {
 			return false, err
 		}
-		if same, err := x.equal(item, v); err != nil || same {
+		if same, err := equalValues(bud, item, v); err != nil || same {
 			return same, err
 		}
 	}

@@ -81,7 +81,7 @@ func (e *sliceExpr) eval(x *exec) (Value, error) {
 		}
 		parts[i] = v
 	}
-	return x.cut(parts[0], parts[1], parts[2], parts[3])
+	return sliceValue(x.budget, parts[0], parts[1], parts[2], parts[3])
 }
 
 func (e *filterExpr) eval(x *exec) (Value, error) {
@@ -166,7 +166,7 @@ func (e *compareExpr) eval(x *exec) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		ok, err := x.compare(c.op, left, right)
+		ok, err := compareValues(x.budget, c.op, left, right)
 		if err != nil || !ok {
 			return boolean(false), err
 		}
@@ -207,5 +207,5 @@ func (e *binaryExpr) eval(x *exec) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	return x.binary(e.op, left, right)
+	return binary(x.budget, e.op, left, right)
 }

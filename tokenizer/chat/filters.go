@@ -119,7 +119,7 @@ func filterTrim(x *exec, v Value, a args) (Value, error) {
 	if v, err = x.softStr(v); err != nil {
 		return Value{}, err
 	}
-	return x.trimSet(v, p[0], true, true)
+	return trimSet(x.budget, v, p[0], true, true)
 }
 
 func filterReplace(x *exec, v Value, a args) (Value, error) {
@@ -139,7 +139,7 @@ func filterReplace(x *exec, v Value, a args) (Value, error) {
 			return Value{}, err
 		}
 	}
-	return x.replaceText(text[0], text[1], text[2], limit)
+	return replaceText(x.budget, text[0], text[1], text[2], limit)
 }
 
 func filterSafe(x *exec, v Value) (Value, error) {
@@ -193,7 +193,7 @@ func filterIndent(x *exec, v Value, a args) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		if indentation, err = x.repeatText(literal(" "), max(n, 0)); err != nil {
+		if indentation, err = repeatText(x.budget, literal(" "), max(n, 0)); err != nil {
 			return Value{}, err
 		}
 	}
@@ -236,7 +236,7 @@ func filterCenter(x *exec, v Value, a args) (Value, error) {
 	if v, err = x.softStr(v); err != nil {
 		return Value{}, err
 	}
-	return x.pad(v, p[0].or(integer(80)), Value{}, padBoth)
+	return padText(x.budget, v, p[0].or(integer(80)), Value{}, padBoth)
 }
 
 func filterTruncate(x *exec, v Value, a args) (Value, error) {
@@ -271,7 +271,7 @@ func filterTruncate(x *exec, v Value, a args) (Value, error) {
 	if i := strings.LastIndexByte(head.str, ' '); i >= 0 && !p[1].truth() {
 		head = head.slice(0, i)
 	}
-	return x.addText(head, end)
+	return addText(x.budget, head, end)
 }
 
 func wordCount(x *exec, v Value) (Value, error) {
@@ -291,8 +291,8 @@ func wordCount(x *exec, v Value) (Value, error) {
 
 func filterURLEncode(x *exec, v Value) (Value, error) {
 	w := newBuilder(x.budget)
-	if next, err := x.iterate(v); err == nil && !v.isString() {
-		return x.urlQuery(w, v, next)
+	if next, err := iterate(x.budget, v); err == nil && !v.isString() {
+		return urlQuery(x.budget, w, v, next)
 	}
 	s, err := x.str(v)
 	if err != nil {
@@ -303,7 +303,7 @@ func filterURLEncode(x *exec, v Value) (Value, error) {
 }
 
 // urlQuery encodes the pairs of a mapping or list.
-func (x *exec) urlQuery(w *builder, v Value, next iteration) (Value, error) {
+func urlQuery(bud *budget, w *builder, v Value, next iteration) (Value, error) {
 	if v.kind == kindDict {
 		d := v.dict()
 		next = iterateCount(d.len(), (&view{d, viewItems}).at)
@@ -316,7 +316,7 @@ func (x *exec) urlQuery(w *builder, v Value, next iteration) (Value, error) {
 		if !ok {
 			return w.value()
 		}
-		pair, err := x.values(item)
+		pair, err := valuesOf(bud, item)
 		if err != nil {
 			return Value{}, err
 		}
@@ -327,7 +327,7 @@ func (x *exec) urlQuery(w *builder, v Value, next iteration) (Value, error) {
 			w.write("&", false)
 		}
 		for i, part := range pair {
-			s, err := x.str(part)
+			s, err := bud.str(part)
 			if err != nil {
 				return Value{}, err
 			}

@@ -9,8 +9,8 @@ import (
 )
 
 // printf is text % values; values is a tuple, a mapping or one value.
-func (x *exec) printf(format, values Value) (Value, error) {
-	f := formatter{x: x, format: format, values: []Value{values}}
+func printf(bud *budget, format, values Value) (Value, error) {
+	f := formatter{bud: bud, format: format, values: []Value{values}}
 	switch values.kind {
 	case kindTuple:
 		f.values = values.items()
@@ -28,7 +28,7 @@ func filterFormat(x *exec, v Value, a args) (Value, error) {
 		return Value{}, err
 	}
 	if a.names == nil {
-		return x.printf(s, tupleOf(a.pos...))
+		return printf(x.budget, s, tupleOf(a.pos...))
 	}
 	if a.pos != nil {
 		return Value{}, errors.New("can't handle positional and keyword arguments at the same time")
@@ -37,12 +37,12 @@ func filterFormat(x *exec, v Value, a args) (Value, error) {
 	for i, name := range a.names {
 		named.putText(name, a.named[i])
 	}
-	return x.printf(s, dictOf(named))
+	return printf(x.budget, s, dictOf(named))
 }
 
 // formatter runs one % formatting.
 type formatter struct {
-	x        *exec
+	bud      *budget
 	format   Value
 	pos      int
 	values   []Value
@@ -63,7 +63,7 @@ type conversion struct {
 }
 
 func (f *formatter) run() (Value, error) {
-	f.w = newBuilder(f.x.budget)
+	f.w = newBuilder(f.bud)
 	f.w.safe = f.format.safe
 	s := f.format.str
 	for {
@@ -93,7 +93,7 @@ func (f *formatter) byte() byte {
 }
 
 func (f *formatter) convert() error {
-	if err := f.x.step(2); err != nil {
+	if err := f.bud.step(2); err != nil {
 		return err
 	}
 	c := conversion{precision: -1}
@@ -176,12 +176,12 @@ func (f *formatter) write(c conversion, client bool) error {
 	}
 	v, err := f.next(c)
 	if err == nil {
-		err = f.x.touch(v)
+		err = f.bud.touch(v)
 	}
 	if err != nil {
 		return err
 	}
-	text, err := f.x.converted(v, c)
+	text, err := converted(f.bud, v, c)
 	if err != nil {
 		return err
 	}
@@ -194,19 +194,19 @@ func (f *formatter) write(c conversion, client bool) error {
 }
 
 // converted is the text of one conversion, padded.
-func (x *exec) converted(v Value, c conversion) (Value, error) {
+func converted(bud *budget, v Value, c conversion) (Value, error) {
 	var s Value
 	var err error
 	zero := false
 	switch c.verb {
 	case 's':
-		s, err = x.softStr(v)
+		s, err = bud.softStr(v)
 	case 'r', 'a':
-		w := newBuilder(x.budget)
+		w := newBuilder(bud)
 		w.repr(v)
 		s, err = w.value()
 	case 'c':
-		s, err = x.oneCharacter(v)
+		s, err = oneCharacter(v)
 	case 'd', 'i', 'u', 'x', 'X', 'o', 'f', 'F', 'e', 'E', 'g', 'G':
 		s, err = formatNumber(v, c)
 		zero = strings.Contains(c.flags, "0") && !strings.Contains(c.flags, "-")
@@ -220,16 +220,16 @@ func (x *exec) converted(v Value, c conversion) (Value, error) {
 		s = s.slice(0, byteOffset(s.str, c.precision))
 	}
 	if zero {
-		return textZeroFill(x, s, args{pos: []Value{integer(c.width)}})
+		return zeroFill(bud, s, integer(c.width))
 	}
 	where := padLeft
 	if strings.Contains(c.flags, "-") {
 		where = padRight
 	}
-	return x.pad(s, integer(c.width), Value{}, where)
+	return padText(bud, s, integer(c.width), Value{}, where)
 }
 
-func (x *exec) oneCharacter(v Value) (Value, error) {
+func oneCharacter(v Value) (Value, error) {
 	if v.isString() && runeCount(v.str) == 1 {
 		return v, nil
 	}

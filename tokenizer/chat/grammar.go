@@ -5,11 +5,19 @@ import (
 	"strings"
 )
 
+// expressions parses expressions, with the grammar and precedences of Jinja2.
+type expressions struct {
+	cursor
+	symbolTable
+	lib     *library
+	unknown error // the first filter or test that does not exist
+}
+
 // The grammar of expressions, from the weakest binding to the strongest:
 // a if b else c, or, and, not, comparisons, + -, ~, * / // %, **, signs,
 // postfix (. [] ()) and filters and tests.
 
-func (p *parser) expression() (expression, error) {
+func (p *expressions) expression() (expression, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
@@ -17,7 +25,7 @@ func (p *parser) expression() (expression, error) {
 	return p.condition()
 }
 
-func (p *parser) condition() (expression, error) {
+func (p *expressions) condition() (expression, error) {
 	unknown := p.unknown
 	e, err := p.or()
 	if err != nil || !p.isName("if") {
@@ -44,7 +52,7 @@ func (p *parser) condition() (expression, error) {
 // reportUnknown notes a filter or test that does not exist. As in Jinja the
 // template then does not parse; where the name stands inside of a condition,
 // only a render that reaches the filter or test fails.
-func (p *parser) reportUnknown(what, name string) {
+func (p *expressions) reportUnknown(what, name string) {
 	if p.conditions == 0 && p.unknown == nil {
 		p.unknown = p.errorf("%s", noSuch(what, name))
 	}
@@ -58,7 +66,7 @@ func noSuch(what, name string) string {
 }
 
 // binary parses a left-associative chain of the given operators.
-func (p *parser) binary(operand func() (expression, error), ops ...string) (expression, error) {
+func (p *expressions) binary(operand func() (expression, error), ops ...string) (expression, error) {
 	left, err := operand()
 	for err == nil && p.tok().kind == tokenOperator && slices.Contains(ops, p.tok().text) {
 		op := p.next().text
@@ -70,7 +78,7 @@ func (p *parser) binary(operand func() (expression, error), ops ...string) (expr
 	return left, err
 }
 
-func (p *parser) or() (expression, error) {
+func (p *expressions) or() (expression, error) {
 	left, err := p.and()
 	for err == nil && p.skipName("or") {
 		var right expression
@@ -81,7 +89,7 @@ func (p *parser) or() (expression, error) {
 	return left, err
 }
 
-func (p *parser) and() (expression, error) {
+func (p *expressions) and() (expression, error) {
 	left, err := p.not()
 	for err == nil && p.skipName("and") {
 		var right expression
@@ -92,7 +100,7 @@ func (p *parser) and() (expression, error) {
 	return left, err
 }
 
-func (p *parser) not() (expression, error) {
+func (p *expressions) not() (expression, error) {
 	if !p.isName("not") {
 		return p.compare()
 	}
@@ -105,7 +113,7 @@ func (p *parser) not() (expression, error) {
 	return &notExpr{operand}, err
 }
 
-func (p *parser) compare() (expression, error) {
+func (p *expressions) compare() (expression, error) {
 	first, err := p.sum()
 	if err != nil {
 		return nil, err
@@ -129,7 +137,7 @@ func (p *parser) compare() (expression, error) {
 }
 
 // comparison consumes a comparison operator.
-func (p *parser) comparison() (string, bool) {
+func (p *expressions) comparison() (string, bool) {
 	switch t := p.tok(); {
 	case t.kind == tokenOperator && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, t.text):
 		return p.next().text, true
@@ -143,9 +151,9 @@ func (p *parser) comparison() (string, bool) {
 	return "", false
 }
 
-func (p *parser) sum() (expression, error) { return p.binary(p.concat, "+", "-") }
+func (p *expressions) sum() (expression, error) { return p.binary(p.concat, "+", "-") }
 
-func (p *parser) concat() (expression, error) {
+func (p *expressions) concat() (expression, error) {
 	first, err := p.product()
 	if err != nil || !p.isOp("~") {
 		return first, err
@@ -161,15 +169,15 @@ func (p *parser) concat() (expression, error) {
 	return &concatExpr{items}, nil
 }
 
-func (p *parser) product() (expression, error) { return p.binary(p.power, "*", "/", "//", "%") }
+func (p *expressions) product() (expression, error) { return p.binary(p.power, "*", "/", "//", "%") }
 
-func (p *parser) power() (expression, error) {
+func (p *expressions) power() (expression, error) {
 	return p.binary(func() (expression, error) { return p.unary(true) }, "**")
 }
 
 // unary parses a sign or a primary with what follows it. As in Jinja a sign
 // binds stronger than the filters after its operand.
-func (p *parser) unary(withFilter bool) (expression, error) {
+func (p *expressions) unary(withFilter bool) (expression, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
@@ -194,7 +202,7 @@ func (p *parser) unary(withFilter bool) (expression, error) {
 	return e, err
 }
 
-func (p *parser) primary() (expression, error) {
+func (p *expressions) primary() (expression, error) {
 	t := p.tok()
 	switch t.kind {
 	case tokenName:
@@ -232,7 +240,7 @@ func (p *parser) primary() (expression, error) {
 	return nil, p.errorf("unexpected %s", t.describe())
 }
 
-func (p *parser) name(name string) expression {
+func (p *expressions) name(name string) expression {
 	switch name {
 	case "true", "True":
 		return &constExpr{boolean(true)}
@@ -252,7 +260,7 @@ type tupleRule struct {
 }
 
 // tuple parses an expression, or a tuple where commas follow.
-func (p *parser) tuple(rule tupleRule) (expression, error) {
+func (p *expressions) tuple(rule tupleRule) (expression, error) {
 	var items []expression
 	comma := false
 	for !p.tupleEnd(rule.end) {
@@ -279,13 +287,13 @@ func (p *parser) tuple(rule tupleRule) (expression, error) {
 	return &tupleExpr{items}, nil
 }
 
-func (p *parser) tupleEnd(end string) bool {
+func (p *expressions) tupleEnd(end string) bool {
 	k := p.tok().kind
 	return k == tokenPrintEnd || k == tokenBlockEnd || p.isOp(")") || end != "" && p.isName(end)
 }
 
 // items parses expressions up to the closing bracket.
-func (p *parser) items(end string) ([]expression, error) {
+func (p *expressions) items(end string) ([]expression, error) {
 	items := []expression{}
 	for !p.skipOp(end) {
 		if len(items) > 0 {
@@ -305,7 +313,7 @@ func (p *parser) items(end string) ([]expression, error) {
 	return items, nil
 }
 
-func (p *parser) dictLiteral() (expression, error) {
+func (p *expressions) dictLiteral() (expression, error) {
 	d := &dictExpr{}
 	for !p.skipOp("}") {
 		if len(d.keys) > 0 {

@@ -18,11 +18,11 @@ const (
 
 // recase changes the case of every character; pick is asked with the character
 // before (-1 at the beginning) which case the next one gets.
-func (x *exec) recase(v Value, pick func(prev rune) letterCase) (Value, error) {
-	if err := x.characters(2 * len(v.str)); err != nil {
+func recase(bud *budget, v Value, pick func(prev rune) letterCase) (Value, error) {
+	if err := bud.characters(2 * len(v.str)); err != nil {
 		return Value{}, err
 	}
-	w := newBuilder(x.budget)
+	w := newBuilder(bud)
 	w.safe = v.safe
 	offset, prev := 0, rune(-1)
 	for run, client := range v.runs() {
@@ -88,15 +88,15 @@ func toLower(x *exec, v Value) (Value, error) {
 	if isASCII(v.str) && strings.IndexFunc(v.str, unicode.IsUpper) < 0 {
 		return v, x.characters(len(v.str))
 	}
-	return x.recase(v, func(rune) letterCase { return lowerCase })
+	return recase(x.budget, v, func(rune) letterCase { return lowerCase })
 }
 
 func toUpper(x *exec, v Value) (Value, error) {
-	return x.recase(v, func(rune) letterCase { return upperCase })
+	return recase(x.budget, v, func(rune) letterCase { return upperCase })
 }
 
 func toTitle(x *exec, v Value) (Value, error) {
-	return x.recase(v, func(prev rune) letterCase {
+	return recase(x.budget, v, func(prev rune) letterCase {
 		if prev >= 0 && isCased(prev) {
 			return lowerCase
 		}
@@ -105,7 +105,7 @@ func toTitle(x *exec, v Value) (Value, error) {
 }
 
 func capitalize(x *exec, v Value) (Value, error) {
-	return x.recase(v, func(prev rune) letterCase {
+	return recase(x.budget, v, func(prev rune) letterCase {
 		if prev >= 0 {
 			return lowerCase
 		}
@@ -114,13 +114,13 @@ func capitalize(x *exec, v Value) (Value, error) {
 }
 
 func swapLetters(x *exec, v Value) (Value, error) {
-	return x.recase(v, func(rune) letterCase { return swapCase })
+	return recase(x.budget, v, func(rune) letterCase { return swapCase })
 }
 
 // titleWords is the title filter: upper case after white space and opening
 // brackets.
 func titleWords(x *exec, v Value) (Value, error) {
-	return x.recase(v, func(prev rune) letterCase {
+	return recase(x.budget, v, func(prev rune) letterCase {
 		if prev < 0 || isSpace(prev) || strings.ContainsRune("-({[<", prev) {
 			return upperCase
 		}

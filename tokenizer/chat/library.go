@@ -97,7 +97,7 @@ func makeDict(x *exec, a args) (Value, error) {
 	d := &dict{}
 	if len(a.pos) == 1 {
 		var err error
-		if d, err = x.toDict(a.pos[0]); err != nil {
+		if d, err = toDict(x.budget, a.pos[0]); err != nil {
 			return Value{}, err
 		}
 	}
@@ -108,11 +108,11 @@ func makeDict(x *exec, a args) (Value, error) {
 }
 
 // toDict copies a mapping, or makes one of pairs.
-func (x *exec) toDict(v Value) (*dict, error) {
+func toDict(bud *budget, v Value) (*dict, error) {
 	if v.kind == kindDict {
-		return v.dict().clone(), x.list(2 * v.dict().len())
+		return v.dict().clone(), bud.list(2 * v.dict().len())
 	}
-	next, err := x.iterate(v)
+	next, err := iterate(bud, v)
 	if err != nil {
 		return nil, err
 	}
@@ -122,20 +122,20 @@ func (x *exec) toDict(v Value) (*dict, error) {
 		if err != nil || !ok {
 			return d, err
 		}
-		pair, err := x.values(item)
+		pair, err := valuesOf(bud, item)
 		if err != nil {
 			return nil, err
 		}
 		if len(pair) != 2 {
 			return nil, fmt.Errorf("dictionary update sequence element has length %d; 2 is required", len(pair))
 		}
-		if err := x.key(pair[0]); err != nil {
+		if err := bud.key(pair[0]); err != nil {
 			return nil, err
 		}
 		if err := d.put(pair[0], pair[1]); err != nil {
 			return nil, err
 		}
-		if err := x.list(2); err != nil {
+		if err := bud.list(2); err != nil {
 			return nil, err
 		}
 	}

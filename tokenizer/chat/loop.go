@@ -50,20 +50,20 @@ func iterateText(v Value) iteration {
 }
 
 // iterate is Python's iter(). Every item costs a step.
-func (x *exec) iterate(v Value) (iteration, error) {
-	next, err := x.items(v)
+func iterate(bud *budget, v Value) (iteration, error) {
+	next, err := itemsOf(v)
 	if err != nil {
 		return nil, err
 	}
 	return func() (Value, bool, error) {
-		if err := x.step(1); err != nil {
+		if err := bud.step(1); err != nil {
 			return Value{}, false, err
 		}
 		return next()
 	}, nil
 }
 
-func (x *exec) items(v Value) (iteration, error) {
+func itemsOf(v Value) (iteration, error) {
 	switch v.kind {
 	case kindUndefined, kindAbsent:
 		return iterateItems(nil), nil
@@ -91,26 +91,26 @@ func (x *exec) items(v Value) (iteration, error) {
 	return nil, errors.New(quoted(v.typeName()) + " object is not iterable")
 }
 
-// values is Python's list(), but lists and tuples are shared, not copied.
-func (x *exec) values(v Value) ([]Value, error) {
+// valuesOf is Python's list(), but lists and tuples are shared, not copied.
+func valuesOf(bud *budget, v Value) ([]Value, error) {
 	if v.kind == kindList || v.kind == kindTuple {
 		return v.items(), nil
 	}
-	next, err := x.iterate(v)
+	next, err := iterate(bud, v)
 	if err != nil {
 		return nil, err
 	}
-	return x.collect(next)
+	return collectAll(bud, next)
 }
 
-func (x *exec) collect(next iteration) ([]Value, error) {
+func collectAll(bud *budget, next iteration) ([]Value, error) {
 	items := []Value{}
 	for {
 		v, ok, err := next()
 		if err != nil || !ok {
 			return items, err
 		}
-		if err := x.list(1); err != nil {
+		if err := bud.list(1); err != nil {
 			return nil, err
 		}
 		items = append(items, v)
@@ -169,7 +169,7 @@ func (l *loop) length() (int, error) {
 		l.known = n
 		return n, nil
 	}
-	rest, err := l.x.collect(l.next)
+	rest, err := collectAll(l.x.budget, l.next)
 	if err != nil {
 		return 0, err
 	}
@@ -250,7 +250,7 @@ func loopCycle(_ *exec, v Value, a args) (Value, error) {
 func loopChanged(x *exec, v Value, a args) (Value, error) {
 	l := v.ref.(*loop)
 	if l.changed != nil {
-		same, err := x.equal(tupleOf(l.changed...), tupleOf(a.pos...))
+		same, err := equalValues(x.budget, tupleOf(l.changed...), tupleOf(a.pos...))
 		if err != nil || same {
 			return boolean(false), err
 		}
@@ -298,7 +298,7 @@ func (s *forStmt) render(x *exec, defined *scope, v Value, depth int) (Value, er
 // loopOver runs the body for each item, then the else block unless an item's
 // body ran to its end.
 func (s *forStmt) loopOver(x *exec, v Value, recurse func(Value, int) (Value, error), depth int) (signal, error) {
-	next, err := x.iterate(v)
+	next, err := iterate(x.budget, v)
 	if err != nil {
 		return signalNext, err
 	}

@@ -16,7 +16,7 @@ func textMethods() map[string]filter {
 		"count":        textCount,
 		"endswith":     textAffix("endswith", strings.HasSuffix),
 		"find":         textFind("find", strings.Index, false),
-		"format":       (*exec).format,
+		"format":       textFormat,
 		"index":        textFind("index", strings.Index, true),
 		"isalnum":      textAll(func(r rune) bool { return unicode.IsLetter(r) || isNumeric(r) }),
 		"isalpha":      textAll(unicode.IsLetter),
@@ -89,7 +89,7 @@ func listMethods() map[string]filter {
 }
 
 func listCopy(x *exec, v Value) (Value, error) {
-	items, err := x.copied(v)
+	items, err := copyOf(x.budget, v)
 	return listOf(items).from(v), err
 }
 
@@ -98,12 +98,12 @@ func listIndex(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	b, err := x.bounds(len(v.items()), p[1], p[2], Value{})
+	b, err := sliceBounds(len(v.items()), p[1], p[2], Value{})
 	if err != nil {
 		return Value{}, err
 	}
 	for i := b.from; i < b.from+b.count; i++ {
-		if same, err := x.equal(v.items()[i], p[0]); err != nil || same {
+		if same, err := equalValues(x.budget, v.items()[i], p[0]); err != nil || same {
 			return integer(i), err
 		}
 	}
@@ -117,7 +117,7 @@ func listCount(x *exec, v Value, a args) (Value, error) {
 	}
 	n := 0
 	for _, item := range v.items() {
-		same, err := x.equal(item, p[0])
+		same, err := equalValues(x.budget, item, p[0])
 		if err != nil {
 			return Value{}, err
 		}
@@ -134,7 +134,7 @@ func textStrip(name string, left, right bool) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		return x.trimSet(v, p[0], left, right)
+		return trimSet(x.budget, v, p[0], left, right)
 	}
 }
 
@@ -148,7 +148,7 @@ func textSplit(name string, right bool) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		return x.splitText(v, p[0], limit, right)
+		return splitText(x.budget, v, p[0], limit, right)
 	}
 }
 
@@ -157,20 +157,20 @@ func textSplitLines(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	return x.splitLines(v, p[0].truth())
+	return splitLines(x.budget, v, p[0].truth())
 }
 
-// part narrows a string to [start, end) in characters, and gives the number of
+// partOf narrows a string to [start, end) in characters, and gives the number of
 // characters before it.
-func (x *exec) part(v, start, end Value) (Value, int, error) {
+func partOf(bud *budget, v, start, end Value) (Value, int, error) {
 	if !isGiven(start) && !isGiven(end) {
 		return v, 0, nil
 	}
-	b, err := x.bounds(runeCount(v.str), start, end, Value{})
+	b, err := sliceBounds(runeCount(v.str), start, end, Value{})
 	if err != nil {
 		return Value{}, 0, err
 	}
-	narrow, err := x.cutText(v, start, end, Value{})
+	narrow, err := sliceText(bud, v, start, end, Value{})
 	return narrow, b.from, err
 }
 
@@ -180,7 +180,7 @@ func textAffix(name string, has func(s, affix string) bool) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		s, _, err := x.part(v, p[1], p[2])
+		s, _, err := partOf(x.budget, v, p[1], p[2])
 		if err != nil {
 			return Value{}, err
 		}
@@ -216,7 +216,7 @@ func textFind(name string, find func(s, sub string) int, must bool) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		s, before, err := x.part(v, p[1], p[2])
+		s, before, err := partOf(x.budget, v, p[1], p[2])
 		if err != nil {
 			return Value{}, err
 		}
@@ -240,7 +240,7 @@ func textCount(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	s, _, err := x.part(v, p[1], p[2])
+	s, _, err := partOf(x.budget, v, p[1], p[2])
 	return integer(strings.Count(s.str, sub.str)), err
 }
 
@@ -266,7 +266,7 @@ func textReplace(x *exec, v Value, a args) (Value, error) {
 			return Value{}, err
 		}
 	}
-	return x.replaceText(v, p[0], by, limit)
+	return replaceText(x.budget, v, p[0], by, limit)
 }
 
 func textRemove(name string, has func(s, affix string) bool) filter {
@@ -316,11 +316,11 @@ func textJoin(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	next, err := x.iterate(p[0])
+	next, err := iterate(x.budget, p[0])
 	if err != nil {
 		return Value{}, err
 	}
-	return x.join(v, next, func(item Value) (Value, error) {
+	return joinTexts(x.budget, v, next, func(item Value) (Value, error) {
 		if !item.isString() {
 			return Value{}, fmt.Errorf("sequence item: expected str instance, %s found", item.typeName())
 		}
@@ -343,12 +343,12 @@ func textPad(name string, where padding) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		return x.pad(v, p[0], p[1], where)
+		return padText(x.budget, v, p[0], p[1], where)
 	}
 }
 
-// pad fills a string up to a width in characters.
-func (x *exec) pad(v, width, fill Value, where padding) (Value, error) {
+// padText fills a string up to a width in characters.
+func padText(bud *budget, v, width, fill Value, where padding) (Value, error) {
 	n, err := width.count("width")
 	if err != nil {
 		return Value{}, err
@@ -366,15 +366,15 @@ func (x *exec) pad(v, width, fill Value, where padding) (Value, error) {
 		left = missing/2 + missing&n&1
 		right = missing - left
 	}
-	before, err := x.repeatText(fill, left)
+	before, err := repeatText(bud, fill, left)
 	if err != nil {
 		return Value{}, err
 	}
-	after, err := x.repeatText(fill, right)
+	after, err := repeatText(bud, fill, right)
 	if err != nil {
 		return Value{}, err
 	}
-	w := newBuilder(x.budget)
+	w := newBuilder(bud)
 	w.safe = v.safe
 	w.writeText(before)
 	w.writeText(v)
@@ -387,11 +387,16 @@ func textZeroFill(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	n, err := p[0].count("width")
+	return zeroFill(x.budget, v, p[0])
+}
+
+// zeroFill puts zeros in front of the digits of a text, up to a width in characters.
+func zeroFill(bud *budget, v, width Value) (Value, error) {
+	n, err := width.count("width")
 	if err != nil {
 		return Value{}, err
 	}
-	zeros, err := x.repeatText(literal("0"), max(n-runeCount(v.str), 0))
+	zeros, err := repeatText(bud, literal("0"), max(n-runeCount(v.str), 0))
 	if err != nil {
 		return Value{}, err
 	}
@@ -399,7 +404,7 @@ func textZeroFill(x *exec, v Value, a args) (Value, error) {
 	if v.str != "" && (v.str[0] == '-' || v.str[0] == '+') {
 		sign = 1
 	}
-	w := newBuilder(x.budget)
+	w := newBuilder(bud)
 	w.writeText(v.slice(0, sign))
 	w.writeText(zeros)
 	w.writeText(v.slice(sign, len(v.str)))

@@ -9,14 +9,14 @@ import (
 )
 
 // binary applies an arithmetic operator as Python does.
-func (x *exec) binary(op string, a, b Value) (Value, error) {
+func binary(bud *budget, op string, a, b Value) (Value, error) {
 	for _, v := range []Value{a, b} {
 		if v.isUndefined() && (op != "%" || !a.isString()) {
 			return Value{}, errors.New(v.undefinedMessage())
 		}
 	}
 	if a.isNumber() && b.isNumber() {
-		if err := x.arithmetic(op, a, b); err != nil {
+		if err := bud.arithmetic(op, a, b); err != nil {
 			return Value{}, err
 		}
 		v, err := number(op, a, b)
@@ -24,12 +24,12 @@ func (x *exec) binary(op string, a, b Value) (Value, error) {
 	}
 	switch op {
 	case "+":
-		return x.add(a, b)
+		return addValues(bud, a, b)
 	case "*":
-		return x.repeat(a, b)
+		return repeatValue(bud, a, b)
 	case "%":
 		if a.isString() {
-			return x.printf(a, b)
+			return printf(bud, a, b)
 		}
 	}
 	return Value{}, unsupportedOperand(op, a, b)
@@ -57,14 +57,14 @@ func unsupportedOperand(op string, a, b Value) error {
 	return fmt.Errorf("unsupported operand type(s) for %s: %s and %s", op, quoted(a.typeName()), quoted(b.typeName()))
 }
 
-// add joins strings, lists and tuples.
-func (x *exec) add(a, b Value) (Value, error) {
+// addValues joins strings, lists and tuples.
+func addValues(bud *budget, a, b Value) (Value, error) {
 	switch {
 	case a.isString() && b.isString():
-		return x.addText(a, b)
+		return addText(bud, a, b)
 	case a.kind == b.kind && (a.kind == kindList || a.kind == kindTuple):
 		left, right := a.items(), b.items()
-		if err := x.list(len(left) + len(right)); err != nil {
+		if err := bud.list(len(left) + len(right)); err != nil {
 			return Value{}, err
 		}
 		items := append(append(make([]Value, 0, len(left)+len(right)), left...), right...)
@@ -76,8 +76,8 @@ func (x *exec) add(a, b Value) (Value, error) {
 }
 
 // addText concatenates; a Markup on either side escapes the other.
-func (x *exec) addText(a, b Value) (Value, error) {
-	w := newBuilder(x.budget)
+func addText(bud *budget, a, b Value) (Value, error) {
+	w := newBuilder(bud)
 	w.safe = a.safe || b.safe
 	for _, v := range []Value{a, b} {
 		if w.safe && !v.safe {
@@ -89,8 +89,8 @@ func (x *exec) addText(a, b Value) (Value, error) {
 	return w.value()
 }
 
-// repeat multiplies a string or list by an integer.
-func (x *exec) repeat(a, b Value) (Value, error) {
+// repeatValue multiplies a string or list by an integer.
+func repeatValue(bud *budget, a, b Value) (Value, error) {
 	if a.isIntegral() {
 		a, b = b, a
 	}
@@ -104,16 +104,16 @@ func (x *exec) repeat(a, b Value) (Value, error) {
 	}
 	n = max(n, 0)
 	if !isList {
-		return x.repeatText(a, n)
+		return repeatText(bud, a, n)
 	}
 	items := a.items()
 	if len(items) == 0 {
 		n = 0
 	}
-	if n > x.o.MaxMemoryBytes/max(len(items), 1) {
-		return Value{}, x.alloc(x.o.MaxMemoryBytes + 1)
+	if n > bud.o.MaxMemoryBytes/max(len(items), 1) {
+		return Value{}, bud.alloc(bud.o.MaxMemoryBytes + 1)
 	}
-	if err := x.list(len(items) * n); err != nil {
+	if err := bud.list(len(items) * n); err != nil {
 		return Value{}, err
 	}
 	out := make([]Value, 0, len(items)*n)
@@ -123,14 +123,14 @@ func (x *exec) repeat(a, b Value) (Value, error) {
 	return Value{kind: a.kind, ref: &list{items: out}}.from(a), nil
 }
 
-func (x *exec) repeatText(a Value, n int) (Value, error) {
+func repeatText(bud *budget, a Value, n int) (Value, error) {
 	if a.str == "" {
 		n = 0
 	}
-	if n > x.o.MaxOutputBytes/max(len(a.str), 1) {
-		return Value{}, x.text(0, x.o.MaxOutputBytes+1)
+	if n > bud.o.MaxOutputBytes/max(len(a.str), 1) {
+		return Value{}, bud.text(0, bud.o.MaxOutputBytes+1)
 	}
-	w := newBuilder(x.budget)
+	w := newBuilder(bud)
 	w.safe = a.safe
 	if a.ref == nil {
 		if w.reserve(len(a.str) * n); w.err == nil {

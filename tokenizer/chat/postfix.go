@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-func (p *parser) postfix(e expression) (expression, error) {
+func (p *expressions) postfix(e expression) (expression, error) {
 	var err error
 	for err == nil {
 		switch {
@@ -22,7 +22,7 @@ func (p *parser) postfix(e expression) (expression, error) {
 	return nil, err
 }
 
-func (p *parser) attribute(object expression) (expression, error) {
+func (p *expressions) attribute(object expression) (expression, error) {
 	switch t := p.tok(); t.kind {
 	case tokenName:
 		p.next()
@@ -37,7 +37,7 @@ func (p *parser) attribute(object expression) (expression, error) {
 	return nil, p.errorf("expected name or number, got %s", p.tok().describe())
 }
 
-func (p *parser) subscript(object expression) (expression, error) {
+func (p *expressions) subscript(object expression) (expression, error) {
 	var items []expression
 	for !p.isOp("]") {
 		if len(items) > 0 {
@@ -67,7 +67,7 @@ func (p *parser) subscript(object expression) (expression, error) {
 	return &indexExpr{object, &tupleExpr{items}}, nil
 }
 
-func (p *parser) slice(object, from expression) (expression, error) {
+func (p *expressions) slice(object, from expression) (expression, error) {
 	p.next() // the colon
 	s := &sliceExpr{object: object, from: from}
 	part := func() (expression, error) {
@@ -88,14 +88,14 @@ func (p *parser) slice(object, from expression) (expression, error) {
 	return s, p.expectOp("]")
 }
 
-func (p *parser) call(callee expression) (expression, error) {
+func (p *expressions) call(callee expression) (expression, error) {
 	line := p.tok().line
 	args, err := p.arguments()
 	return &callExpr{callee, args, line}, err
 }
 
 // arguments parses (a, b=c, *d, **e).
-func (p *parser) arguments() (arguments, error) {
+func (p *expressions) arguments() (arguments, error) {
 	var a arguments
 	p.next() // the parenthesis
 	for first := true; !p.skipOp(")"); first = false {
@@ -114,7 +114,7 @@ func (p *parser) arguments() (arguments, error) {
 	return a, nil
 }
 
-func (p *parser) argument(a *arguments) error {
+func (p *expressions) argument(a *arguments) error {
 	var err error
 	switch {
 	case a.star == nil && a.starStar == nil && p.skipOp("*"):
@@ -141,7 +141,7 @@ func (p *parser) argument(a *arguments) error {
 	return err
 }
 
-func (p *parser) filtersAndTests(e expression) (expression, error) {
+func (p *expressions) filtersAndTests(e expression) (expression, error) {
 	var err error
 	for err == nil {
 		switch {
@@ -159,7 +159,7 @@ func (p *parser) filtersAndTests(e expression) (expression, error) {
 }
 
 // filters parses | name(args) as often as it occurs.
-func (p *parser) filters(e expression) (expression, error) {
+func (p *expressions) filters(e expression) (expression, error) {
 	var err error
 	for err == nil && p.skipOp("|") {
 		e, err = p.filter(e)
@@ -168,7 +168,7 @@ func (p *parser) filters(e expression) (expression, error) {
 }
 
 // filter parses name(args).
-func (p *parser) filter(object expression) (expression, error) {
+func (p *expressions) filter(object expression) (expression, error) {
 	name, line, err := p.dottedName()
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (p *parser) filter(object expression) (expression, error) {
 	return f, err
 }
 
-func (p *parser) dottedName() (name string, line int, err error) {
+func (p *expressions) dottedName() (name string, line int, err error) {
 	t, err := p.expectKind(tokenName)
 	parts := []string{t.text}
 	for err == nil && p.skipOp(".") {
@@ -194,7 +194,7 @@ func (p *parser) dottedName() (name string, line int, err error) {
 	return strings.Join(parts, "."), t.line, err
 }
 
-func (p *parser) test(object expression) (expression, error) {
+func (p *expressions) test(object expression) (expression, error) {
 	p.next() // is
 	negated := p.skipName("not")
 	name, line, err := p.dottedName()
@@ -224,7 +224,7 @@ func (p *parser) test(object expression) (expression, error) {
 }
 
 // testOperand reports whether an argument without parentheses follows.
-func (p *parser) testOperand() bool {
+func (p *expressions) testOperand() bool {
 	switch t := p.tok(); t.kind {
 	case tokenName:
 		return t.text != "else" && t.text != "or" && t.text != "and"

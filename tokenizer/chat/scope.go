@@ -179,7 +179,7 @@ func (x *exec) unpack(targets []target, v Value) error {
 	if v.isUndefined() {
 		return x.unpackItems(targets, nil)
 	}
-	items, err := x.values(v)
+	items, err := valuesOf(x.budget, v)
 	if err != nil {
 		if _, ok := v.length(); !ok && v.kind != kindIterator {
 			return fmt.Errorf("cannot unpack non-iterable %s object", v.typeName())

@@ -44,12 +44,12 @@ func (p path) find(x *exec, v, fallback Value) (Value, error) {
 
 // lazily is a generator over v: each item becomes another one, or none. As in
 // Python nothing happens, and nothing fails, before it is read.
-func (x *exec) lazily(v Value, each func(Value) (Value, bool, error)) Value {
+func lazily(bud *budget, v Value, each func(Value) (Value, bool, error)) Value {
 	var next iteration
 	return iteratorOf(func() (Value, bool, error) {
 		if next == nil {
 			var err error
-			if next, err = x.iterate(v); err != nil {
+			if next, err = iterate(bud, v); err != nil {
 				return Value{}, false, err
 			}
 		}
@@ -58,7 +58,7 @@ func (x *exec) lazily(v Value, each func(Value) (Value, bool, error)) Value {
 			if err != nil || !ok {
 				return Value{}, false, err
 			}
-			if err := x.step(1); err != nil {
+			if err := bud.step(1); err != nil {
 				return Value{}, false, err
 			}
 			out, keep, err := each(item)
@@ -71,13 +71,13 @@ func (x *exec) lazily(v Value, each func(Value) (Value, bool, error)) Value {
 
 func filterMap(x *exec, v Value, a args) (Value, error) {
 	if !v.truth() {
-		return x.lazily(listOf(nil), nil), nil
+		return lazily(x.budget, listOf(nil), nil), nil
 	}
 	var apply func(Value) (Value, error)
-	return x.lazily(v, func(item Value) (Value, bool, error) {
+	return lazily(x.budget, v, func(item Value) (Value, bool, error) {
 		if apply == nil {
 			var err error
-			if apply, err = x.mapping(a); err != nil {
+			if apply, err = mapping(x, a); err != nil {
 				return Value{}, false, err
 			}
 		}
@@ -87,7 +87,7 @@ func filterMap(x *exec, v Value, a args) (Value, error) {
 }
 
 // mapping is what map does to an item: look an attribute up, or apply a filter.
-func (x *exec) mapping(a args) (func(Value) (Value, error), error) {
+func mapping(x *exec, a args) (func(Value) (Value, error), error) {
 	if len(a.pos) == 0 && slices.Contains(a.names, "attribute") {
 		p, err := a.bind("map", 0, "attribute", "default")
 		where := parsePath(p[0])
@@ -114,13 +114,13 @@ func (x *exec) mapping(a args) (func(Value) (Value, error), error) {
 func filterSelect(keep, byAttribute bool) filter {
 	return func(x *exec, v Value, a args) (Value, error) {
 		if !v.truth() {
-			return x.lazily(listOf(nil), nil), nil
+			return lazily(x.budget, listOf(nil), nil), nil
 		}
 		var holds func(Value) (bool, error)
-		return x.lazily(v, func(item Value) (Value, bool, error) {
+		return lazily(x.budget, v, func(item Value) (Value, bool, error) {
 			if holds == nil {
 				var err error
-				if holds, err = x.condition(a, byAttribute); err != nil {
+				if holds, err = condition(x, a, byAttribute); err != nil {
 					return Value{}, false, err
 				}
 			}
@@ -131,7 +131,7 @@ func filterSelect(keep, byAttribute bool) filter {
 }
 
 // condition is what select tests: truth, or a test by name.
-func (x *exec) condition(a args, byAttribute bool) (func(Value) (bool, error), error) {
+func condition(x *exec, a args, byAttribute bool) (func(Value) (bool, error), error) {
 	where := path{}
 	pos := a.pos
 	if byAttribute {

@@ -6,7 +6,7 @@ import (
 )
 
 func filterFirst(x *exec, v Value) (Value, error) {
-	next, err := x.iterate(v)
+	next, err := iterate(x.budget, v)
 	if err != nil {
 		return Value{}, err
 	}
@@ -18,7 +18,7 @@ func filterFirst(x *exec, v Value) (Value, error) {
 }
 
 func filterLast(x *exec, v Value) (Value, error) {
-	next, err := x.backwards(v)
+	next, err := backwards(x.budget, v)
 	if err != nil {
 		return Value{}, err
 	}
@@ -30,7 +30,7 @@ func filterLast(x *exec, v Value) (Value, error) {
 }
 
 // backwards is Python's reversed().
-func (x *exec) backwards(v Value) (iteration, error) {
+func backwards(bud *budget, v Value) (iteration, error) {
 	var item func(i int) Value
 	switch r := v.ref.(type) {
 	case *list:
@@ -48,7 +48,7 @@ func (x *exec) backwards(v Value) (iteration, error) {
 	case v.isUndefined():
 		return iterateItems(nil), nil
 	case v.isString():
-		text, err := x.cutText(v, Value{}, Value{}, integer(-1))
+		text, err := sliceText(bud, v, Value{}, Value{}, integer(-1))
 		return iterateText(text), err
 	}
 	n, ok := v.length()
@@ -60,27 +60,27 @@ func (x *exec) backwards(v Value) (iteration, error) {
 
 func filterReverse(x *exec, v Value) (Value, error) {
 	if v.isString() {
-		return x.cutText(v, Value{}, Value{}, integer(-1))
+		return sliceText(x.budget, v, Value{}, Value{}, integer(-1))
 	}
-	if next, err := x.backwards(v); err == nil {
+	if next, err := backwards(x.budget, v); err == nil {
 		return iteratorOf(next), nil
 	}
-	items, err := x.copied(v)
+	items, err := copyOf(x.budget, v)
 	slices.Reverse(items)
 	return listOf(items), err
 }
 
-// copied is list(): items that the caller may change.
-func (x *exec) copied(v Value) ([]Value, error) {
-	items, err := x.values(v)
+// copyOf is list(): items that the caller may change.
+func copyOf(bud *budget, v Value) ([]Value, error) {
+	items, err := valuesOf(bud, v)
 	if err != nil || v.kind != kindList && v.kind != kindTuple {
 		return items, err
 	}
-	return slices.Clone(items), x.list(len(items))
+	return slices.Clone(items), bud.list(len(items))
 }
 
 func filterList(x *exec, v Value) (Value, error) {
-	items, err := x.values(v)
+	items, err := valuesOf(x.budget, v)
 	return listOf(items).from(v), err
 }
 
@@ -108,12 +108,12 @@ func filterJoin(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	next, err := x.iterate(v)
+	next, err := iterate(x.budget, v)
 	if err != nil {
 		return Value{}, err
 	}
 	where := parsePath(p[1])
-	return x.join(separator, next, func(item Value) (Value, error) {
+	return joinTexts(x.budget, separator, next, func(item Value) (Value, error) {
 		item, err := where.find(x, item, Value{})
 		if err != nil {
 			return Value{}, err
@@ -131,7 +131,7 @@ func filterSum(x *exec, v Value, a args) (Value, error) {
 	if total.isString() {
 		return Value{}, errors.New("sum() can't sum strings")
 	}
-	next, err := x.iterate(v)
+	next, err := iterate(x.budget, v)
 	if err != nil {
 		return Value{}, err
 	}
@@ -144,7 +144,7 @@ func filterSum(x *exec, v Value, a args) (Value, error) {
 		if item, err = where.find(x, item, Value{}); err != nil {
 			return Value{}, err
 		}
-		if total, err = x.binary("+", total, item); err != nil {
+		if total, err = binary(x.budget, "+", total, item); err != nil {
 			return Value{}, err
 		}
 	}
@@ -170,12 +170,12 @@ func filterBatch(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	return deferred(func() ([]Value, error) { return x.batches(v, p[0], p[1]) }), nil
+	return deferred(func() ([]Value, error) { return batches(x.budget, v, p[0], p[1]) }), nil
 }
 
 // batches cuts v into rows of a size; the last one is filled up.
-func (x *exec) batches(v, size, fill Value) ([]Value, error) {
-	items, err := x.copied(v)
+func batches(bud *budget, v, size, fill Value) ([]Value, error) {
+	items, err := copyOf(bud, v)
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
@@ -191,14 +191,14 @@ func (x *exec) batches(v, size, fill Value) ([]Value, error) {
 		row := items[:min(n, len(items)):min(n, len(items))]
 		items = items[len(row):]
 		if missing := n - len(row); isGiven(fill) && missing > 0 {
-			if err := x.list(missing); err != nil {
+			if err := bud.list(missing); err != nil {
 				return nil, err
 			}
 			row = append(row, slices.Repeat([]Value{fill}, missing)...)
 		}
 		out = append(out, listOf(row))
 	}
-	return out, x.list(len(out))
+	return out, bud.list(len(out))
 }
 
 func filterSlice(x *exec, v Value, a args) (Value, error) {
@@ -206,12 +206,12 @@ func filterSlice(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	return deferred(func() ([]Value, error) { return x.columns(v, p[0], p[1]) }), nil
+	return deferred(func() ([]Value, error) { return columns(x.budget, v, p[0], p[1]) }), nil
 }
 
 // columns cuts v into a number of parts, the first ones longer.
-func (x *exec) columns(v, number, fill Value) ([]Value, error) {
-	items, err := x.copied(v)
+func columns(bud *budget, v, number, fill Value) ([]Value, error) {
+	items, err := copyOf(bud, v)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (x *exec) columns(v, number, fill Value) ([]Value, error) {
 		return nil, errDivision
 	}
 	n = max(n, 0)
-	if err := x.list(min(n, 1<<40)); err != nil {
+	if err := bud.list(min(n, 1<<40)); err != nil {
 		return nil, err
 	}
 	out := make([]Value, n)

@@ -45,8 +45,8 @@ func keysOf(attribute Value, caseSensitive bool) sortKey {
 	}
 }
 
-// sorted gives the items in order; equal ones keep theirs.
-func (x *exec) sorted(items []Value, key sortKey, reverse bool) ([]Value, error) {
+// sortedBy gives the items in order; equal ones keep theirs.
+func sortedBy(x *exec, items []Value, key sortKey, reverse bool) ([]Value, error) {
 	if err := x.list(3 * len(items)); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (x *exec) sorted(items []Value, key sortKey, reverse bool) ([]Value, error)
 		if failed != nil {
 			return 0
 		}
-		c, err := x.order("<", a.key, b.key)
+		c, err := orderValues(x.budget, "<", a.key, b.key)
 		if failed = err; c == unordered {
 			c = 0
 		}
@@ -85,11 +85,11 @@ func filterSort(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	items, err := x.values(v)
+	items, err := valuesOf(x.budget, v)
 	if err != nil {
 		return Value{}, err
 	}
-	items, err = x.sorted(items, keysOf(p[2], p[1].truth()), p[0].truth())
+	items, err = sortedBy(x, items, keysOf(p[2], p[1].truth()), p[0].truth())
 	return listOf(items), err
 }
 
@@ -117,7 +117,7 @@ func filterDictSort(x *exec, v Value, a args) (Value, error) {
 	for i := range items {
 		items[i] = w.at(i)
 	}
-	items, err = x.sorted(items, keyOf(integer(pos), p[0].truth()), p[2].truth())
+	items, err = sortedBy(x, items, keyOf(integer(pos), p[0].truth()), p[2].truth())
 	return listOf(items).from(v), err
 }
 
@@ -128,7 +128,7 @@ func filterUnique(x *exec, v Value, a args) (Value, error) {
 	}
 	key := keyOf(p[1], p[0].truth())
 	seen := map[hashKey]bool{}
-	return x.lazily(v, func(item Value) (Value, bool, error) {
+	return lazily(x.budget, v, func(item Value) (Value, bool, error) {
 		k, err := key(x, item)
 		if err != nil {
 			return Value{}, false, err
@@ -152,18 +152,18 @@ func filterExtreme(name, op string) filter {
 		if err != nil {
 			return Value{}, err
 		}
-		items, err := x.values(v)
+		items, err := valuesOf(x.budget, v)
 		if err != nil {
 			return Value{}, err
 		}
 		if len(items) == 0 {
 			return undefinedBecause("No aggregated item, sequence was empty."), nil
 		}
-		return x.extreme(items, keyOf(p[1], p[0].truth()), op)
+		return extremeOf(x, items, keyOf(p[1], p[0].truth()), op)
 	}
 }
 
-func (x *exec) extreme(items []Value, key sortKey, op string) (Value, error) {
+func extremeOf(x *exec, items []Value, key sortKey, op string) (Value, error) {
 	best := items[0]
 	bestKey, err := key(x, best)
 	for _, item := range items[1:] {
@@ -175,7 +175,7 @@ func (x *exec) extreme(items []Value, key sortKey, op string) (Value, error) {
 			break
 		}
 		var better bool
-		if better, err = x.compare(op, k, bestKey); better {
+		if better, err = compareValues(x.budget, op, k, bestKey); better {
 			best, bestKey = item, k
 		}
 	}
@@ -187,7 +187,7 @@ func filterGroupBy(x *exec, v Value, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	items, err := x.values(v)
+	items, err := valuesOf(x.budget, v)
 	if err != nil {
 		return Value{}, err
 	}
@@ -199,15 +199,15 @@ func filterGroupBy(x *exec, v Value, a args) (Value, error) {
 		}
 		return v, err
 	}
-	if items, err = x.sorted(items, key, false); err != nil {
+	if items, err = sortedBy(x, items, key, false); err != nil {
 		return Value{}, err
 	}
-	return x.groups(items, key, func(v Value) (Value, error) { return where.find(x, v, p[1]) })
+	return groupsOf(x, items, key, func(v Value) (Value, error) { return where.find(x, v, p[1]) })
 }
 
-// groups cuts sorted items where the key changes; the group is named after its
+// groupsOf cuts sorted items where the key changes; the group is named after its
 // first item.
-func (x *exec) groups(items []Value, key sortKey, name func(Value) (Value, error)) (Value, error) {
+func groupsOf(x *exec, items []Value, key sortKey, name func(Value) (Value, error)) (Value, error) {
 	var out []Value
 	for from := 0; from < len(items); {
 		first, err := key(x, items[from])
@@ -220,7 +220,7 @@ func (x *exec) groups(items []Value, key sortKey, name func(Value) (Value, error
 			if err != nil {
 				return Value{}, err
 			}
-			if same, err := x.equal(first, k); err != nil || !same {
+			if same, err := equalValues(x.budget, first, k); err != nil || !same {
 				if err != nil {
 					return Value{}, err
 				}

@@ -9,11 +9,11 @@ import (
 
 // trimSet cuts characters of a set off the ends; the absent or None set is
 // white space.
-func (x *exec) trimSet(v, set Value, left, right bool) (Value, error) {
+func trimSet(bud *budget, v, set Value, left, right bool) (Value, error) {
 	inSet := isSpace
 	switch {
 	case set.isString():
-		if err := x.characters(4 * len(set.str)); err != nil {
+		if err := bud.characters(4 * len(set.str)); err != nil {
 			return Value{}, err
 		}
 		members := make(map[rune]bool, min(len(set.str), 64))
@@ -31,7 +31,7 @@ func (x *exec) trimSet(v, set Value, left, right bool) (Value, error) {
 	if left {
 		from = to - len(strings.TrimLeftFunc(v.str[:to], inSet))
 	}
-	return v.slice(from, to), x.characters(2 * (len(v.str) - (to - from)))
+	return v.slice(from, to), bud.characters(2 * (len(v.str) - (to - from)))
 }
 
 // pieces are the parts of a string that is being split, as offsets: begin and
@@ -56,11 +56,11 @@ func (p *pieces) add(from, to int) {
 }
 
 // splitText is str.split and, from the right, str.rsplit.
-func (x *exec) splitText(v, separator Value, limit int, right bool) (Value, error) {
-	p := &pieces{b: x.budget}
+func splitText(bud *budget, v, separator Value, limit int, right bool) (Value, error) {
+	p := &pieces{b: bud}
 	switch {
 	case !isGiven(separator):
-		if err := x.characters(len(v.str)); err != nil {
+		if err := bud.characters(len(v.str)); err != nil {
 			return Value{}, err
 		}
 		p.splitSpace(v.str, limit, right)
@@ -161,11 +161,11 @@ func (p *pieces) splitSpaceRight(s string, limit int) {
 }
 
 // splitLines is str.splitlines.
-func (x *exec) splitLines(v Value, keepEnds bool) (Value, error) {
-	if err := x.characters(len(v.str)); err != nil {
+func splitLines(bud *budget, v Value, keepEnds bool) (Value, error) {
+	if err := bud.characters(len(v.str)); err != nil {
 		return Value{}, err
 	}
-	p := &pieces{b: x.budget}
+	p := &pieces{b: bud}
 	for from := 0; from < len(v.str) && p.err == nil; {
 		end, next := lineEnd(v.str, from)
 		if keepEnds {
@@ -194,8 +194,8 @@ func lineEnd(s string, from int) (end, next int) {
 }
 
 // replaceText is str.replace; a negative limit is none.
-func (x *exec) replaceText(v, old, by Value, limit int) (Value, error) {
-	w := newBuilder(x.budget)
+func replaceText(bud *budget, v, old, by Value, limit int) (Value, error) {
+	w := newBuilder(bud)
 	w.safe = v.safe
 	from := 0
 	for limit != 0 && from <= len(v.str) {
@@ -215,7 +215,7 @@ func (x *exec) replaceText(v, old, by Value, limit int) (Value, error) {
 			}
 		}
 		limit--
-		if w.fail(x.step(1)); w.err != nil {
+		if w.fail(bud.step(1)); w.err != nil {
 			break
 		}
 	}
@@ -223,9 +223,9 @@ func (x *exec) replaceText(v, old, by Value, limit int) (Value, error) {
 	return w.value()
 }
 
-// join puts separators between the texts of items.
-func (x *exec) join(separator Value, next iteration, text func(Value) (Value, error)) (Value, error) {
-	w := newBuilder(x.budget)
+// joinTexts puts separators between the texts of items.
+func joinTexts(bud *budget, separator Value, next iteration, text func(Value) (Value, error)) (Value, error) {
+	w := newBuilder(bud)
 	for first := true; ; first = false {
 		item, ok, err := next()
 		if err != nil {

@@ -16,8 +16,8 @@ type braces struct {
 	w    *builder
 }
 
-// format is str.format: {}, {0}, {name.attribute[key]!r:>10.3f}.
-func (x *exec) format(v Value, a args) (Value, error) {
+// textFormat is str.format: {}, {0}, {name.attribute[key]!r:>10.3f}.
+func textFormat(x *exec, v Value, a args) (Value, error) {
 	f := &braces{x: x, args: a, w: newBuilder(x.budget)}
 	f.w.safe = v.safe
 	if err := f.text(v, 0); err != nil {
@@ -113,7 +113,7 @@ func (f *braces) field(s string, depth int) error {
 	if err != nil {
 		return err
 	}
-	text, err := f.x.formatted(v, spec, client)
+	text, err := formatted(f.x.budget, v, spec, client)
 	if err != nil {
 		return err
 	}
@@ -184,18 +184,18 @@ func (f *braces) root(name string) (Value, error) {
 }
 
 // formatted applies a format specification: [[fill]align][sign][#][0][width][,][.precision][type].
-func (x *exec) formatted(v Value, spec string, client bool) (Value, error) {
+func formatted(bud *budget, v Value, spec string, client bool) (Value, error) {
 	if spec == "" {
-		return x.softStr(v)
+		return bud.softStr(v)
 	}
-	if err := x.touch(v); err != nil {
+	if err := bud.touch(v); err != nil {
 		return Value{}, err
 	}
 	s, err := parseSpec(spec)
 	if err != nil {
 		return Value{}, err
 	}
-	text, err := x.specText(v, s)
+	text, err := specText(bud, v, s)
 	if err != nil {
 		return Value{}, err
 	}
@@ -209,13 +209,13 @@ func (x *exec) formatted(v Value, spec string, client bool) (Value, error) {
 		where = padLeft
 	case '^':
 		missing := max(s.width-runeCount(text.str), 0)
-		if text, err = x.pad(text, integer(runeCount(text.str)+missing/2), fill, padLeft); err != nil {
+		if text, err = padText(bud, text, integer(runeCount(text.str)+missing/2), fill, padLeft); err != nil {
 			return Value{}, err
 		}
 	case '=':
-		return textZeroFill(x, text, args{pos: []Value{integer(s.width)}})
+		return zeroFill(bud, text, integer(s.width))
 	}
-	return x.pad(text, integer(s.width), fill, where)
+	return padText(bud, text, integer(s.width), fill, where)
 }
 
 // spec is a parsed format specification.
@@ -281,7 +281,7 @@ func leadingNumber(s string) (int, string) {
 }
 
 // specText is the value without padding.
-func (x *exec) specText(v Value, s spec) (Value, error) {
+func specText(bud *budget, v Value, s spec) (Value, error) {
 	c := conversion{flags: s.sign, precision: s.precision, verb: s.verb}
 	if s.alternate {
 		c.flags += "#"
@@ -295,7 +295,7 @@ func (x *exec) specText(v Value, s spec) (Value, error) {
 	case !v.isNumber():
 		return Value{}, fmt.Errorf("unsupported format specifier for %s", v.typeName())
 	case s.verb == 0 && v.kind == kindFloat && s.precision < 0:
-		return x.str(v)
+		return bud.str(v)
 	case s.verb == 0 && v.kind == kindFloat:
 		c.verb = 'g'
 	case s.verb == 0:

@@ -144,7 +144,7 @@ func (p *parser) macroStatement(line int) (statement, error) {
 }
 
 // signature parses (a, b=1).
-func (p *parser) signature(m *macroBody) error {
+func (p *expressions) signature(m *macroBody) error {
 	if err := p.expectOp("("); err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (p *parser) printStatement(line int) ([]statement, error) {
 var reserved = []string{"true", "false", "none", "True", "False", "None"}
 
 // target parses the left side of an assignment.
-func (p *parser) target(namespaces bool) (target, error) {
+func (p *expressions) target(namespaces bool) (target, error) {
 	var all []target
 	for {
 		t, err := p.singleTarget(namespaces)
@@ -295,7 +295,7 @@ func (p *parser) target(namespaces bool) (target, error) {
 	return target{tuple: all}, nil
 }
 
-func (p *parser) singleTarget(namespaces bool) (target, error) {
+func (p *expressions) singleTarget(namespaces bool) (target, error) {
 	if err := p.enter(); err != nil {
 		return target{}, err
 	}

@@ -31,7 +31,8 @@ func Parse(src string, o Options) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: tokens, lib: builtins(), symbols: map[string]int{}, seen: map[int]bool{}}
+	p := &parser{expressions: expressions{cursor: cursor{tokens: tokens}, lib: builtins(),
+		symbolTable: symbolTable{symbols: map[string]int{}, seen: map[int]bool{}}}}
 	t := &Template{o: o, source: src, symbols: p.symbols}
 	if t.body, err = p.template(); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func comparing(name, op string) test {
 		if err != nil {
 			return false, err
 		}
-		return x.compare(op, v, p[0])
+		return compareValues(x.budget, op, v, p[0])
 	}
 }
 
@@ -68,7 +68,7 @@ func divisible(by, rest int) test {
 		if _, err := a.bind("test", 0); err != nil {
 			return false, err
 		}
-		return x.leaves(v, integer(by), rest)
+		return leaves(x.budget, v, integer(by), rest)
 	}
 }
 
@@ -77,15 +77,15 @@ func testDivisibleBy(x *exec, v Value, a args) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return x.leaves(v, p[0], 0)
+	return leaves(x.budget, v, p[0], 0)
 }
 
 // leaves reports whether v % by == rest.
-func (x *exec) leaves(v, by Value, rest int) (bool, error) {
+func leaves(bud *budget, v, by Value, rest int) (bool, error) {
 	if v.isString() {
 		return false, errors.New("not all arguments converted during string formatting")
 	}
-	r, err := x.binary("%", v, by)
+	r, err := binary(bud, "%", v, by)
 	if err != nil {
 		return false, err
 	}

@@ -24,7 +24,7 @@ func filterToJSON(x *exec, v Value, a args) (Value, error) {
 		}
 	}
 	if isGiven(p[2]) {
-		pair, err := x.values(p[2])
+		pair, err := valuesOf(x.budget, p[2])
 		if err != nil || len(pair) != 2 || !pair[0].isString() || !pair[1].isString() {
 			return Value{}, errors.New("separators must be a pair of strings")
 		}
@@ -55,7 +55,7 @@ func (e *jsonEncoder) setIndent(v Value) error {
 	if err != nil {
 		return err
 	}
-	e.indent, err = e.x.repeatText(literal(" "), max(n, 0))
+	e.indent, err = repeatText(e.x.budget, literal(" "), max(n, 0))
 	return err
 }
 
@@ -167,7 +167,7 @@ func (e *jsonEncoder) sorted(entries []entry) ([]entry, error) {
 	entries = slices.Clone(entries)
 	err := e.x.list(2 * len(entries))
 	slices.SortStableFunc(entries, func(a, b entry) int {
-		c, failed := e.x.order("<", a.key, b.key)
+		c, failed := orderValues(e.x.budget, "<", a.key, b.key)
 		if err == nil {
 			err = failed
 		}
