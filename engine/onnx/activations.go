@@ -87,11 +87,11 @@ func activate(n *node) (kernel, error) {
 			by[i] = float64(n.float(name, a.by[i]))
 		}
 	}
-	return n.mapped(func(x float64) float64 { return a.of(x, by[0], by[1]) })
+	return mappedBy(n, func(x float64) float64 { return a.of(x, by[0], by[1]) })
 }
 
-// mapped applies f to every element, in float64.
-func (n *node) mapped(f func(x float64) float64) (kernel, error) {
+// mappedBy applies f to every element, in float64.
+func mappedBy(n *node, f func(x float64) float64) (kernel, error) {
 	n.gives(n.typ(0))
 	if n.typ(0) == tensor.Float64 {
 		return each(f), nil
@@ -111,9 +111,9 @@ func geluOf(n *node) (kernel, error) {
 	}
 	switch form := n.str("approximate", "none"); form {
 	case "none":
-		return n.mapped(gelu)
+		return mappedBy(n, gelu)
 	case "tanh":
-		return n.mapped(geluTanh)
+		return mappedBy(n, geluTanh)
 	default:
 		return nil, fmt.Errorf("approximate %q is unknown", form)
 	}
@@ -129,7 +129,7 @@ func biasGelu(n *node) (kernel, error) {
 		return nil, err
 	}
 	if !n.has(1) {
-		return n.mapped(f)
+		return mappedBy(n, f)
 	}
 	n.gives(n.typ(0))
 	if err := n.oneOf(1, n.typ(0)); err != nil {
@@ -178,7 +178,7 @@ func hardmax(n *node) (kernel, error) {
 	if err := n.takes(1, 1); err != nil {
 		return nil, err
 	}
-	axis, flat := n.softmaxAxis()
+	axis, flat := softmaxAxis(n)
 	n.gives(n.typ(0))
 	n.labelsOf(0)
 	if n.typ(0) == tensor.Float64 {

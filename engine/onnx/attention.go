@@ -13,7 +13,7 @@ func attention(n *node) (kernel, error) {
 	if err := n.takes(3, 7); err != nil {
 		return nil, err
 	}
-	if err := n.attentionTypes(3); err != nil {
+	if err := attentionTypes(&n.operands, 3); err != nil {
 		return nil, err
 	}
 	a := attending{
@@ -59,16 +59,16 @@ func attention(n *node) (kernel, error) {
 }
 
 // attentionTypes checks the inputs: input mask may be Bool.
-func (n *node) attentionTypes(mask int) error {
-	for i := range min(6, len(n.in)) {
+func attentionTypes(o *operands, mask int) error {
+	for i := range min(6, len(o.in)) {
 		switch {
-		case !n.has(i):
+		case !o.has(i):
 		case i == mask:
-			if err := n.oneOf(i, tensor.Float32, tensor.Bool); err != nil {
+			if err := o.oneOf(i, tensor.Float32, tensor.Bool); err != nil {
 				return err
 			}
 		default:
-			if err := n.oneOf(i, tensor.Float32); err != nil {
+			if err := o.oneOf(i, tensor.Float32); err != nil {
 				return err
 			}
 		}

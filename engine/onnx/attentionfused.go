@@ -15,7 +15,7 @@ func multiHead(n *node) (kernel, error) {
 	if err := n.takes(3, 8); err != nil {
 		return nil, err
 	}
-	a, count, filter, err := n.fusedAttention()
+	a, count, filter, err := fusedAttention(&n.attributeReader)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func multiHead(n *node) (kernel, error) {
 
 // fusedAttention reads what both operators say, the number of heads, and the number
 // that is added to masked scores.
-func (n *node) fusedAttention() (a attending, count int64, filter float32, err error) {
-	a = attending{scale: n.float("scale", 0), causal: n.integer("unidirectional", 0) != 0, left: -1, right: -1, mode: -1}
-	count, filter = n.integer("num_heads", 0), n.float("mask_filter_value", -10000)
+func fusedAttention(r *attributeReader) (a attending, count int64, filter float32, err error) {
+	a = attending{scale: r.float("scale", 0), causal: r.integer("unidirectional", 0) != 0, left: -1, right: -1, mode: -1}
+	count, filter = r.integer("num_heads", 0), r.float("mask_filter_value", -10000)
 	if count < 1 {
 		err = fmt.Errorf("num_heads is %d", count)
 	}
@@ -131,7 +131,7 @@ func packedAttention(n *node) (kernel, error) {
 	if err := n.takes(3, 7); err != nil {
 		return nil, err
 	}
-	a, count, filter, err := n.fusedAttention()
+	a, count, filter, err := fusedAttention(&n.attributeReader)
 	if err != nil {
 		return nil, err
 	}

@@ -40,17 +40,6 @@ func arithmetic(n *node) (kernel, error) {
 	return nil, n.oneOf(0, numeric...)
 }
 
-// alike checks that the node has two inputs of one type.
-func (n *node) alike() error {
-	if err := n.takes(2, 2); err != nil {
-		return err
-	}
-	if n.typ(0) != n.typ(1) {
-		return fmt.Errorf("the inputs are %v and %v", n.typ(0), n.typ(1))
-	}
-	return nil
-}
-
 // calculation computes in loops without calls. Integers wrap around; those divided
 // by zero are an error.
 func calculation[T number](op string) kernel {

@@ -25,8 +25,8 @@ type body struct {
 	declared []valueProto
 }
 
-// body makes the graph of an attribute, whose inputs are given.
-func (n *node) body(name string, given ...variable) (*body, error) {
+// bodyOf makes the graph of an attribute, whose inputs are given.
+func bodyOf(n *node, name string, given ...variable) (*body, error) {
 	p := n.graph(name)
 	if p == nil {
 		return nil, fmt.Errorf("the node has no graph %s", name)

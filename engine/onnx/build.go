@@ -205,7 +205,7 @@ func (b *builder) want(name string, id int) {
 
 // node makes one step, or runs it at once where all its inputs are constants. A call of a function is its nodes.
 func (b *builder) node(p *nodeProto) error {
-	n := &node{nodeProto: p, b: b, version: b.opsets[p.domain]}
+	n := &node{nodeProto: p, operands: operands{b: b}, version: b.opsets[p.domain]}
 	if err := n.resolve(); err != nil {
 		return err
 	}

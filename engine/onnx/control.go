@@ -28,13 +28,13 @@ func ifElse(n *node) (kernel, error) {
 		return nil, err
 	}
 	if t := n.constant(0); t != nil && len(t.Data) == 1 {
-		return nil, n.inline(branchOf(t.Data[0] != 0))
+		return nil, inline(n, branchOf(t.Data[0] != 0))
 	}
 	n.b.m.mixes = true
 	var branches [2]*body
 	for i := range branches {
 		var err error
-		if branches[i], err = n.body(branchOf(i == 1)); err != nil {
+		if branches[i], err = bodyOf(n, branchOf(i == 1)); err != nil {
 			return nil, err
 		}
 		if len(branches[i].wanted) < len(n.outputs) {
@@ -74,7 +74,7 @@ func branchOf(condition bool) string {
 }
 
 // inline makes the nodes of a graph without inputs nodes of the graph that the node is in.
-func (n *node) inline(name string) error {
+func inline(n *node, name string) error {
 	p := n.graph(name)
 	n.graph(branchOf(name != "then_branch"))
 	if p == nil || len(p.inputs) > 0 || p.sparse || len(p.outputs) < len(n.outputs) {
@@ -106,14 +106,14 @@ func loop(n *node) (kernel, error) {
 		n.lists = append(n.lists, 2+i)
 		given = append(given, n.variable(2+i))
 	}
-	b, err := n.body("body", given...)
+	b, err := bodyOf(n, "body", given...)
 	if err != nil {
 		return nil, err
 	}
 	if len(b.wanted) < 1+count || len(n.outputs) > len(b.wanted)-1 || b.output(0) != given[1] {
 		return nil, fmt.Errorf("the body has %d outputs for a condition and %d values", len(b.wanted), count)
 	}
-	if err := n.loopOutputs(b, given[2:], 1); err != nil {
+	if err := loopOutputs(&n.results, b, given[2:], 1); err != nil {
 		return nil, err
 	}
 	n.b.m.mixes, n.b.m.open = true, true
@@ -144,7 +144,7 @@ func loop(n *node) (kernel, error) {
 
 // loopOutputs says what a loop's outputs are: its state, then what is kept of each iteration. The body's outputs from
 // one on are the same.
-func (n *node) loopOutputs(b *body, state []variable, from int) error {
+func loopOutputs(rs *results, b *body, state []variable, from int) error {
 	for i := from; i < len(b.wanted); i++ {
 		v, k := b.output(i), i-from
 		switch {
@@ -153,7 +153,7 @@ func (n *node) loopOutputs(b *body, state []variable, from int) error {
 		case k >= len(state) && v.form != plain:
 			return fmt.Errorf("output %d of the body is a %v; tensors are gathered", i, v)
 		}
-		n.outputIs(k, v)
+		rs.outputIs(k, v)
 	}
 	return nil
 }

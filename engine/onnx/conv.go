@@ -25,13 +25,13 @@ func conv(n *node) (kernel, error) {
 	var f func(x float64) float64
 	if n.op == "FusedConv" {
 		var err error
-		if f, err = n.fusedActivation(); err != nil {
+		if f, err = fusedActivation(&n.attributeReader); err != nil {
 			return nil, err
 		}
 	} else if len(n.in) > 3 {
 		return nil, fmt.Errorf("%d inputs; 2 to 3 are expected", len(n.in))
 	}
-	v, err := n.convolution()
+	v, err := convolutionOf(&n.attributeReader)
 	n.gives(tensor.Float32)
 	return func(c *call) error {
 		p, err := v.plan(c.in(0), c.in(1), c.in(2))
@@ -54,8 +54,8 @@ func conv(n *node) (kernel, error) {
 }
 
 // fusedActivation is what a FusedConv does to its sums.
-func (n *node) fusedActivation() (func(x float64) float64, error) {
-	name, by := n.str("activation", ""), n.floats("activation_params")
+func fusedActivation(r *attributeReader) (func(x float64) float64, error) {
+	name, by := r.str("activation", ""), r.floats("activation_params")
 	a, ok := activations[name]
 	if !ok {
 		return nil, fmt.Errorf("activation %q is not supported; %s", name, wayOut)
@@ -92,9 +92,9 @@ type convolution struct {
 	groups int64
 }
 
-func (n *node) convolution() (convolution, error) {
-	w, err := n.windows()
-	v := convolution{w, n.integer("group", 1)}
+func convolutionOf(r *attributeReader) (convolution, error) {
+	w, err := windowsOf(r)
+	v := convolution{w, r.integer("group", 1)}
 	if err == nil && (v.groups < 1 || v.groups > maxWindow) {
 		err = fmt.Errorf("%d groups", v.groups)
 	}

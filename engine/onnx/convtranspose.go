@@ -18,7 +18,7 @@ func convTranspose(n *node) (kernel, error) {
 			return nil, err
 		}
 	}
-	v, err := n.convolution()
+	v, err := convolutionOf(&n.attributeReader)
 	t := transposition{v, n.integers("output_shape"), n.integers("output_padding")}
 	if slices.ContainsFunc(slices.Concat(t.out, t.padding), func(v int64) bool { return v < 0 || v > maxWindow }) {
 		return nil, fmt.Errorf("output_shape %v and output_padding %v; sizes are 0 to %d", t.out, t.padding, maxWindow)

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"fmt"
-	"slices"
 
 	"weir/internal/tensor"
 )
@@ -75,44 +74,11 @@ func (f *frame) set(id int, d datum) {
 	}
 }
 
-// variable is what is known of input i.
-func (n *node) variable(i int) variable {
-	if !n.has(i) {
-		return variable{}
-	}
-	v := &n.b.g.values[n.in[i]]
-	return variable{v.form, v.typ}
-}
-
-// takesList checks that input i has one of the forms, and says that the node knows them.
-func (n *node) takesList(i int, forms ...form) error {
-	v := n.variable(i)
-	if slices.Contains(forms, v.form) {
-		n.lists = append(n.lists, i)
-		return nil
-	}
-	return fmt.Errorf("input %d is a %v, which is not taken here", i, v)
-}
-
 // outputIs says what output i is, where the node names it.
-func (n *node) outputIs(i int, v variable) {
-	if i < len(n.types) {
-		n.types[i], n.forms[i] = v.typ, v.form
+func (rs *results) outputIs(i int, v variable) {
+	if i < len(rs.types) {
+		rs.types[i], rs.forms[i] = v.typ, v.form
 	}
-}
-
-// checkForms refuses sequences where the operator takes tensors.
-func (n *node) checkForms() error {
-	taken := make(map[int]bool)
-	for _, i := range n.lists {
-		taken[i] = true
-	}
-	for i := range n.inputs {
-		if v := n.variable(i); v.form != plain && !taken[i] {
-			return fmt.Errorf("input %d is a %v; a tensor is taken", i, v)
-		}
-	}
-	return nil
 }
 
 // items are those of input i, a sequence or an optional value.

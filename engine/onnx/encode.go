@@ -359,11 +359,11 @@ func labelEncoder(n *node) (kernel, error) {
 	if n.version < 2 {
 		return oldLabelEncoder(n)
 	}
-	find, count, err := n.encoderKeys()
+	find, count, err := encoderKeys(n)
 	if err != nil {
 		return nil, err
 	}
-	write, have, err := n.encoderValues()
+	write, have, err := encoderValues(n)
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +397,7 @@ func oldLabelEncoder(n *node) (kernel, error) {
 	}, n.oneOf(0, tensor.Int64)
 }
 
-func (n *node) encoderKeys() (keys, int, error) {
+func encoderKeys(n *node) (keys, int, error) {
 	strings, ints, floats, t := n.strings("keys_strings"), n.integers("keys_int64s"), n.floats("keys_floats"), n.tensor("keys_tensor")
 	switch typ := n.typ(0); {
 	case typ == tensor.Bytes && strings != nil:
@@ -428,7 +428,7 @@ func (n *node) encoderKeys() (keys, int, error) {
 	return nil, 0, n.oneOf(0, numeric...)
 }
 
-func (n *node) encoderValues() (put, int, error) {
+func encoderValues(n *node) (put, int, error) {
 	strings, ints, floats, t := n.strings("values_strings"), n.integers("values_int64s"), n.floats("values_floats"), n.tensor("values_tensor")
 	otherString, otherInt, otherFloat := []byte(n.str("default_string", "_Unused")), n.integer("default_int64", -1), n.float("default_float", float32(math.Copysign(0, -1)))
 	other := n.tensor("default_tensor")
@@ -567,7 +567,7 @@ func zipMap(n *node) (kernel, error) {
 	if err := n.takes(1, 1); err != nil {
 		return nil, err
 	}
-	k := n.classes("classlabels_int64s", "classlabels_strings")
+	k := classesOf(&n.attributeReader, "classlabels_int64s", "classlabels_strings")
 	if k.count() == 0 {
 		return nil, errors.New("no class labels")
 	}

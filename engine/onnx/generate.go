@@ -196,15 +196,6 @@ func rangeOf(n *node) (kernel, error) {
 	return nil, n.oneOf(0, numeric...)
 }
 
-func (n *node) sameTypes() error {
-	for i := range n.in {
-		if n.typ(i) != n.typ(0) {
-			return fmt.Errorf("input %d is %v, input 0 is %v", i, n.typ(i), n.typ(0))
-		}
-	}
-	return nil
-}
-
 func counting[T float32 | float64 | int32 | int64](c *call) error {
 	var v [3]T
 	for i := range v {

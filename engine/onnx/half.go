@@ -48,19 +48,24 @@ func (b *builder) widen(n *node) (bool, error) {
 	return wide, nil
 }
 
+// castOf is a node that casts one value of another node.
+func (b *builder) castOf(n *node, id int, from, to string) *node {
+	return &node{
+		nodeProto: &nodeProto{name: n.name, op: "Cast", inputs: []string{from}, outputs: []string{to}},
+		operands:  operands{b: b, in: []int{id}}, results: results{types: make([]tensor.Type, 1), forms: make([]form, 1)},
+	}
+}
+
 // converted is input i of a node in another type, by a step of its own.
 func (b *builder) converted(n *node, i int, to tensor.Type, suffix string) (int, error) {
 	name := n.inputs[i] + suffix
 	if id, ok := b.byName[name]; ok {
 		return id, nil
 	}
-	c := node{
-		nodeProto: &nodeProto{name: n.name, op: "Cast", inputs: []string{n.inputs[i]}, outputs: []string{name}}, b: b, in: []int{n.in[i]},
-		types: make([]tensor.Type, 1), forms: make([]form, 1),
-	}
-	run, err := castTo(&c, to)
+	c := b.castOf(n, n.in[i], n.inputs[i], name)
+	run, err := castTo(c, to)
 	if err == nil {
-		err = b.step(&c, run)
+		err = b.step(c, run)
 	}
 	return b.byName[name], err
 }
@@ -73,7 +78,7 @@ func (b *builder) narrow(n *node, run kernel) error {
 	n.nodeProto = &inner
 	var halves []int
 	for i, name := range names {
-		if name != "" && n.types[i] == tensor.Float32 && n.forms[i] == plain && !n.keepsStatistics(i) {
+		if name != "" && n.types[i] == tensor.Float32 && n.forms[i] == plain && !keepsStatistics(n, i) {
 			inner.outputs[i] += wideSuffix
 			halves = append(halves, i)
 		}
@@ -83,13 +88,10 @@ func (b *builder) narrow(n *node, run kernel) error {
 	}
 	for _, i := range halves {
 		wide := b.byName[inner.outputs[i]]
-		c := node{
-			nodeProto: &nodeProto{name: n.name, op: "Cast", inputs: inner.outputs[i : i+1], outputs: names[i : i+1]}, b: b, in: []int{wide},
-			types: make([]tensor.Type, 1), forms: make([]form, 1),
-		}
-		round, err := castTo(&c, tensor.Float16)
+		c := b.castOf(n, wide, inner.outputs[i], names[i])
+		round, err := castTo(c, tensor.Float16)
 		if err == nil {
-			err = b.step(&c, round)
+			err = b.step(c, round)
 		}
 		if err != nil {
 			return err
@@ -97,12 +99,6 @@ func (b *builder) narrow(n *node, run kernel) error {
 		b.g.keepWide(b.byName[names[i]], wide)
 	}
 	return nil
-}
-
-// keepsStatistics reports whether output i is a mean or a deviation, which normalizations give in float32 whatever they take.
-func (n *node) keepsStatistics(i int) bool {
-	a, given := n.given["stash_type"]
-	return i > 0 && (n.op == "LayerNormalization" || n.op == "SkipLayerNormalization") && (!given || a.i == 1)
 }
 
 // keepWide remembers in which value a tensor of float16 stands in float32.
@@ -130,4 +126,10 @@ func castHalf(n *node, from, to tensor.Type) (kernel, error) {
 		return each(vector.F32ToF16), nil
 	}
 	return castTo(n, to)
+}
+
+// keepsStatistics reports whether output i is a mean or a deviation, which normalizations give in float32 whatever they take.
+func keepsStatistics(n *node, i int) bool {
+	a, given := n.given["stash_type"]
+	return i > 0 && (n.op == "LayerNormalization" || n.op == "SkipLayerNormalization") && (!given || a.i == 1)
 }

@@ -78,11 +78,11 @@ func (f *factors) known(n *node) ([]float32, error) {
 	return less(b, n.constant(f.bZero), true)
 }
 
-// bytes checks that inputs are bytes.
-func (n *node) bytes(inputs ...int) error {
+// byteTypes checks that inputs are bytes.
+func byteTypes(o *operands, inputs ...int) error {
 	for _, i := range inputs {
-		if n.has(i) {
-			if err := n.oneOf(i, bytesOfNumbers...); err != nil {
+		if o.has(i) {
+			if err := o.oneOf(i, bytesOfNumbers...); err != nil {
 				return err
 			}
 		}
@@ -174,7 +174,7 @@ func matMulInteger(n *node) (kernel, error) {
 	if err := n.takes(2, 4); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 1, 2, 3); err != nil {
+	if err := byteTypes(&n.operands, 0, 1, 2, 3); err != nil {
 		return nil, err
 	}
 	f := factors{0, 2, 1, 3}
@@ -205,13 +205,13 @@ func matMulToFloat(n *node) (kernel, error) {
 		if err := n.oneOf(0, tensor.Float32); err != nil {
 			return nil, err
 		}
-	} else if err := n.bytes(0, 4); err != nil {
+	} else if err := byteTypes(&n.operands, 0, 4); err != nil {
 		return nil, err
 	}
 	if err := n.takes(3, most); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(f.b, f.bZero); err != nil {
+	if err := byteTypes(&n.operands, f.b, f.bZero); err != nil {
 		return nil, err
 	}
 	for _, i := range []int{scaleA, scaleB, bias} {

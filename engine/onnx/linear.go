@@ -23,8 +23,8 @@ var transforms = map[string]transform{
 	"NONE": asIs, "LOGISTIC": logistic, "SOFTMAX": softmaxed, "SOFTMAX_ZERO": softmaxZero, "PROBIT": probit,
 }
 
-func (n *node) transform() (transform, error) {
-	name := n.str("post_transform", "NONE")
+func transformOf(r *attributeReader) (transform, error) {
+	name := r.str("post_transform", "NONE")
 	t, ok := transforms[name]
 	if !ok {
 		return asIs, fmt.Errorf("post_transform %q is unknown", name)
@@ -144,8 +144,8 @@ type classes struct {
 	strings [][]byte
 }
 
-func (n *node) classes(ints, strings string) classes {
-	return classes{n.integers(ints), n.strings(strings)}
+func classesOf(r *attributeReader, ints, strings string) classes {
+	return classes{r.integers(ints), r.strings(strings)}
 }
 
 func (k *classes) count() int { return max(len(k.ints), len(k.strings)) }
@@ -181,9 +181,9 @@ func (k *classes) names() []string {
 }
 
 // classifier has two outputs: the label of each row, and scores by class.
-func (n *node) classifier(k *classes) {
-	n.gives(k.typ(), tensor.Float32)
-	n.labels, n.labelled = k.names(), 1
+func classifier(rs *results, k *classes) {
+	rs.gives(k.typ(), tensor.Float32)
+	rs.labels, rs.labelled = k.names(), 1
 }
 
 // scored calls f for every row of a classifier with the row's scores; f says which
@@ -222,8 +222,8 @@ type affine struct {
 	features, target int
 }
 
-func (n *node) affine(targets int, intercepts []float32) (*affine, error) {
-	w := n.floats("coefficients")
+func affineOf(r *attributeReader, targets int, intercepts []float32) (*affine, error) {
+	w := r.floats("coefficients")
 	if targets <= 0 || len(w) == 0 || len(w)%targets != 0 {
 		return nil, fmt.Errorf("%d coefficients for %d targets", len(w), targets)
 	}
@@ -260,11 +260,11 @@ func linearRegressor(n *node) (kernel, error) {
 	if err := n.takes(1, 1); err != nil {
 		return nil, err
 	}
-	t, err := n.transform()
+	t, err := transformOf(&n.attributeReader)
 	if err != nil {
 		return nil, err
 	}
-	a, err := n.affine(int(n.integer("targets", 1)), n.floats("intercepts"))
+	a, err := affineOf(&n.attributeReader, int(n.integer("targets", 1)), n.floats("intercepts"))
 	if err != nil {
 		return nil, err
 	}
@@ -298,14 +298,14 @@ func linearClassifier(n *node) (kernel, error) {
 	if err := n.takes(1, 1); err != nil {
 		return nil, err
 	}
-	t, err := n.transform()
+	t, err := transformOf(&n.attributeReader)
 	if err != nil {
 		return nil, err
 	}
 	n.ignore("multi_class")
-	k := n.classes("classlabels_ints", "classlabels_strings")
+	k := classesOf(&n.attributeReader, "classlabels_ints", "classlabels_strings")
 	intercepts := n.floats("intercepts")
-	a, err := n.affine(len(intercepts), intercepts)
+	a, err := affineOf(&n.attributeReader, len(intercepts), intercepts)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func linearClassifier(n *node) (kernel, error) {
 	if !both && (a.target < 2 || a.target != k.count()) {
 		return nil, fmt.Errorf("%d intercepts for %d classes", a.target, k.count())
 	}
-	n.classifier(&k)
+	classifier(&n.results, &k)
 	return func(c *call) error {
 		rows, err := a.rows(c)
 		if err != nil {

@@ -2,33 +2,30 @@ package onnx
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"weir/internal/tensor"
 )
 
-// node is what an operator's constructor sees of a node.
+// node is one node of a graph while it is turned into a step: what it takes, what it is told, and what its constructor says of its outputs.
 type node struct {
 	*nodeProto
-	b       *builder
+	operands
+	attributeReader
+	results
 	version int64 // of the domain's operator set
-	in      []int // values
-	given   map[string]attribute
+	bodies  bool  // it runs graphs
+}
 
-	// What the constructor says.
+// results are what a constructor says of a node's outputs.
+type results struct {
 	types    []tensor.Type // of the outputs, or of their elements
 	forms    []form
 	alias    bool
-	bodies   bool     // it runs graphs
 	same     []int    // the outputs are these values; nil: the step computes them
 	parts    []int    // the values that output 0, a sequence, is made of
-	lists    []int    // the inputs that it takes as sequences or optional values
 	labels   []string // of the classes along the last axis of output labelled
 	labelled int
-	read     []string // attributes that it asked for
-	special  []string // attributes that it asked for as graphs or types
 }
 
 func (n *node) String() string {
@@ -36,137 +33,10 @@ func (n *node) String() string {
 }
 
 // gives sets the types of the outputs, in order.
-func (n *node) gives(types ...tensor.Type) { copy(n.types, types) }
-
-// has reports whether the node names input i.
-func (n *node) has(i int) bool { return i >= 0 && i < len(n.in) && n.in[i] != absent }
-
-// typ is the type of input i.
-func (n *node) typ(i int) tensor.Type {
-	if !n.has(i) {
-		return tensor.Invalid
-	}
-	if v := &n.b.g.values[n.in[i]]; v.form == plain {
-		return v.typ
-	}
-	return tensor.Invalid
-}
-
-// constant is input i where it is known at load, else nil.
-func (n *node) constant(i int) *tensor.Tensor {
-	if !n.has(i) {
-		return nil
-	}
-	return n.b.g.values[n.in[i]].constant
-}
-
-// takes checks how many inputs the node has.
-func (n *node) takes(least, most int) error {
-	if len(n.in) < least || len(n.in) > most {
-		return fmt.Errorf("%d inputs; %d to %d are expected", len(n.in), least, most)
-	}
-	for i := range least {
-		if !n.has(i) {
-			return fmt.Errorf("input %d is left out", i)
-		}
-	}
-	return nil
-}
-
-// oneOf checks the type of input i.
-func (n *node) oneOf(i int, types ...tensor.Type) error {
-	if !slices.Contains(types, n.typ(i)) {
-		return fmt.Errorf("input %d is %v, which is not supported here; %s", i, n.typ(i), wayOut)
-	}
-	return nil
-}
+func (rs *results) gives(types ...tensor.Type) { copy(rs.types, types) }
 
 // labelsOf takes over the classes' names of an input whose last axis the output keeps.
 func (n *node) labelsOf(i int) { n.labels, n.labelled = n.b.g.values[n.in[i]].labels, 0 }
-
-func (n *node) attribute(name string) (attribute, bool) {
-	n.read = append(n.read, name)
-	a, ok := n.given[name]
-	return a, ok
-}
-
-func (n *node) integer(name string, otherwise int64) int64 {
-	if a, ok := n.attribute(name); ok {
-		return a.i
-	}
-	return otherwise
-}
-
-func (n *node) float(name string, otherwise float32) float32 {
-	if a, ok := n.attribute(name); ok {
-		return a.f
-	}
-	return otherwise
-}
-
-func (n *node) str(name, otherwise string) string {
-	if a, ok := n.attribute(name); ok {
-		return string(a.s)
-	}
-	return otherwise
-}
-
-func (n *node) integers(name string) []int64 { a, _ := n.attribute(name); return a.ints }
-
-func (n *node) floats(name string) []float32 { a, _ := n.attribute(name); return a.floats }
-
-func (n *node) strings(name string) [][]byte { a, _ := n.attribute(name); return clones(a.strings) }
-
-// clones copies strings out of the file's bytes, into one memory.
-func clones(from [][]byte) [][]byte {
-	if len(from) == 0 {
-		return nil
-	}
-	size := 0
-	for _, s := range from {
-		size += len(s)
-	}
-	memory := make([]byte, 0, size)
-	to := make([][]byte, len(from))
-	for i, s := range from {
-		start := len(memory)
-		memory = append(memory, s...)
-		to[i] = memory[start:len(memory):len(memory)]
-	}
-	return to
-}
-
-func (n *node) graph(name string) *graphProto {
-	a, _ := n.attribute(name)
-	n.special = append(n.special, name)
-	return a.graph
-}
-
-func (n *node) valueType(name string) *valueProto {
-	a, _ := n.attribute(name)
-	n.special = append(n.special, name)
-	return a.value
-}
-
-func (n *node) tensor(name string) *tensor.Tensor { a, _ := n.attribute(name); return a.tensor }
-
-// ignore names attributes that change no result.
-func (n *node) ignore(names ...string) { n.read = append(n.read, names...) }
-
-// checkAttributes refuses attributes that the constructor did not ask for: they would
-// change what the operator means.
-func (n *node) checkAttributes() error {
-	var unknown []string
-	for _, name := range slices.Sorted(maps.Keys(n.given)) {
-		if a := n.given[name]; !slices.Contains(n.read, name) || a.foreign || a.refers != "" || (a.graph != nil || a.value != nil) && !slices.Contains(n.special, name) {
-			unknown = append(unknown, name)
-		}
-	}
-	if unknown != nil {
-		return fmt.Errorf("attribute %s is not supported; %s", strings.Join(unknown, ", "), wayOut)
-	}
-	return nil
-}
 
 // checkOpset checks the node's operator set. Files import old sets of domains that
 // they do not use.
@@ -224,11 +94,6 @@ func (n *node) resolve() error {
 		n.in = append(n.in, id)
 	}
 	return nil
-}
-
-// constants reports whether the node's outputs are known at load.
-func (n *node) constants() bool {
-	return !slices.ContainsFunc(n.in, func(id int) bool { return id != absent && n.b.g.values[id].constant == nil })
 }
 
 // sizing are the inputs that say how large an output becomes, by operator.

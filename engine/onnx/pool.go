@@ -25,7 +25,7 @@ func pool(n *node) (kernel, error) {
 	}
 	if !p.global {
 		var err error
-		if p.windows, err = n.windows(); err != nil {
+		if p.windows, err = windowsOf(&n.attributeReader); err != nil {
 			return nil, err
 		}
 		if p.sizes == nil {

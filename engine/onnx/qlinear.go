@@ -56,7 +56,7 @@ func qLinearMatMul(n *node) (kernel, error) {
 	if err := n.takes(8, 8); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 2, 3, 5, 7); err != nil {
+	if err := byteTypes(&n.operands, 0, 2, 3, 5, 7); err != nil {
 		return nil, err
 	}
 	f := factors{0, 2, 3, 5}
@@ -94,7 +94,7 @@ func qGemm(n *node) (kernel, error) {
 	if err := n.takes(6, 9); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 2, 3, 5, 8); err != nil {
+	if err := byteTypes(&n.operands, 0, 2, 3, 5, 8); err != nil {
 		return nil, err
 	}
 	g := scaling{n.float("alpha", 1), 1, n.integer("transA", 0) != 0, n.integer("transB", 0) != 0}
@@ -199,11 +199,11 @@ func integerConv(n *node) (kernel, error) {
 		}
 		n.gives(tensor.Int32)
 	}
-	if err := n.bytes(0, zeroX, w, zeroW); err != nil {
+	if err := byteTypes(&n.operands, 0, zeroX, w, zeroW); err != nil {
 		return nil, err
 	}
 	if linear {
-		if err := n.bytes(7); err != nil {
+		if err := byteTypes(&n.operands, 7); err != nil {
 			return nil, err
 		}
 		if n.has(8) {
@@ -212,7 +212,7 @@ func integerConv(n *node) (kernel, error) {
 			}
 		}
 	}
-	v, err := n.convolution()
+	v, err := convolutionOf(&n.attributeReader)
 	return func(c *call) error {
 		var bias *tensor.Tensor
 		if linear {
@@ -287,7 +287,7 @@ func qLinearMap(n *node) (kernel, error) {
 	if err := n.takes(4, 5); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 2, 4); err != nil {
+	if err := byteTypes(&n.operands, 0, 2, 4); err != nil {
 		return nil, err
 	}
 	f := sigmoid
@@ -323,7 +323,7 @@ func qLinearPair(n *node) (kernel, error) {
 	if err := n.takes(7, 8); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 2, 3, 5, 7); err != nil {
+	if err := byteTypes(&n.operands, 0, 2, 3, 5, 7); err != nil {
 		return nil, err
 	}
 	n.gives(n.typ(0))

@@ -14,7 +14,7 @@ func qLinearConcat(n *node) (kernel, error) {
 	}
 	for i := range n.in {
 		if i == 1 || i > 1 && i%3 != 0 {
-			if err := n.bytes(i); err != nil {
+			if err := byteTypes(&n.operands, i); err != nil {
 				return nil, err
 			}
 		}
@@ -71,7 +71,7 @@ func qLinearPool(n *node) (kernel, error) {
 	if err := n.takes(4, 5); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 2, 4); err != nil {
+	if err := byteTypes(&n.operands, 0, 2, 4); err != nil {
 		return nil, err
 	}
 	if n.integer("channels_last", 0) != 0 {
@@ -80,7 +80,7 @@ func qLinearPool(n *node) (kernel, error) {
 	p := pooling{op: "AveragePool", global: n.op == "QLinearGlobalAveragePool"}
 	if !p.global {
 		var err error
-		if p.windows, err = n.windows(); err != nil {
+		if p.windows, err = windowsOf(&n.attributeReader); err != nil {
 			return nil, err
 		}
 		if p.sizes == nil {
@@ -109,7 +109,7 @@ func qLinearSoftmax(n *node) (kernel, error) {
 	if err := n.takes(4, 5); err != nil {
 		return nil, err
 	}
-	if err := n.bytes(0, 2, 4); err != nil {
+	if err := byteTypes(&n.operands, 0, 2, 4); err != nil {
 		return nil, err
 	}
 	axis, flat := n.integer("axis", -1), n.integer("opset", 13) < 13

@@ -34,7 +34,7 @@ func quantizedLSTM(n *node) (kernel, error) {
 	if n.has(4) {
 		return nil, fmt.Errorf("sequences of several lengths (input 4) are not supported; %s", wayOut)
 	}
-	if err := n.bytes(1, 2, inputZero, stateZero); err != nil {
+	if err := byteTypes(&n.operands, 1, 2, inputZero, stateZero); err != nil {
 		return nil, err
 	}
 	for _, i := range []int{0, 3, 5, 6, 7, inputScale, stateScale} {
@@ -44,7 +44,7 @@ func quantizedLSTM(n *node) (kernel, error) {
 			}
 		}
 	}
-	r, err := n.recurrence()
+	r, err := recurrenceOf(n)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func quantizeLinear(n *node) (kernel, error) {
 		to = n.typ(2)
 	}
 	n.gives(to)
-	s := n.scales()
+	s := scaleAttributes(&n.attributeReader)
 	switch to {
 	case tensor.Uint8:
 		return quantizing[uint8](s, 0, math.MaxUint8), nil
@@ -72,7 +72,7 @@ func dequantizeLinear(n *node) (kernel, error) {
 		return nil, fmt.Errorf("a zero point of %v for elements of %v", n.typ(2), n.typ(0))
 	}
 	n.gives(tensor.Float32)
-	s := n.scales()
+	s := scaleAttributes(&n.attributeReader)
 	switch n.typ(0) {
 	case tensor.Uint8:
 		return dequantizing[uint8](s), nil
@@ -93,7 +93,9 @@ type scales struct {
 	axis, block int64
 }
 
-func (n *node) scales() scales { return scales{n.integer("axis", 1), n.integer("block_size", 0)} }
+func scaleAttributes(r *attributeReader) scales {
+	return scales{r.integer("axis", 1), r.integer("block_size", 0)}
+}
 
 // scaled are the scales and zero points of a tensor's elements.
 type scaled struct {

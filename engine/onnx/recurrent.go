@@ -28,7 +28,7 @@ func recurrent(n *node) (kernel, error) {
 			}
 		}
 	}
-	r, err := n.recurrence()
+	r, err := recurrenceOf(n)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ type cellWeights struct {
 	peepholes []float32 // of the gates i, o, f
 }
 
-func (n *node) recurrence() (*recurrence, error) {
+func recurrenceOf(n *node) (*recurrence, error) {
 	r := &recurrence{hidden: int(n.integer("hidden_size", 0)), batchFirst: n.integer("layout", 0) != 0}
 	switch d := n.str("direction", "forward"); d {
 	case "forward":
@@ -86,7 +86,7 @@ func (n *node) recurrence() (*recurrence, error) {
 	if clip < 0 {
 		return nil, fmt.Errorf("clip is %g", clip)
 	}
-	functions, err := n.cellFunctions(len(r.backward))
+	functions, err := cellFunctions(n, len(r.backward))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (n *node) recurrence() (*recurrence, error) {
 }
 
 // cellFunctions are the activations of one direction; those of two directions are the same.
-func (n *node) cellFunctions(directions int) ([]func(x float32) float32, error) {
+func cellFunctions(n *node, directions int) ([]func(x float32) float32, error) {
 	usual := map[string][]string{"LSTM": {"Sigmoid", "Tanh", "Tanh"}, "DynamicQuantizeLSTM": {"Sigmoid", "Tanh", "Tanh"}, "GRU": {"Sigmoid", "Tanh"}, "RNN": {"Tanh"}}[n.op]
 	names := make([]string, 0, len(usual)*directions)
 	for _, s := range n.strings("activations") {

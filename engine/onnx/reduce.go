@@ -17,7 +17,7 @@ func reduction(n *node) (kernel, error) {
 		return nil, err
 	}
 	keep, noop := n.integer("keepdims", 1) != 0, n.integer("noop_with_empty_axes", 0) != 0
-	axes, err := n.axes(1)
+	axes, err := axesOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -497,7 +497,7 @@ func softmax(n *node) (kernel, error) {
 	if err := n.takes(1, 1); err != nil {
 		return nil, err
 	}
-	axis, flat := n.softmaxAxis()
+	axis, flat := softmaxAxis(n)
 	logarithm := n.op == "LogSoftmax"
 	n.gives(n.typ(0))
 	n.labelsOf(0)
@@ -511,7 +511,7 @@ func softmax(n *node) (kernel, error) {
 }
 
 // softmaxAxis is the axis of a softmax, and whether those after it belong to it.
-func (n *node) softmaxAxis() (axis int64, flat bool) {
+func softmaxAxis(n *node) (axis int64, flat bool) {
 	flat = n.version < 13
 	return n.integer("axis", map[bool]int64{true: 1, false: -1}[flat]), flat
 }

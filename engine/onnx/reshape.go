@@ -161,9 +161,9 @@ func axisOf(axis int64, rank int) (int, error) {
 	return int(at), nil
 }
 
-// axes is the list of axes of a node, an attribute before set 13 and input i since;
+// axesOf is the list of axes of a node, an attribute before set 13 and input i since;
 // nil where there is none.
-func (n *node) axes(i int) (func(c *call) []int64, error) {
+func axesOf(n *node, i int) (func(c *call) []int64, error) {
 	if a, ok := n.attribute("axes"); ok {
 		return func(*call) []int64 { return a.ints }, nil
 	}
@@ -177,7 +177,7 @@ func squeeze(n *node) (kernel, error) {
 	if err := n.takes(1, 2); err != nil {
 		return nil, err
 	}
-	axes, err := n.axes(1)
+	axes, err := axesOf(n, 1)
 	n.gives(n.typ(0))
 	n.alias = true
 	return func(c *call) error {
@@ -210,7 +210,7 @@ func unsqueeze(n *node) (kernel, error) {
 	if err := n.takes(1, 2); err != nil {
 		return nil, err
 	}
-	axes, err := n.axes(1)
+	axes, err := axesOf(n, 1)
 	n.gives(n.typ(0))
 	n.alias = true
 	return func(c *call) error {

@@ -39,7 +39,7 @@ func scan(n *node) (kernel, error) {
 		given = append(given, n.variable(i))
 	}
 	var err error
-	if s.body, err = n.body("body", given...); err != nil {
+	if s.body, err = bodyOf(n, "body", given...); err != nil {
 		return nil, err
 	}
 	kept := len(s.wanted) - s.state
@@ -53,7 +53,7 @@ func scan(n *node) (kernel, error) {
 	for k := range s.state {
 		n.b.m.mixes = n.b.m.mixes || !s.passes(k, k)
 	}
-	return s.run, n.loopOutputs(s.body, given[:s.state], 0)
+	return s.run, loopOutputs(&n.results, s.body, given[:s.state], 0)
 }
 
 func (s *scanning) run(c *call) error {

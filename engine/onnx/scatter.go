@@ -82,7 +82,7 @@ func (t *tuples) at(i int) (int, error) {
 // scatterND writes slices to the places that tuples of indices name, in a copy of the
 // input.
 func scatterND(n *node) (kernel, error) {
-	merge, err := n.scatters()
+	merge, err := scattersOf(n)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func scatterND(n *node) (kernel, error) {
 // scatterElements writes elements to the indices of an axis, each in its own row.
 func scatterElements(n *node) (kernel, error) {
 	axis := n.integer("axis", 0)
-	merge, err := n.scatters()
+	merge, err := scattersOf(n)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func scatterElements(n *node) (kernel, error) {
 // merging puts element i of updates into element at of a tensor.
 type merging func(to *tensor.Tensor, at int, updates *tensor.Tensor, i int)
 
-// scatters checks the inputs of a scatter and says how its updates come in.
-func (n *node) scatters() (merging, error) {
+// scattersOf checks the inputs of a scatter and says how its updates come in.
+func scattersOf(n *node) (merging, error) {
 	if err := n.takes(3, 3); err != nil {
 		return nil, err
 	}

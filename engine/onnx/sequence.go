@@ -329,7 +329,7 @@ func sequenceMap(n *node) (kernel, error) {
 		}
 		given = append(given, variable{plain, v.typ})
 	}
-	b, err := n.body("body", given...)
+	b, err := bodyOf(n, "body", given...)
 	if err != nil {
 		return nil, err
 	}

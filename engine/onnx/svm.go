@@ -17,13 +17,13 @@ type machine struct {
 	gamma, constant, power float32
 }
 
-// machine reads the support vectors; without any, the model is linear.
-func (n *node) machine(count int64, vectors []float32) (*machine, error) {
-	m := &machine{vectors: vectors, count: int(count), function: n.str("kernel_type", "LINEAR")}
+// machineOf reads the support vectors; without any, the model is linear.
+func machineOf(r *attributeReader, count int64, vectors []float32) (*machine, error) {
+	m := &machine{vectors: vectors, count: int(count), function: r.str("kernel_type", "LINEAR")}
 	if !slices.Contains([]string{"LINEAR", "POLY", "RBF", "SIGMOID"}, m.function) {
 		return nil, fmt.Errorf("kernel_type %q is unknown", m.function)
 	}
-	if p := n.floats("kernel_params"); len(p) >= 3 {
+	if p := r.floats("kernel_params"); len(p) >= 3 {
 		m.gamma, m.constant, m.power = p[0], p[1], p[2]
 	} else if m.function != "LINEAR" {
 		return nil, fmt.Errorf("%d kernel_params; 3 are needed", len(p))
@@ -99,7 +99,7 @@ func svmRegressor(n *node) (kernel, error) {
 		n.ignore("kernel_type", "kernel_params")
 		count, vectors = 1, weights
 	}
-	m, err := n.machine(count, vectors)
+	m, err := machineOf(&n.attributeReader, count, vectors)
 	if err != nil {
 		return nil, err
 	}
@@ -158,12 +158,12 @@ func svmClassifier(n *node) (kernel, error) {
 		return nil, err
 	}
 	v := &voting{
-		classes: n.classes("classlabels_ints", "classlabels_strings"),
+		classes: classesOf(&n.attributeReader, "classlabels_ints", "classlabels_strings"),
 		weights: n.floats("coefficients"), rho: n.floats("rho"),
 		probA: n.floats("prob_a"), probB: n.floats("prob_b"),
 	}
 	var err error
-	if v.transform, err = n.transform(); err != nil {
+	if v.transform, err = transformOf(&n.attributeReader); err != nil {
 		return nil, err
 	}
 	total := int64(0)
@@ -176,11 +176,11 @@ func svmClassifier(n *node) (kernel, error) {
 		total += count
 	}
 	vectors := n.floats("support_vectors")
-	n.classifier(&v.classes)
+	classifier(&n.results, &v.classes)
 	if total == 0 {
 		return v.linear(n)
 	}
-	if v.machine, err = n.machine(total, vectors); err != nil {
+	if v.machine, err = machineOf(&n.attributeReader, total, vectors); err != nil {
 		return nil, err
 	}
 	k := v.classes.count()

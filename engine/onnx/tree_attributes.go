@@ -7,14 +7,14 @@ import (
 	"weir/internal/tensor"
 )
 
-// columnsOf is how many columns input 0 has, 0 where that is not known at load.
-func (n *node) columnsOf() int64 {
-	if n.b.g != &n.b.m.graph {
+// columnsIn is how many columns input 0 has, 0 where that is not known at load.
+func columnsIn(o *operands) int64 {
+	if o.b.g != &o.b.m.graph {
 		return 0
 	}
-	for i, id := range n.b.g.given {
-		if id == n.in[0] {
-			if shape := n.b.m.inputs[i].Shape; len(shape) > 0 && shape[len(shape)-1] > 0 {
+	for i, id := range o.b.g.given {
+		if id == o.in[0] {
+			if shape := o.b.m.inputs[i].Shape; len(shape) > 0 && shape[len(shape)-1] > 0 {
 				return shape[len(shape)-1]
 			}
 		}
@@ -22,13 +22,13 @@ func (n *node) columnsOf() int64 {
 	return 0
 }
 
-// reals are the numbers of an attribute in one of its two forms: floats, or a tensor
+// realsOf are the numbers of an attribute in one of its two forms: floats, or a tensor
 // of name_as_tensor.
-func (n *node) reals(name string, double bool) ([]float64, error) {
-	if t := n.tensor(name + "_as_tensor"); t != nil {
+func realsOf(r *attributeReader, name string, double bool) ([]float64, error) {
+	if t := r.tensor(name + "_as_tensor"); t != nil {
 		return tensorReals(t, double)
 	}
-	return widened(n.floats(name)), nil
+	return widened(r.floats(name)), nil
 }
 
 func widened(from []float32) []float64 {
@@ -52,15 +52,15 @@ func tensorReals(t *tensor.Tensor, double bool) ([]float64, error) {
 	return nil, fmt.Errorf("numbers of type %v for inputs of another", t.Type)
 }
 
-// trees reads the attributes of TreeEnsembleRegressor and TreeEnsembleClassifier,
+// treesOf reads the attributes of TreeEnsembleRegressor and TreeEnsembleClassifier,
 // whose leaves' weights have names that begin with weight.
-func (n *node) trees(f *forest, weight string) error {
-	n.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
-	treeIDs, nodeIDs := n.integers("nodes_treeids"), n.integers("nodes_nodeids")
-	yes, no := n.integers("nodes_truenodeids"), n.integers("nodes_falsenodeids")
-	features, tracks := n.integers("nodes_featureids"), n.integers("nodes_missing_value_tracks_true")
-	a, _ := n.attribute("nodes_modes")
-	thresholds, err := n.reals("nodes_values", f.double)
+func treesOf(r *attributeReader, f *forest, weight string) error {
+	r.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
+	treeIDs, nodeIDs := r.integers("nodes_treeids"), r.integers("nodes_nodeids")
+	yes, no := r.integers("nodes_truenodeids"), r.integers("nodes_falsenodeids")
+	features, tracks := r.integers("nodes_featureids"), r.integers("nodes_missing_value_tracks_true")
+	a, _ := r.attribute("nodes_modes")
+	thresholds, err := realsOf(r, "nodes_values", f.double)
 	if err != nil {
 		return err
 	}
@@ -112,13 +112,13 @@ func (n *node) trees(f *forest, weight string) error {
 			*child.to = to[1]
 		}
 	}
-	return n.leaves(f, weight, where)
+	return leavesOf(r, f, weight, where)
 }
 
-// leaves gives the leaves their weights.
-func (n *node) leaves(f *forest, weight string, where map[[2]int64][2]int32) error {
-	treeIDs, nodeIDs, targets := n.integers(weight+"_treeids"), n.integers(weight+"_nodeids"), n.integers(weight+"_ids")
-	weights, err := n.reals(weight+"_weights", f.double)
+// leavesOf gives the leaves their weights.
+func leavesOf(r *attributeReader, f *forest, weight string, where map[[2]int64][2]int32) error {
+	treeIDs, nodeIDs, targets := r.integers(weight+"_treeids"), r.integers(weight+"_nodeids"), r.integers(weight+"_ids")
+	weights, err := realsOf(r, weight+"_weights", f.double)
 	if err != nil {
 		return err
 	}

@@ -30,10 +30,10 @@ func treeRegressor(n *node) (kernel, error) {
 		return nil, fmt.Errorf("aggregate_function %q is unknown", name)
 	}
 	f.average = name == "AVERAGE"
-	if err := n.trees(f, "target"); err != nil {
+	if err := treesOf(&n.attributeReader, f, "target"); err != nil {
 		return nil, err
 	}
-	base, err := n.reals("base_values", f.double)
+	base, err := realsOf(&n.attributeReader, "base_values", f.double)
 	if err != nil {
 		return nil, err
 	}
@@ -42,17 +42,17 @@ func treeRegressor(n *node) (kernel, error) {
 	} else if len(base) > 0 {
 		return nil, fmt.Errorf("%d base_values of %d targets", len(base), f.targets)
 	}
-	t, err := n.transform()
+	t, err := transformOf(&n.attributeReader)
 	if err != nil {
 		return nil, err
 	}
 	n.gives(tensor.Float32)
-	return n.regression(f, t, tensor.Float32)
+	return regression(&n.operands, f, t, tensor.Float32)
 }
 
 // regression makes the kernel of a forest whose sums are the output.
-func (n *node) regression(f *forest, t transform, to tensor.Type) (kernel, error) {
-	m, err := f.model(n.columnsOf())
+func regression(o *operands, f *forest, t transform, to tensor.Type) (kernel, error) {
+	m, err := f.model(columnsIn(o))
 	if err != nil {
 		return nil, err
 	}
@@ -185,19 +185,19 @@ func treeClassifier(n *node) (kernel, error) {
 	if err := n.oneOf(0, numeric...); err != nil {
 		return nil, err
 	}
-	d := &decision{classes: n.classes("classlabels_int64s", "classlabels_strings"), positive: true}
+	d := &decision{classes: classesOf(&n.attributeReader, "classlabels_int64s", "classlabels_strings"), positive: true}
 	f := &forest{targets: d.count(), double: n.typ(0) == tensor.Float64}
 	if f.targets < 2 || f.targets > 1<<16 {
 		return nil, fmt.Errorf("%d classes", f.targets)
 	}
-	if err := n.trees(f, "class"); err != nil {
+	if err := treesOf(&n.attributeReader, f, "class"); err != nil {
 		return nil, err
 	}
 	var err error
-	if d.transform, err = n.transform(); err != nil {
+	if d.transform, err = transformOf(&n.attributeReader); err != nil {
 		return nil, err
 	}
-	if d.base, err = n.reals("base_values", f.double); err != nil {
+	if d.base, err = realsOf(&n.attributeReader, "base_values", f.double); err != nil {
 		return nil, err
 	}
 	if len(d.base) > f.targets || f.targets > 2 && len(d.base) != 0 && len(d.base) != f.targets {
@@ -206,11 +206,11 @@ func treeClassifier(n *node) (kernel, error) {
 	if err := d.survey(f); err != nil {
 		return nil, err
 	}
-	m, err := f.model(n.columnsOf())
+	m, err := f.model(columnsIn(&n.operands))
 	if err != nil {
 		return nil, err
 	}
-	n.classifier(&d.classes)
+	classifier(&n.results, &d.classes)
 	if f.double {
 		return func(c *call) error { return classify(c, m, d, m.Margins64) }, nil
 	}
@@ -412,5 +412,5 @@ func treeEnsemble(n *node) (kernel, error) {
 		f.trees = append(f.trees, t)
 	}
 	n.gives(n.typ(0))
-	return n.regression(f, transformNumbers[number], n.typ(0))
+	return regression(&n.operands, f, transformNumbers[number], n.typ(0))
 }

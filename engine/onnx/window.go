@@ -17,10 +17,10 @@ type windows struct {
 // maxWindow bounds sizes, steps and borders of windows: their products fit an int64.
 const maxWindow = 1 << 20
 
-func (n *node) windows() (windows, error) {
+func windowsOf(r *attributeReader) (windows, error) {
 	w := windows{
-		sizes: n.integers("kernel_shape"), strides: n.integers("strides"), dilations: n.integers("dilations"),
-		pads: n.integers("pads"), auto: n.str("auto_pad", "NOTSET"),
+		sizes: r.integers("kernel_shape"), strides: r.integers("strides"), dilations: r.integers("dilations"),
+		pads: r.integers("pads"), auto: r.str("auto_pad", "NOTSET"),
 	}
 	for _, list := range []struct {
 		name   string
