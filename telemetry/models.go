@@ -110,4 +110,3 @@ func (t *ModelTable) seriesOf(model string) prometheus.Registerer {
 
 // relayedModelLen is the last bucket of sizes in tokens where a model's context is not known here.
 const relayedModelLen = 128 << 10
-
