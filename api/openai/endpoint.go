@@ -5,7 +5,9 @@ import (
 	"weir/api/openai/answer"
 	"weir/api/openai/completion"
 	"weir/api/openai/job"
+	"weir/api/openai/messages"
 	"weir/api/openai/models"
+	"weir/api/openai/responses"
 	"weir/api/openai/translation"
 )
 
@@ -32,11 +34,11 @@ var (
 
 	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil}
 
-	responseEndpoint = endpoint{service{routeResponses, "/responses", responsePrefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
-		return readResponse(r.ReadChat, o, m)
-	}, newResponseEncoder, rewordResponse}
+	responseEndpoint = endpoint{service{routeResponses, "/responses", responses.Prefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+		return responses.Read(r.ReadChat, o, m)
+	}, responses.NewEncoder, responses.Translate}
 
 	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
-		return readMessage(r.ReadChat, o, m)
-	}, newMessageEncoder, rewordMessage}
+		return messages.Read(r.ReadChat, o, m)
+	}, messages.NewEncoder, messages.Translate}
 )

@@ -1,11 +1,11 @@
 package openai
 
 import (
-	"net/http"
 	"strings"
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/openai/messages"
 	"weir/api/openai/params"
 	"weir/api/openai/translation"
 )
@@ -37,8 +37,8 @@ func (c *call) countTokens() *api.Error {
 		}
 	}
 	defer c.works()()
-	w := translation.New(o, "messages", "tool_use_id", messageNames...)
-	readMessagePrompt(o.Object, w, &fault)
+	w := translation.New(o, "messages", "tool_use_id", messages.Names...)
+	messages.ReadPrompt(o.Object, w, &fault)
 	if fault != nil {
 		return fault
 	}
@@ -85,14 +85,14 @@ func (c *call) reshape(fault *api.Error) {
 	if c.route.ownShape() || c.readsMessageFaults() {
 		id := string(c.ctx.Response.Header.Peek("X-Request-Id"))
 		c.ctx.Response.Header.Set("Request-Id", id) // under which Anthropic's clients look for it
-		c.ctx.SetBody(appendMessageFault(nil, fault, id))
+		c.ctx.SetBody(messages.AppendFault(nil, fault, id))
 	}
 }
 
 // appendFault appends an error as a path's clients read it.
 func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
 	if rt.ownShape() {
-		return appendMessageFault(dst, fault, "")
+		return messages.AppendFault(dst, fault, "")
 	}
 	return fault.AppendJSON(dst)
 }
@@ -103,29 +103,4 @@ func (rt *route) appendFaultEvent(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, "event: error\n"...)
 	}
 	return append(rt.appendFault(append(dst, "data: "...), fault), "\n\n"...)
-}
-
-// messageFaults are the types of errors by status; others are api_error from 500 on, and invalid_request_error below.
-var messageFaults = map[int]string{
-	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
-	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
-	http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error", statusOverloaded: "overloaded_error",
-}
-
-// appendMessageFault appends {"type":"error","error":{type,message},"request_id"}.
-func appendMessageFault(dst []byte, fault *api.Error, id string) []byte {
-	kind, ok := messageFaults[fault.Status]
-	switch {
-	case ok:
-	case fault.Status >= http.StatusInternalServerError:
-		kind = "api_error"
-	default:
-		kind = "invalid_request_error"
-	}
-	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), kind...), `","message":`...)
-	dst = append(api.AppendString(dst, fault.Message), '}')
-	if id != "" {
-		dst = api.AppendString(append(dst, `,"request_id":`...), id)
-	}
-	return append(dst, '}')
 }

@@ -7,7 +7,9 @@ import (
 	"math"
 
 	"weir/api"
+	"weir/api/openai/messages"
 	"weir/api/openai/params"
+	"weir/api/openai/responses"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -254,9 +256,9 @@ func (p *passage) ownUsage() []byte {
 	u := p.used()
 	switch p.form {
 	case responseForm:
-		return appendResponseUsage(nil, &u)
+		return responses.AppendUsage(nil, &u)
 	case messageForm:
-		return appendMessageUsage(nil, u)
+		return messages.AppendUsage(nil, u)
 	case chatForm:
 	}
 	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, u.Prompt, u.Output, u.Prompt+u.Output)

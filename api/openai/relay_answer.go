@@ -12,6 +12,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/responses"
 	"weir/router"
 )
 
@@ -63,8 +64,8 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if response, _ := w.Own.(*responseRequest); response != nil && response.truncates {
-		response.truncates = false
+	if response, _ := w.Own.(*responses.Request); response != nil && response.Truncates {
+		response.Truncates = false
 		asked.Ignored("truncation", jsonbody.Unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
 	}
 	w.Finish(asked.Object)

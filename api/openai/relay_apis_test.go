@@ -19,6 +19,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/responses"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/fleet"
@@ -445,7 +446,7 @@ func FuzzRewordedStream(f *testing.F) {
 	f.Add([]byte(": ping\n\ndata: {\"choices\":[{\"delta\":{\"reasoning\":\"h\"}}]}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, messages bool) {
 		e, last := &responseEndpoint, regexp.MustCompile(`event: response\.(completed|incomplete|failed)\n`)
-		j := &job.Job{Route: e.route, NewEncoder: e.encode, Model: &models.Model{ID: "m"}, Params: &params.Params{N: 1}, Own: &responseRequest{summary: jsonbody.Null}}
+		j := &job.Job{Route: e.route, NewEncoder: e.encode, Model: &models.Model{ID: "m"}, Params: &params.Params{N: 1}, Own: &responses.Request{Summary: jsonbody.Null}}
 		if messages {
 			e, last = &messageEndpoint, regexp.MustCompile(`event: (message_stop|error)\n`)
 			j.Route, j.NewEncoder, j.Prompts = e.route, e.encode, []job.Prompt{{}}

@@ -9,6 +9,7 @@ import (
 	"weir/api"
 	"weir/api/openai/answer"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/responses"
 	"weir/internal/inference"
 	"weir/router/chunk"
 )
@@ -246,7 +247,7 @@ func (r *relayStream) appendFailed(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, `,"param":null`...)
 	} else {
 		dst = append(dst, "response.failed\ndata: {\"type\":\"response.failed\",\"response\":"...)
-		dst = append(dst, underName(withStatus(first.Response, "failed", appendResponseFault(nil, fault)), r.p.name)...)
+		dst = append(dst, underName(withStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.p.name)...)
 	}
 	dst = append(dst, `,"sequence_number":`...)
 	return append(strconv.AppendInt(dst, r.sequence+1, 10), answer.EventEnd...)

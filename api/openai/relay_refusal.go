@@ -10,6 +10,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/job"
+	"weir/api/openai/messages"
 	"weir/router"
 )
 
@@ -53,12 +54,9 @@ func (p *passage) refusedBy() *api.Error {
 // noEndpoint is the kind of a fault of servers that do not have a path, and are well otherwise.
 const noEndpoint = "no_endpoint"
 
-// statusOverloaded is what Anthropic's API has for 503, and its clients alone know.
-const statusOverloaded = 529
-
 // statusOf is a server's status as the path's clients know it; nil is no path.
 func (rt *route) statusOf(status int) int {
-	if status == statusOverloaded && (rt == nil || !rt.ownShape()) {
+	if status == messages.StatusOverloaded && (rt == nil || !rt.ownShape()) {
 		return http.StatusServiceUnavailable
 	}
 	return status

@@ -9,6 +9,7 @@ import (
 	"weir/api"
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
+	"weir/api/openai/responses"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -165,7 +166,7 @@ func (p *passage) rewordWhole(j *job.Job) ([]byte, *api.Error) {
 // the client.
 func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, sent *router.Call) *api.Error {
 	s, j := c.server, r.job
-	object, kept := beginResponse(j)
+	object, kept := responses.Begin(j)
 	if !kept {
 		s.background.end(backgroundKeyOf(j), p.run)
 		p.end()
@@ -191,13 +192,13 @@ func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, se
 		defer p.end()
 		over := make(chan struct{})
 		defer close(over)
-		go s.lookForCancel(responseOf(j).keeper, p.run, over)
+		go s.lookForCancel(backgroundKeyOf(j), p.run, over)
 		if body != nil {
 			p.askEvents(ctx, r, sent, body)
 			return
 		}
 		if fault := p.askWhole(ctx, r, sent); fault != nil {
-			keepFault(j, fault)
+			responses.KeepFault(j, fault)
 		}
 	}()
 	if body != nil {

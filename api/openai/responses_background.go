@@ -6,9 +6,9 @@ import (
 
 	"weir/api"
 	"weir/api/conversation"
-	"weir/api/edge"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/responses"
 )
 
 // A response with background: true is answered at once and computed without its client. It
@@ -72,7 +72,7 @@ const lookForCancelEvery = 2 * time.Second
 // leaves the generation to a goroutine of its own, which ends it.
 func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 	s := c.server
-	object, kept := beginResponse(g.job)
+	object, kept := responses.Begin(g.job)
 	if !kept {
 		return responsesUnavailable()
 	}
@@ -102,20 +102,13 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 	return nil
 }
 
-// begin stores a response that is computed in the background, and gives the object of its answer.
-func beginResponse(j *job.Job) (object []byte, kept bool) {
-	e := &responseEncoder{job: j, request: responseOf(j)}
-	kept = responseOf(j).keeper.keep(conversation.InProgress, e.appendObject(nil, responseState{status: conversation.InProgress}))
-	return e.appendObject(nil, responseState{status: conversation.Queued}), kept
-}
-
 // compute waits for the end of a response in the background, and stores it. body is its events;
 // nil: none are wanted.
 func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
 	defer g.end()
 	over := make(chan struct{})
 	defer close(over)
-	go s.lookForCancel(responseOf(g.job).keeper, run, over)
+	go s.lookForCancel(backgroundKeyOf(g.job), run, over)
 	if body != nil {
 		_ = run.events.copy(body) // the encoder has kept the end, whatever broke the stream
 		return
@@ -125,21 +118,11 @@ func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
 		g.answer() // its encoder keeps it
 		return
 	}
-	keepFault(g.job, fault)
-}
-
-// keepFault stores the end of a response that is no answer.
-func keepFault(j *job.Job, fault *api.Error) {
-	state := responseState{status: "failed", fault: fault}
-	if fault.Status == edge.StatusHungUp {
-		state = responseState{status: conversation.Cancelled}
-	}
-	e := &responseEncoder{job: j, request: responseOf(j)}
-	responseOf(j).keeper.keep(state.status, e.appendObject(nil, state))
+	responses.KeepFault(g.job, fault)
 }
 
 // lookForCancel ends a run that the store says is cancelled or deleted.
-func (s *Server) lookForCancel(k *keeper, run *backgroundRun, over <-chan struct{}) {
+func (s *Server) lookForCancel(k backgroundKey, run *backgroundRun, over <-chan struct{}) {
 	ticker := time.NewTicker(s.background.lookEvery)
 	defer ticker.Stop()
 	for {
@@ -149,7 +132,7 @@ func (s *Server) lookForCancel(k *keeper, run *backgroundRun, over <-chan struct
 		case <-ticker.C:
 		}
 		ctx, cancel := historyContext()
-		r, err := s.config.Responses.Store.FindResponse(ctx, k.record.Tenant, k.record.ID)
+		r, err := s.config.Responses.Store.FindResponse(ctx, k.tenant, k.id)
 		cancel()
 		if err == nil && r.Status == conversation.Cancelled {
 			run.stop()

@@ -12,6 +12,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/answer"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/responses"
 )
 
 // A response in the background whose request asked for a stream has its events kept by the
@@ -186,8 +187,8 @@ func (c *call) beginEvents(run *backgroundRun, e answer.Encoder) {
 	b.mu.Lock()
 	run.events = newEventLog()
 	b.mu.Unlock()
-	if e, ok := e.(*responseEncoder); ok {
-		run.events.add(e.appendQueued(nil))
+	if e, ok := e.(*responses.Encoder); ok {
+		run.events.add(e.AppendQueued(nil))
 	}
 }
 

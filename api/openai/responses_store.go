@@ -14,6 +14,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/responses"
 )
 
 // Responses are kept unless their request says store: false, so that clients can read them
@@ -136,8 +137,8 @@ type keeper struct {
 	record conversation.Response // without object and status
 }
 
-// keep stores an object; false where that failed.
-func (k *keeper) keep(status string, object []byte) bool {
+// Keep stores an object; false where that failed.
+func (k *keeper) Keep(status string, object []byte) bool {
 	r := k.record
 	r.Status, r.Object = status, append([]byte(nil), object...)
 	ctx, cancel := historyContext()
@@ -175,7 +176,7 @@ func (s *Server) Unkept() uint64 { return s.unkept.count.Load() }
 
 // warnUnkept tells the client of a whole answer that it cannot come back to it.
 func (c *call) warnUnkept(j *job.Job) {
-	if r := responseOf(j); r != nil && r.keeper != nil && !r.store {
+	if r := responses.RequestOf(j); r != nil && r.Keeper != nil && !r.Store {
 		j.Params.Notes.Add("the response is not kept: the store of responses failed")
 		warn(c.ctx, j.Params.Notes)
 	}
@@ -183,12 +184,12 @@ func (c *call) warnUnkept(j *job.Job) {
 
 // keepResponse prepares a job's response for being kept.
 func (c *call) keepResponse(j *job.Job) {
-	r := responseOf(j)
-	if r == nil || !r.store {
+	r := responses.RequestOf(j)
+	if r == nil || !r.Store {
 		return
 	}
-	r.keeper = &keeper{server: c.server, record: conversation.Response{
-		Tenant: c.caller.Tenant.Name, ID: j.ID, Previous: r.previous, Input: r.storedInput(j.ID),
+	r.Keeper = &keeper{server: c.server, record: conversation.Response{
+		Tenant: c.caller.Tenant.Name, ID: j.ID, Previous: r.Previous, Input: r.StoredInput(j.ID),
 	}}
 }
 
@@ -260,7 +261,7 @@ func objectOf(r *conversation.Response) []byte {
 		return r.Object
 	}
 	fault := api.Refuse("request_cancelled", "the process that computed the response is gone; ask again")
-	return withStatus(r.Object, "failed", appendResponseFault(nil, fault))
+	return withStatus(r.Object, "failed", responses.AppendFault(nil, fault))
 }
 
 // withStatus gives an object another status and error.

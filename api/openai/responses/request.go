@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 	"weir/api/openai/translation"
 )
 
-// responseRequest is what a request of POST /v1/responses says beside its chat: what its
+// Request is what a request of POST /v1/responses says beside its chat: what its
 // answer repeats, and what becomes of the answer.
-type responseRequest struct {
+type Request struct {
 	instructions []byte // JSON
 	tools        []byte // JSON, as the answer lists them
 	toolChoice   []byte // JSON
@@ -25,22 +25,27 @@ type responseRequest struct {
 	labels       []byte // JSON fields: user, safety_identifier, prompt_cache_key; each with a comma in front
 	maxTokens    []byte // JSON
 	parallel     bool
-	summary      []byte // JSON; a thought is told as its own summary unless this is null
-	previous     string // id of the response that this one goes on from; "" is none
+	Summary      []byte // JSON; a thought is told as its own summary unless this is null
+	Previous     string // id of the response that this one goes on from; "" is none
 	input        []byte // JSON: what this request adds to the conversation
-	store        bool   // the response is kept
+	Store        bool   // the response is kept
 	background   bool   // it is computed without its client
-	truncates    bool   // the oldest items are left out of an input that does not fit
-	keeper       *keeper
+	Truncates    bool   // the oldest items are left out of an input that does not fit
+	Keeper       Keeper // stores it as it changes; nil: nobody does
 }
 
-// responseOf is that of a job; nil where the job is of another API.
-func responseOf(j *job.Job) *responseRequest {
-	r, _ := j.Own.(*responseRequest)
+// A Keeper stores a response as it changes. Its owner is the goroutine that answers.
+type Keeper interface {
+	Keep(status string, object []byte) bool // false where that failed
+}
+
+// RequestOf is that of a job; nil where the job is of another API.
+func RequestOf(j *job.Job) *Request {
+	r, _ := j.Own.(*Request)
 	return r
 }
 
-func (r *responseRequest) summarises() bool { return !jsonbody.IsNull(r.summary) }
+func (r *Request) summarises() bool { return !jsonbody.IsNull(r.Summary) }
 
 // responseNames are the fields that a chat calls otherwise.
 var responseNames = []translation.Renamed{
@@ -50,23 +55,23 @@ var responseNames = []translation.Renamed{
 	{Chat: "top_logprobs", Client: "top_logprobs"}, {Chat: "verbosity", Client: "text.verbosity"}, {Chat: "store", Client: "store"},
 }
 
-// readResponse reads a request of POST /v1/responses into a job.
-func readResponse(readChat translation.ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+// Read reads a request of POST /v1/responses into a job.
+func Read(readChat translation.ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
 		return nil, m.NoTemplate()
 	}
-	w, fault := rewordResponse(o)
+	w, fault := Translate(o)
 	if fault != nil {
 		return nil, fault
 	}
 	return w.Read(readChat, o, m)
 }
 
-// rewordResponse writes a request of POST /v1/responses as a chat.
-func rewordResponse(o *job.Body) (*translation.Translation, *api.Error) {
+// Translate writes a request of POST /v1/responses as a chat.
+func Translate(o *job.Body) (*translation.Translation, *api.Error) {
 	var fault *api.Error
 	w := translation.New(o, "input", "call_id", responseNames...)
-	r := &responseRequest{}
+	r := &Request{}
 	r.refuseOthers(o.Object, &fault)
 	r.readStore(o, &fault)
 	r.readInput(o, w, &fault)
@@ -75,13 +80,13 @@ func rewordResponse(o *job.Body) (*translation.Translation, *api.Error) {
 	r.readReasoning(o.Object, w, &fault)
 	r.readInclude(o.Object, w, &fault)
 	r.readEchoed(o.Object, w, &fault)
-	w.Own, w.Background, w.Truncates = r, r.background, r.truncates
+	w.Own, w.Background, w.Truncates = r, r.background, r.Truncates
 	return w, fault
 }
 
 // refuseOthers refuses fields whose meaning in a chat is another one, and those that ask
 // for what there is not.
-func (r *responseRequest) refuseOthers(o *jsonbody.Object, fault **api.Error) {
+func (r *Request) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 	for _, f := range []struct{ name, wayOut string }{
 		{"messages", "send input, or use /v1/chat/completions"},
 		{"prompt", "prompts are not kept here: send instructions and input"},
@@ -96,7 +101,7 @@ func (r *responseRequest) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 		}
 	}
 	if how, ok := o.Text("truncation", fault); ok {
-		if r.truncates = how == "auto"; !r.truncates && how != "disabled" {
+		if r.Truncates = how == "auto"; !r.Truncates && how != "disabled" {
 			jsonbody.Keep(fault, api.RefuseParam("invalid_value", "truncation", "truncation is %s; it must be auto or disabled", jsonbody.HeaderQuote(how)))
 		}
 	}
@@ -107,24 +112,24 @@ func (r *responseRequest) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 
 // readStore reads what becomes of the answer. As with OpenAI, it is kept unless the request
 // says otherwise.
-func (r *responseRequest) readStore(o *job.Body, fault **api.Error) {
-	r.previous = o.Previous
+func (r *Request) readStore(o *job.Body, fault **api.Error) {
+	r.Previous = o.Previous
 	asked, said := o.Bool("store", fault)
-	r.store = o.KeepsResponses && (asked || !said)
+	r.Store = o.KeepsResponses && (asked || !said)
 	if asked && !o.KeepsResponses {
 		o.Ignored("store", jsonbody.Unsupported("store", "send false: responses of this tenant, or of all, are not kept here"), fault)
 	}
 	r.background = o.Flag("background", false, fault)
 	switch {
 	case !r.background:
-	case !r.store:
+	case !r.Store:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "background", "background is true and the response is not kept, so that no client could read it; send store: true, "+
 			"to a server that keeps this tenant's responses"))
 	}
 }
 
 // readText reads text: the format of the answer, and its verbosity.
-func (r *responseRequest) readText(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+func (r *Request) readText(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	r.text = []byte(`{"format":{"type":"text"}}`)
 	raw, ok := o.Take("text")
 	if !ok {
@@ -178,8 +183,8 @@ func readTextFormat(text *jsonbody.Object, raw []byte) ([]byte, *api.Error) {
 
 // readReasoning reads reasoning. A thought is told as reasoning_text, or as its own
 // summary where the request asks for one, which is what some clients show.
-func (r *responseRequest) readReasoning(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
-	r.effort, r.summary = jsonbody.Null, jsonbody.Null
+func (r *Request) readReasoning(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+	r.effort, r.Summary = jsonbody.Null, jsonbody.Null
 	raw, ok := o.Take("reasoning")
 	if !ok {
 		return
@@ -195,7 +200,7 @@ func (r *responseRequest) readReasoning(o *jsonbody.Object, w *translation.Trans
 	}
 	for _, name := range []string{"generate_summary", "summary"} {
 		if summary, ok := reasoning.Text(name, fault); ok && summary != "none" {
-			r.summary = api.AppendString(nil, summary)
+			r.Summary = api.AppendString(nil, summary)
 		}
 	}
 	reasoning.Finish(fault)
@@ -203,7 +208,7 @@ func (r *responseRequest) readReasoning(o *jsonbody.Object, w *translation.Trans
 
 // readInclude reads include, and top_logprobs, which asks for log-probabilities without it. What include may name
 // beside them is in an answer anyway, or belongs to tools that are refused.
-func (r *responseRequest) readInclude(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+func (r *Request) readInclude(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	if raw, ok := o.Take("top_logprobs"); ok {
 		w.Set("top_logprobs", raw)
 		if string(raw) != "0" {
@@ -230,7 +235,7 @@ func (r *responseRequest) readInclude(o *jsonbody.Object, w *translation.Transla
 }
 
 // readEchoed reads what the answer repeats.
-func (r *responseRequest) readEchoed(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+func (r *Request) readEchoed(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	r.metadata, r.maxTokens, r.parallel = []byte("{}"), jsonbody.Null, true
 	if n, ok := o.Integer("max_output_tokens", 1, math.MaxInt32, fault); ok {
 		r.maxTokens = strconv.AppendInt(nil, n, 10)

@@ -1,4 +1,5 @@
-package openai
+// Package messages is Anthropic's API of messages: requests translated into chats, and their answers and faults written.
+package messages
 
 import (
 	"encoding/json"
@@ -21,7 +22,8 @@ type messageEncoder struct {
 	last   answer.Delta
 }
 
-func newMessageEncoder(j *job.Job) answer.Encoder { return &messageEncoder{job: j} }
+// NewEncoder writes the answer of a message.
+func NewEncoder(j *job.Job) answer.Encoder { return &messageEncoder{job: j} }
 
 func appendMessageEvent(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
@@ -42,10 +44,10 @@ func (e *messageEncoder) appendBegin(dst []byte, u answer.Usage) []byte {
 	e.begun = true
 	dst = e.appendHead(append(appendMessageEvent(dst, "message_start"), `,"message":`...))
 	dst = append(dst, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
-	return append(appendMessageUsage(dst, u), "}"+answer.EventEnd...)
+	return append(AppendUsage(dst, u), "}"+answer.EventEnd...)
 }
 
-// AppendDelta implements encoder.
+// AppendDelta implements answer.Encoder.
 func (e *messageEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst, d.Usage)
 	if len(d.Reasoning) > 0 {
@@ -121,26 +123,26 @@ func (e *messageEncoder) appendPiece(dst []byte, kind string, piece []byte) []by
 	return append(api.AppendString(append(dst, kind...), piece), "}"+answer.EventEnd...)
 }
 
-// AppendPulse implements encoder.
+// AppendPulse implements answer.Encoder.
 func (e *messageEncoder) AppendPulse(dst []byte) []byte {
 	return append(appendMessageEvent(dst, "ping"), answer.EventEnd...)
 }
 
-// AppendEnd implements encoder.
+// AppendEnd implements answer.Encoder.
 func (e *messageEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 	dst = append(appendMessageEvent(e.appendBegin(dst, u), "message_delta"), `,"delta":{`...)
 	dst = append(e.appendStop(dst, &e.last), `},"usage":`...)
-	dst = append(appendMessageUsage(dst, u), answer.EventEnd...)
+	dst = append(AppendUsage(dst, u), answer.EventEnd...)
 	return append(appendMessageEvent(dst, "message_stop"), answer.EventEnd...)
 }
 
-// appendFault implements encoder.
+// appendFault implements answer.Encoder.
 func (e *messageEncoder) AppendFault(dst []byte, fault *api.Error) []byte {
 	dst = append(dst, "event: error\ndata: "...)
-	return append(appendMessageFault(dst, fault, ""), "\n\n"...)
+	return append(AppendFault(dst, fault, ""), "\n\n"...)
 }
 
-// AppendWhole implements encoder.
+// AppendWhole implements answer.Encoder.
 func (e *messageEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	d := &choices[0]
 	dst = e.appendHead(dst)
@@ -162,7 +164,7 @@ func (e *messageEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answe
 	}
 	dst = e.appendStop(append(dst, `],`...), d)
 	dst = append(dst, `,"usage":`...)
-	return append(appendMessageUsage(dst, u), '}')
+	return append(AppendUsage(dst, u), '}')
 }
 
 // appendInput appends a call's arguments as an object. What is none stands in one.
@@ -206,9 +208,9 @@ func (e *messageEncoder) fillsContext() bool {
 	return j.MaxTokens < j.Params.MaxTokens && len(j.Prompts[0].IDs)+j.MaxTokens == j.Model.MaxModelLen
 }
 
-// appendMessageUsage appends usage. What came from the prefix cache does not count among
+// AppendUsage appends usage. What came from the prefix cache does not count among
 // input_tokens.
-func appendMessageUsage(dst []byte, u answer.Usage) []byte {
+func AppendUsage(dst []byte, u answer.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
 	dst = append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)

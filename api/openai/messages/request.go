@@ -1,4 +1,4 @@
-package openai
+package messages
 
 import (
 	"encoding/json"
@@ -12,19 +12,19 @@ import (
 	"weir/api/openai/translation"
 )
 
-// messageNames are the fields that a chat calls otherwise.
-var messageNames = []translation.Renamed{
+// Names are the fields that a chat calls otherwise.
+var Names = []translation.Renamed{
 	{Chat: "stop", Client: "stop_sequences"}, {Chat: "response_format.json_schema", Client: "output_config.format"}, {Chat: "response_format", Client: "output_config.format"},
 	{Chat: "reasoning_effort", Client: "output_config.effort"}, {Chat: "thinking_token_budget", Client: "thinking.budget_tokens"},
 	{Chat: "tool_choice.function", Client: "tool_choice"}, {Chat: "parallel_tool_calls", Client: "tool_choice.disable_parallel_tool_use"},
 }
 
-// readMessage reads a request of POST /v1/messages into a job.
-func readMessage(readChat translation.ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+// Read reads a request of POST /v1/messages into a job.
+func Read(readChat translation.ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	if m.Template == nil {
 		return nil, m.NoTemplate()
 	}
-	w, fault := rewordMessage(o)
+	w, fault := Translate(o)
 	if fault != nil {
 		return nil, fault
 	}
@@ -36,12 +36,12 @@ func readMessage(readChat translation.ReadChat, o *job.Body, m *models.Model) (*
 	return j, nil
 }
 
-// rewordMessage writes a request of POST /v1/messages as a chat.
-func rewordMessage(o *job.Body) (*translation.Translation, *api.Error) {
+// Translate writes a request of POST /v1/messages as a chat.
+func Translate(o *job.Body) (*translation.Translation, *api.Error) {
 	var fault *api.Error
-	w := translation.New(o, "messages", "tool_use_id", messageNames...)
+	w := translation.New(o, "messages", "tool_use_id", Names...)
 	w.Schema = "input_schema"
-	readMessagePrompt(o.Object, w, &fault)
+	ReadPrompt(o.Object, w, &fault)
 	most, ok := o.Integer("max_tokens", 1, math.MaxInt32, &fault)
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("max_tokens", "an integer"))
@@ -53,9 +53,9 @@ func rewordMessage(o *job.Body) (*translation.Translation, *api.Error) {
 	return w, fault
 }
 
-// readMessagePrompt reads what decides on the prompt: system, messages, tools and
+// ReadPrompt reads what decides on the prompt: system, messages, tools and
 // tool_choice, thinking, output_config.
-func readMessagePrompt(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
+func ReadPrompt(o *jsonbody.Object, w *translation.Translation, fault **api.Error) {
 	for _, f := range []struct{ name, wayOut string }{
 		{"mcp_servers", "the server reaches nothing outside: send tools that you run yourself"},
 		{"container", "the server runs no code: send tools that you run yourself"},
@@ -88,7 +88,7 @@ func readMessageList(o *jsonbody.Object, w *translation.Translation, fault **api
 		jsonbody.Keep(fault, jsonbody.Missing("messages", "an array of messages"))
 		return
 	}
-	list, err := jsonbody.Array("messages", raw, maxItems)
+	list, err := jsonbody.Array("messages", raw, translation.MaxItems)
 	if jsonbody.Keep(fault, err); err == nil && len(list) == 0 {
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "messages", "messages is empty; send at least one"))
 	}

@@ -1,4 +1,5 @@
-package openai
+// Package responses is OpenAI's API of responses: requests translated into chats, and their answers written as items and typed events.
+package responses
 
 import (
 	"strconv"
@@ -13,19 +14,19 @@ import (
 	"weir/internal/inference"
 )
 
-// responsePrefix begins the ids of responses.
-const responsePrefix = "resp_"
+// Prefix begins the ids of responses.
+const Prefix = "resp_"
 
-// responseEncoder writes the response objects of POST /v1/responses, whole or as typed
+// Encoder writes the response objects of POST /v1/responses, whole or as typed
 // events. Both are made of the same items: an answer that is no stream is a stream whose
 // events nobody reads.
 //
 // The answer's thought, text and calls become items in the order in which they come. One
 // item is open at a time; it is closed by the first delta of another kind, of another call,
 // or by the choice's end. The last object of a stream lists the items as they were closed.
-type responseEncoder struct {
+type Encoder struct {
 	job      *job.Job
-	request  *responseRequest
+	request  *Request
 	names    logprob.Names
 	ids      string // of all items, behind the prefix of their kind
 	sequence int64  // of the next event
@@ -46,13 +47,14 @@ type responseEncoder struct {
 // itemPrefixes begin the ids of items, by kind.
 var itemPrefixes = [...]string{answer.ThoughtItem: "rs_", answer.MessageItem: "msg_", answer.CallItem: "fc_", answer.InputItem: "ctc_"}
 
-func newResponseEncoder(j *job.Job) answer.Encoder {
-	return &responseEncoder{job: j, request: responseOf(j), ids: strings.TrimPrefix(j.ID, responsePrefix),
+// NewEncoder writes the answer of a response.
+func NewEncoder(j *job.Job) answer.Encoder {
+	return &Encoder{job: j, request: RequestOf(j), ids: strings.TrimPrefix(j.ID, Prefix),
 		names: logprob.Names{Tokenizer: j.Model.Tokenizer, AsIDs: j.Params.TokensAsIDs}}
 }
 
 // appendEvent begins an event: its name twice, as SDKs read either, and its number.
-func (e *responseEncoder) appendEvent(dst []byte, name string) []byte {
+func (e *Encoder) appendEvent(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
 	dst = append(dst, `","sequence_number":`...)
@@ -61,7 +63,7 @@ func (e *responseEncoder) appendEvent(dst []byte, name string) []byte {
 	return dst
 }
 
-func (e *responseEncoder) appendBegin(dst []byte) []byte {
+func (e *Encoder) appendBegin(dst []byte) []byte {
 	if e.begun {
 		return dst
 	}
@@ -70,28 +72,28 @@ func (e *responseEncoder) appendBegin(dst []byte) []byte {
 		if name == "response.created" && e.queued {
 			continue
 		}
-		dst = e.appendResponse(e.appendEvent(dst, name), responseState{status: "in_progress"})
+		dst = e.appendResponse(e.appendEvent(dst, name), State{status: "in_progress"})
 	}
 	return dst
 }
 
-// appendQueued appends the first events of a response in the background, before anything of
+// AppendQueued appends the first events of a response in the background, before anything of
 // it is computed.
-func (e *responseEncoder) appendQueued(dst []byte) []byte {
+func (e *Encoder) AppendQueued(dst []byte) []byte {
 	e.queued = true
 	for _, name := range []string{"response.created", "response.queued"} {
-		dst = e.appendResponse(e.appendEvent(dst, name), responseState{status: "queued"})
+		dst = e.appendResponse(e.appendEvent(dst, name), State{status: "queued"})
 	}
 	return dst
 }
 
-func (e *responseEncoder) appendResponse(dst []byte, state responseState) []byte {
+func (e *Encoder) appendResponse(dst []byte, state State) []byte {
 	dst = append(dst, `,"response":`...)
 	return append(e.appendObject(dst, state), answer.EventEnd...)
 }
 
-// AppendDelta implements encoder.
-func (e *responseEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
+// AppendDelta implements answer.Encoder.
+func (e *Encoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 	dst = e.appendBegin(dst)
 	if len(d.Reasoning) > 0 {
 		dst = e.appendPiece(e.openItem(dst, answer.ThoughtItem), d.Reasoning, nil)
@@ -122,7 +124,7 @@ func (e *responseEncoder) AppendDelta(dst []byte, d *answer.Delta) []byte {
 
 // finish closes what is open. An answer without anything has an empty message: clients
 // look for one.
-func (e *responseEncoder) finish(dst []byte, d *answer.Delta) []byte {
+func (e *Encoder) finish(dst []byte, d *answer.Delta) []byte {
 	switch d.Finish {
 	case inference.FinishLength:
 		e.cut, e.why, e.limit = true, "max_output_tokens", d.Stopped.Limit
@@ -136,47 +138,47 @@ func (e *responseEncoder) finish(dst []byte, d *answer.Delta) []byte {
 	return e.closeItem(dst)
 }
 
-// AppendPulse implements encoder. There is no event without content: a stream that has
+// AppendPulse implements answer.Encoder. There is no event without content: a stream that has
 // begun sends a comment.
-func (e *responseEncoder) AppendPulse(dst []byte) []byte {
+func (e *Encoder) AppendPulse(dst []byte) []byte {
 	if e.begun {
 		return append(dst, answer.Heartbeat...)
 	}
 	return e.appendBegin(dst)
 }
 
-// AppendEnd implements encoder.
-func (e *responseEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
+// AppendEnd implements answer.Encoder.
+func (e *Encoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 	state := e.ended(u)
 	dst = e.appendEvent(e.appendBegin(dst), "response."+state.status)
 	return e.appendLastEvent(dst, state)
 }
 
-func (e *responseEncoder) appendLastEvent(dst []byte, state responseState) []byte {
+func (e *Encoder) appendLastEvent(dst []byte, state State) []byte {
 	return append(e.appendLast(append(dst, `,"response":`...), state), answer.EventEnd...)
 }
 
-// appendFault implements encoder. What an item had so far stays in the object.
-func (e *responseEncoder) AppendFault(dst []byte, fault *api.Error) []byte {
+// appendFault implements answer.Encoder. What an item had so far stays in the object.
+func (e *Encoder) AppendFault(dst []byte, fault *api.Error) []byte {
 	e.cut = true
 	dst = e.closeItem(e.appendBegin(dst))
-	state := responseState{status: "failed", fault: fault}
+	state := State{status: "failed", fault: fault}
 	if fault.Code == edge.CodeCancelled {
-		state = responseState{status: conversation.Cancelled}
+		state = State{status: conversation.Cancelled}
 	}
 	return e.appendLastEvent(e.appendEvent(dst, "response."+state.status), state)
 }
 
-// AppendWhole implements encoder.
-func (e *responseEncoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
+// AppendWhole implements answer.Encoder.
+func (e *Encoder) AppendWhole(dst []byte, choices []answer.Delta, u answer.Usage) []byte {
 	e.begun = true
 	_ = e.AppendDelta(nil, &choices[0]) // its items are what is wanted, not its events
 	return e.appendLast(dst, e.ended(u))
 }
 
-func (e *responseEncoder) ended(u answer.Usage) responseState {
+func (e *Encoder) ended(u answer.Usage) State {
 	if e.cut {
-		return responseState{status: "incomplete", reason: e.why, limit: e.limit, usage: &u}
+		return State{status: "incomplete", reason: e.why, limit: e.limit, usage: &u}
 	}
-	return responseState{status: "completed", usage: &u}
+	return State{status: "completed", usage: &u}
 }

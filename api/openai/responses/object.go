@@ -1,14 +1,17 @@
-package openai
+package responses
 
 import (
 	"strconv"
 
 	"weir/api"
+	"weir/api/conversation"
+	"weir/api/edge"
 	"weir/api/openai/answer"
+	"weir/api/openai/job"
 )
 
-// responseState is what changes of a response while it is made.
-type responseState struct {
+// State is what changes of a response while it is made.
+type State struct {
 	status string        // in_progress, completed, incomplete, failed
 	reason string        // of incomplete
 	limit  string        // of the tenant, that made it incomplete
@@ -17,7 +20,7 @@ type responseState struct {
 }
 
 // appendIncomplete appends incomplete_details.
-func (s *responseState) appendIncomplete(dst []byte) []byte {
+func (s *State) appendIncomplete(dst []byte) []byte {
 	if s.reason == "" {
 		return append(dst, "null"...)
 	}
@@ -29,13 +32,13 @@ func (s *responseState) appendIncomplete(dst []byte) []byte {
 }
 
 // appendObject appends a response with the items that are closed.
-func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
+func (e *Encoder) appendObject(dst []byte, s State) []byte {
 	j, r := e.job, e.request
 	dst = append(append(append(dst, `{"id":"`...), j.ID...), `","object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, j.Created, 10)
 	dst = append(append(append(dst, `,"status":"`...), s.status...), `","background":`...)
 	dst = append(strconv.AppendBool(dst, r.background), `,"error":`...)
-	dst = appendResponseFault(dst, s.fault)
+	dst = AppendFault(dst, s.fault)
 	dst = append(dst, `,"incomplete_details":`...)
 	dst = s.appendIncomplete(dst)
 	dst = append(append(dst, `,"instructions":`...), r.instructions...)
@@ -45,16 +48,16 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(append(append(dst, `,"output":[`...), e.output...), `],"parallel_tool_calls":`...)
 	dst = strconv.AppendBool(dst, r.parallel)
 	dst = append(dst, `,"previous_response_id":`...)
-	if r.previous == "" {
+	if r.Previous == "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = api.AppendString(dst, r.previous)
+		dst = api.AppendString(dst, r.Previous)
 	}
 	dst = append(append(dst, `,"reasoning":{"effort":`...), r.effort...)
-	dst = append(append(dst, `,"summary":`...), r.summary...)
+	dst = append(append(dst, `,"summary":`...), r.Summary...)
 	dst = append(append(dst, `},"service_tier":`...), e.tier()...)
 	dst = append(dst, `,"store":`...)
-	dst = append(strconv.AppendBool(dst, r.store), `,"temperature":`...)
+	dst = append(strconv.AppendBool(dst, r.Store), `,"temperature":`...)
 	dst = appendParameter(dst, j.Params.Sampling.Temperature)
 	dst = append(append(dst, `,"text":`...), r.text...)
 	dst = append(append(dst, `,"tool_choice":`...), r.toolChoice...)
@@ -64,29 +67,29 @@ func (e *responseEncoder) appendObject(dst []byte, s responseState) []byte {
 	dst = append(dst, `,"top_p":`...)
 	dst = appendParameter(dst, j.Params.Sampling.TopP)
 	truncation := "disabled"
-	if r.truncates {
+	if r.Truncates {
 		truncation = "auto"
 	}
 	dst = append(append(append(dst, `,"truncation":"`...), truncation...), `","usage":`...)
-	dst = appendResponseUsage(dst, s.usage)
+	dst = AppendUsage(dst, s.usage)
 	dst = append(dst, r.labels...)
 	dst = append(append(dst, `,"metadata":`...), r.metadata...)
 	return append(dst, '}')
 }
 
 // appendLast appends the response as it ends, and keeps it. One that could not be kept says so.
-func (e *responseEncoder) appendLast(dst []byte, s responseState) []byte {
+func (e *Encoder) appendLast(dst []byte, s State) []byte {
 	from := len(dst)
 	dst = e.appendObject(dst, s)
-	if r := e.request; r.keeper != nil && !r.keeper.keep(s.status, dst[from:]) {
-		r.store = false
+	if r := e.request; r.Keeper != nil && !r.Keeper.Keep(s.status, dst[from:]) {
+		r.Store = false
 		dst = e.appendObject(dst[:from], s)
 	}
 	return dst
 }
 
 // tier is the JSON of the tier that the request was served with.
-func (e *responseEncoder) tier() string {
+func (e *Encoder) tier() string {
 	if t := e.job.Terms.Tier; t != "" {
 		return `"` + t + `"`
 	}
@@ -97,7 +100,8 @@ func appendParameter(dst []byte, v float32) []byte {
 	return strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
 }
 
-func appendResponseFault(dst []byte, fault *api.Error) []byte {
+// AppendFault appends the error of a response.
+func AppendFault(dst []byte, fault *api.Error) []byte {
 	if fault == nil {
 		return append(dst, "null"...)
 	}
@@ -105,7 +109,8 @@ func appendResponseFault(dst []byte, fault *api.Error) []byte {
 	return append(api.AppendString(append(dst, `,"message":`...), fault.Message), '}')
 }
 
-func appendResponseUsage(dst []byte, u *answer.Usage) []byte {
+// AppendUsage appends the usage of a response.
+func AppendUsage(dst []byte, u *answer.Usage) []byte {
 	if u == nil {
 		return append(dst, "null"...)
 	}
@@ -119,4 +124,21 @@ func appendResponseUsage(dst []byte, u *answer.Usage) []byte {
 	dst = strconv.AppendInt(dst, int64(u.Reasoning), 10)
 	dst = append(dst, `},"total_tokens":`...)
 	return append(strconv.AppendInt(dst, int64(u.Prompt+u.Output), 10), '}')
+}
+
+// Begin stores a response that is computed in the background, and gives the object of its answer.
+func Begin(j *job.Job) (object []byte, kept bool) {
+	e := &Encoder{job: j, request: RequestOf(j)}
+	kept = RequestOf(j).Keeper.Keep(conversation.InProgress, e.appendObject(nil, State{status: conversation.InProgress}))
+	return e.appendObject(nil, State{status: conversation.Queued}), kept
+}
+
+// KeepFault stores the end of a response that is no answer.
+func KeepFault(j *job.Job, fault *api.Error) {
+	state := State{status: "failed", fault: fault}
+	if fault.Status == edge.StatusHungUp {
+		state = State{status: conversation.Cancelled}
+	}
+	e := &Encoder{job: j, request: RequestOf(j)}
+	RequestOf(j).Keeper.Keep(state.status, e.appendObject(nil, state))
 }

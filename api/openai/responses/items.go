@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 // readInput reads instructions and input into the messages of a chat. Instructions come
 // first, in one message with what a system or a developer says before others do.
-func (r *responseRequest) readInput(o *job.Body, w *translation.Translation, fault **api.Error) {
+func (r *Request) readInput(o *job.Body, w *translation.Translation, fault **api.Error) {
 	r.instructions = jsonbody.Null
 	if raw, ok := o.Take("instructions"); ok {
 		r.instructions = bytes.Clone(raw)
@@ -44,7 +44,7 @@ func (r *responseRequest) readInput(o *job.Body, w *translation.Translation, fau
 		w.Messages.Say("input", "user", raw)
 		return
 	}
-	items, err := jsonbody.Array("input", raw, maxItems)
+	items, err := jsonbody.Array("input", raw, translation.MaxItems)
 	if jsonbody.Keep(fault, err); err == nil && len(items) == 0 {
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "input", "input is empty; send a string or at least one item"))
 	}
@@ -55,9 +55,6 @@ func (r *responseRequest) readInput(o *job.Body, w *translation.Translation, fau
 		jsonbody.Keep(fault, readItem(&w.Messages, o.Object, jsonbody.At("input", i), item))
 	}
 }
-
-// maxItems of one input; the messages that they become have a limit of their own.
-const maxItems = 1 << 14
 
 // item adds an item of a conversation.
 func readItem(t *translation.Messages, o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {

@@ -1,4 +1,4 @@
-package openai
+package messages
 
 import (
 	"math"
@@ -24,7 +24,7 @@ func readMessageTools(o *jsonbody.Object, w *translation.Translation, fault **ap
 				jsonbody.Keep(fault, err)
 				return
 			}
-			chat = tool.appendChat(api.AppendComma(chat, i))
+			chat = tool.AppendChat(api.AppendComma(chat, i))
 		}
 		if len(list) > 0 {
 			w.Set("tools", append(chat, ']'))
@@ -45,7 +45,7 @@ func readMessageTools(o *jsonbody.Object, w *translation.Translation, fault **ap
 	case "any":
 		w.SetText("tool_choice", "required")
 	case "tool":
-		w.Set("tool_choice", appendNamedChoice(nil, toolset.Function, choice.Need("name", fault)))
+		w.Set("tool_choice", translation.AppendNamedChoice(nil, toolset.Function, choice.Need("name", fault)))
 	default:
 		jsonbody.Keep(fault, api.RefuseParam("invalid_value", "tool_choice.type", "tool_choice.type is %s; it must be auto, any, tool or none", jsonbody.HeaderQuote(kind)))
 	}
@@ -56,7 +56,7 @@ func readMessageTools(o *jsonbody.Object, w *translation.Translation, fault **ap
 }
 
 // readSchemaTool reads a tool as Messages lists it: the schema of its input beside its name.
-func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *api.Error) {
+func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*translation.Tool, *api.Error) {
 	tool, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
 		return nil, fault
@@ -64,16 +64,16 @@ func readSchemaTool(o *jsonbody.Object, path string, raw []byte) (*flatTool, *ap
 	if kind, ok := tool.Text("type", &fault); ok && kind != "custom" {
 		return nil, jsonbody.Unsupported(jsonbody.Join(path, "type"), "the server runs no tools of its own: leave type out and send input_schema, not "+jsonbody.Quote([]byte(kind)))
 	}
-	t := &flatTool{kind: toolset.Function, name: api.AppendString(nil, tool.Need("name", &fault)), description: jsonbody.Null}
+	t := &translation.Tool{Kind: toolset.Function, Name: api.AppendString(nil, tool.Need("name", &fault)), Description: jsonbody.Null}
 	if text, ok := tool.Text("description", &fault); ok {
-		t.description = api.AppendString(nil, text)
+		t.Description = api.AppendString(nil, text)
 	}
 	schema, ok := tool.Take("input_schema")
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing(jsonbody.Join(path, "input_schema"), "a JSON schema"))
 	}
-	t.parameters = schema
-	t.strict = strconv.AppendBool(nil, tool.Flag("strict", false, &fault))
+	t.Parameters = schema
+	t.Strict = strconv.AppendBool(nil, tool.Flag("strict", false, &fault))
 	tool.Take("cache_control")
 	tool.Finish(&fault)
 	return t, fault

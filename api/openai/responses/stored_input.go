@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"strconv"
@@ -6,11 +6,12 @@ import (
 
 	"weir/api"
 	"weir/api/openai/jsonbody"
+	"weir/api/openai/translation"
 )
 
-// storedInput is what a request adds to its conversation, as an array of items: each has a
+// StoredInput is what a request adds to its conversation, as an array of items: each has a
 // type and an id, and messages have parts.
-func (r *responseRequest) storedInput(id string) []byte {
+func (r *Request) StoredInput(id string) []byte {
 	if len(r.input) > 0 && r.input[0] != '[' {
 		text := append(append([]byte(`[{"role":"user","content":`), r.input...), "}]"...)
 		return r.itemsOf(text, id)
@@ -18,15 +19,15 @@ func (r *responseRequest) storedInput(id string) []byte {
 	return r.itemsOf(r.input, id)
 }
 
-func (r *responseRequest) itemsOf(list []byte, id string) []byte {
-	items, fault := jsonbody.Array("input", list, maxItems)
+func (r *Request) itemsOf(list []byte, id string) []byte {
+	items, fault := jsonbody.Array("input", list, translation.MaxItems)
 	dst := []byte{'['}
 	for i, raw := range items {
 		item, err := jsonbody.ParseObject("", raw, jsonbody.MaxFields)
 		if fault != nil || err != nil {
 			break // the request was read, so there is none
 		}
-		dst = appendStored(item, api.AppendComma(dst, i), strings.TrimPrefix(id, responsePrefix)+"_i"+strconv.Itoa(i))
+		dst = appendStored(item, api.AppendComma(dst, i), strings.TrimPrefix(id, Prefix)+"_i"+strconv.Itoa(i))
 	}
 	return append(dst, ']')
 }

@@ -1,4 +1,4 @@
-package openai
+package responses
 
 import (
 	"strconv"
@@ -8,7 +8,7 @@ import (
 )
 
 // openItem begins an item of a kind unless it is open already.
-func (e *responseEncoder) openItem(dst []byte, kind answer.ItemKind) []byte {
+func (e *Encoder) openItem(dst []byte, kind answer.ItemKind) []byte {
 	if e.open == kind {
 		return dst
 	}
@@ -30,7 +30,7 @@ func (e *responseEncoder) openItem(dst []byte, kind answer.ItemKind) []byte {
 }
 
 // closeItem ends the open item, if there is one.
-func (e *responseEncoder) closeItem(dst []byte) []byte {
+func (e *Encoder) closeItem(dst []byte) []byte {
 	switch {
 	case e.open == answer.NoItem:
 		return dst
@@ -71,7 +71,7 @@ func (e *responseEncoder) closeItem(dst []byte) []byte {
 }
 
 // appendPiece appends the event of a piece of the open item.
-func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRecord) []byte {
+func (e *Encoder) appendPiece(dst, piece []byte, tokens []answer.TokenRecord) []byte {
 	e.text = append(e.text, piece...)
 	switch {
 	case e.open == answer.InputItem:
@@ -100,7 +100,7 @@ func (e *responseEncoder) appendPiece(dst, piece []byte, tokens []answer.TokenRe
 
 // appendPlace says which item an event is about: by its place in the output, and by its id
 // where the event does not hold the item itself.
-func (e *responseEncoder) appendPlace(dst []byte, named bool) []byte {
+func (e *Encoder) appendPlace(dst []byte, named bool) []byte {
 	if named {
 		dst = append(e.appendItemID(append(dst, `,"item_id":"`...)), '"')
 	}
@@ -109,7 +109,7 @@ func (e *responseEncoder) appendPlace(dst []byte, named bool) []byte {
 }
 
 // appendIndexed says which part of which item an event is about: an item has one.
-func (e *responseEncoder) appendIndexed(dst []byte, index string) []byte {
+func (e *Encoder) appendIndexed(dst []byte, index string) []byte {
 	dst = append(dst, `,"item_id":"`...)
 	dst = append(e.appendItemID(dst), `","output_index":`...)
 	dst = strconv.AppendInt(dst, int64(e.items-1), 10)
@@ -117,7 +117,7 @@ func (e *responseEncoder) appendIndexed(dst []byte, index string) []byte {
 }
 
 // appendPart ends an event about the part of the open item: with what it has, or empty.
-func (e *responseEncoder) appendPart(dst []byte, whole bool) []byte {
+func (e *Encoder) appendPart(dst []byte, whole bool) []byte {
 	index := "content_index"
 	if e.open == answer.ThoughtItem && e.request.summarises() {
 		index = "summary_index"
@@ -126,7 +126,7 @@ func (e *responseEncoder) appendPart(dst []byte, whole bool) []byte {
 	return append(e.appendContent(append(dst, `,"part":`...), whole), answer.EventEnd...)
 }
 
-func (e *responseEncoder) appendContent(dst []byte, whole bool) []byte {
+func (e *Encoder) appendContent(dst []byte, whole bool) []byte {
 	text, scores := e.text, e.scores
 	if !whole {
 		text, scores = nil, nil
@@ -144,7 +144,7 @@ func (e *responseEncoder) appendContent(dst []byte, whole bool) []byte {
 }
 
 // appendItem appends the open item, with what it has or without.
-func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []byte {
+func (e *Encoder) appendItem(dst []byte, status string, whole bool) []byte {
 	dst = append(e.appendItemID(append(dst, `{"id":"`...)), `","type":"`...)
 	switch e.open {
 	case answer.MessageItem:
@@ -176,7 +176,7 @@ func (e *responseEncoder) appendItem(dst []byte, status string, whole bool) []by
 }
 
 // appendCallItem goes on with an item behind its type. field is what the tool is called with.
-func (e *responseEncoder) appendCallItem(dst []byte, status, field string, whole bool) []byte {
+func (e *Encoder) appendCallItem(dst []byte, status, field string, whole bool) []byte {
 	dst = append(append(dst, `","status":"`...), status...)
 	dst = api.AppendString(append(dst, `","call_id":`...), e.call.ID)
 	dst = api.AppendString(append(dst, `,"name":`...), e.call.Name)
@@ -189,7 +189,7 @@ func (e *responseEncoder) appendCallItem(dst []byte, status, field string, whole
 
 // appendItemID appends the id of the item that was begun last: that of the response, and
 // the item's number.
-func (e *responseEncoder) appendItemID(dst []byte) []byte {
+func (e *Encoder) appendItemID(dst []byte) []byte {
 	dst = append(append(dst, itemPrefixes[e.open]...), e.ids...)
 	return strconv.AppendInt(append(dst, '_'), int64(e.items-1), 10)
 }
