@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -47,12 +46,12 @@ type file struct {
 
 // carried are the files of the checkout that go with every binary.
 var carried = []string{
-	"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "docs/*.md",
-	"configs/*.example.yml", "configs/prometheus/*.yml", "configs/grafana/*.json", "configs/systemd/*.service",
+	"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "docs/*/*",
+	"api/predict/oip/inference.proto", "bench/README.md", "configs/*.example.yml", "configs/prometheus/*.yml", "configs/grafana/*.json", "configs/systemd/*.service",
 }
 
-// collect reads what is the same on every platform, and has a binary for this machine write manual pages and completions.
-func (r *release) collect() error {
+// carry reads the files that go with every binary.
+func (r *release) carry() error {
 	for _, pattern := range carried {
 		names, err := filepath.Glob(filepath.Join(r.source, filepath.FromSlash(pattern)))
 		if err != nil || len(names) == 0 {
@@ -63,8 +62,20 @@ func (r *release) collect() error {
 			if err != nil {
 				return err
 			}
-			r.shared = append(r.shared, file{path.Join(path.Dir(pattern), filepath.Base(name)), 0o644, data})
+			relative, err := filepath.Rel(r.source, name)
+			if err != nil {
+				return err
+			}
+			r.shared = append(r.shared, file{filepath.ToSlash(relative), 0o644, data})
 		}
+	}
+	return nil
+}
+
+// collect reads what is the same on every platform, and has a binary for this machine write manual pages and completions.
+func (r *release) collect() error {
+	if err := r.carry(); err != nil {
+		return err
 	}
 	here, err := r.build(platform{runtime.GOOS, runtime.GOARCH})
 	if err != nil {

@@ -43,8 +43,9 @@ func (r *release) info(b built) *nfpm.Info {
 		Name: "weir", Arch: b.arch, Platform: b.system, Version: r.number, Release: "1",
 		Section: "net", Priority: "optional", Maintainer: "The weir authors", License: "Apache-2.0",
 		Description: "serving engine for language models and classical models\n" +
-			"weir serves language models and text encoders from GGUF files on the CPU, with an OpenAI-compatible API,\n" +
-			"and models of XGBoost, LightGBM, CatBoost and ONNX with the APIs of KServe and Triton.",
+			"weir serves language models and text encoders from GGUF files on the CPU,\n" +
+			"with an OpenAI-compatible API, and models of XGBoost, LightGBM, CatBoost and\n" +
+			"ONNX with the APIs of KServe and Triton.",
 		MTime: r.at, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
 			Recommends: []string{"ca-certificates"}, // for hubs and registries
@@ -68,6 +69,10 @@ var places = []struct {
 	{"NOTICE", "/usr/share/doc/weir/NOTICE", "", ""},
 	{"CHANGELOG.md", "/usr/share/doc/weir/CHANGELOG.md", "", ""},
 	{"README.md", "/usr/share/doc/weir/README.md", "", ""},
+	{"CONTRIBUTING.md", "/usr/share/doc/weir/CONTRIBUTING.md", "", ""},
+	{"SECURITY.md", "/usr/share/doc/weir/SECURITY.md", "", ""},
+	{"api/", "/usr/share/doc/weir/api/", "", ""},
+	{"bench/", "/usr/share/doc/weir/bench/", "", ""},
 	{"docs/", "/usr/share/doc/weir/docs/", "", ""},
 	{"configs/weir.example.yml", "/etc/weir/weir.yml", files.TypeConfigNoReplace, ""},
 	{"configs/", "/usr/share/doc/weir/configs/", "", ""},

@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,32 @@ func TestNumbered(t *testing.T) {
 		got, err := numbered(described)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("numbered(%q) = %q, %v, want %q", described, got, err, want)
+		}
+	}
+}
+
+var linked = regexp.MustCompile(`\]\(([^)#\s:]+)[)#]`)
+
+// What the pages of a release link to is in it: they are read where there is no checkout.
+func TestLinksOfCarriedPages(t *testing.T) {
+	r := &release{source: filepath.Join("..", "..")}
+	if err := r.carry(); err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, f := range r.shared {
+		for at := f.name; at != "."; at = path.Dir(at) {
+			there[at] = true // folders, too
+		}
+	}
+	for _, f := range r.shared {
+		if !strings.HasSuffix(f.name, ".md") || strings.HasPrefix(f.name, "docs/rfcs/") { // which tell of their day
+			continue
+		}
+		for _, m := range linked.FindAllSubmatch(f.data, -1) {
+			if to := path.Join(path.Dir(f.name), string(m[1])); !there[to] {
+				t.Errorf("%s links to %s, which is not in a release", f.name, to)
+			}
 		}
 	}
 }
