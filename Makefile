@@ -20,8 +20,9 @@ help: ## list the targets
 build: ## the static binary ./weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o weir ./cmd/weir
 
-install: build ## the binary, manual pages, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
-	@set -eu; to="$(DESTDIR)$(PREFIX)"; \
+# As root without Go, as sudo often leaves it, what make build has built is installed.
+install: $(if $(shell command -v $(GO)),build) ## the binary, manual pages, completions of shells and the systemd unit, under $(DESTDIR)$(PREFIX)
+	@set -eu; umask 022; to="$(DESTDIR)$(PREFIX)"; \
 	mkdir -p "$$to/bin" "$$to/lib/systemd/system" "$$to/share/bash-completion/completions" "$$to/share/zsh/site-functions" \
 		"$$to/share/fish/vendor_completions.d" "$$to/share/man/man1"; \
 	cp weir "$$to/bin/weir.new"; chmod 755 "$$to/bin/weir.new"; mv -f "$$to/bin/weir.new" "$$to/bin/weir"; \
