@@ -2,14 +2,12 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
 
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/moderation"
-	"weir/api/openai/job"
 	"weir/api/openai/models"
+	"weir/api/openai/pooling"
 	"weir/internal/inference"
 )
 
@@ -73,21 +71,21 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 	if m.Pooler == nil || m.Pooler.Ranks() != rank || !rank && c.server.config.Predict == nil {
 		return nil, classifierUnavailable(k.Model)
 	}
-	p, fault := c.server.readClassified(m, k.Question, texts)
+	p, fault := c.server.config.pooling().ReadClassified(m, k.Question, texts)
 	if fault != nil {
 		return nil, fault
 	}
 	t := c.caller.Tenant
 	asked := &inference.Embedding{ID: "policy-" + c.id, Tenant: t.Name, Weight: t.Weight, Class: t.Class, Arrived: c.arrived,
-		WaitUntil: c.terms().After(t.QueueTimeout), Texts: p.texts, Types: p.types}
+		WaitUntil: c.terms().After(t.QueueTimeout), Texts: p.Texts, Types: p.Types}
 	if fault := c.embed(m, asked); fault != nil {
 		return nil, fault
 	}
-	if fault := checkVectors(m.Pooler, asked); fault != nil {
+	if fault := pooling.Check(m.Pooler, asked); fault != nil {
 		return nil, fault
 	}
 	if rank {
-		for _, v := range p.answer.(*scoreAnswer).scores(asked.Vectors) {
+		for _, v := range p.Answer.(*pooling.ScoreAnswer).Scores(asked.Vectors) {
 			scores = append(scores, float64(v))
 		}
 		return scores, nil
@@ -113,36 +111,10 @@ func (c *call) classifier(entry *models.Model) (m *models.Model, release func(),
 	return m, held.Release, nil
 }
 
-// readClassified tokenises texts as /v1/score or /v1/embeddings does. What a model cannot read of a
-// text is cut off its end.
-func (s *Server) readClassified(m *models.Model, question string, texts []string) (*pooling, *api.Error) {
-	texts = slices.Clone(texts)
-	for i := range texts {
-		if texts[i] == "" {
-			texts[i] = " "
-		}
-	}
-	body, err := json.Marshal(map[string]any{"text_1": question, "text_2": texts, "truncate_prompt_tokens": -1})
-	if question == "" {
-		body, err = json.Marshal(map[string]any{"input": texts, "truncate_prompt_tokens": -1})
-	}
-	if err != nil {
-		return nil, internalError("a text could not be read by the policy's classifier")
-	}
-	o, fault := job.ReadBody(body, false)
-	if fault != nil {
-		return nil, fault
-	}
-	if question == "" {
-		return s.readEmbedding(o, m)
-	}
-	return s.readScore(o, m)
-}
-
 // predicted has a classical model score vectors of length 1, as /v1/embeddings gives them.
 func (c *call) predicted(model string, vectors [][]float32) ([]float64, *api.Error) {
 	for _, v := range vectors {
-		normalise(v)
+		pooling.Normalise(v)
 	}
 	ctx, cancel := c.context()
 	defer cancel(nil)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/api/openai/models"
+	"weir/api/openai/pooling"
 	"weir/router"
 )
 
@@ -85,7 +86,7 @@ func TestTooLongTextsAreToldHowToBeCut(t *testing.T) {
 // Bits are those of numpy's packbits of v > 0.
 func TestBitsOfVectors(t *testing.T) {
 	v := []float32{1, 0, -1, 2, 0.5, -0.5, 0, 3, 1, -1}
-	if got := string(appendBits(nil, v, 0)) + string(appendBits(nil, v, -128)); got != "[153,128][25,0]" {
+	if got := string(pooling.AppendBits(nil, v, 0)) + string(pooling.AppendBits(nil, v, -128)); got != "[153,128][25,0]" {
 		t.Error(got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"weir/api/meter"
 	"weir/api/openai/completion"
 	"weir/api/openai/params"
+	"weir/api/openai/pooling"
 	"weir/api/replay"
 	"weir/api/tenant"
 	ledger "weir/api/usage" // usage is a type of this package
@@ -81,6 +82,9 @@ func (c *Config) reader() completion.Reader {
 	return completion.Reader{MaxMessages: c.MaxMessages, ParseSpecial: c.ParseSpecial,
 		Rules: &params.Rules{MaxChoices: c.MaxChoices, MaxStopTokens: c.MaxStopTokens, AnyOrder: c.AnyOrder, Reasoning: c.Reasoning}}
 }
+
+// pooling are the rules by which requests to pooling models are read.
+func (c *Config) pooling() pooling.Rules { return pooling.Rules{ParseSpecial: c.ParseSpecial} }
 
 // DefaultConfig asks for no key, ignores unknown fields with a warning, and sends
 // a heartbeat after 10 seconds without a byte.

@@ -16,6 +16,7 @@ import (
 
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/pooling"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -214,11 +215,11 @@ func (s soundTexts) Embed(_ context.Context, e *router.Embedding) error {
 
 func (s soundTexts) check(e *router.Embedding) error {
 	total := 0
-	if len(e.Texts) == 0 || len(e.Texts) > 2*maxPooledTexts || e.Types != nil && len(e.Types) != len(e.Texts) {
+	if len(e.Texts) == 0 || len(e.Texts) > 2*pooling.MaxPooledTexts || e.Types != nil && len(e.Types) != len(e.Texts) {
 		return fmt.Errorf("%d texts and types of %d", len(e.Texts), len(e.Types))
 	}
 	for i, ids := range e.Texts {
-		if total += len(ids); len(ids) == 0 || len(ids) > s.m.MaxModelLen || total > maxPooledTokens {
+		if total += len(ids); len(ids) == 0 || len(ids) > s.m.MaxModelLen || total > pooling.MaxPooledTokens {
 			return fmt.Errorf("text %d has %d tokens, %d in all", i, len(ids), total)
 		}
 		for _, id := range ids {

@@ -9,6 +9,7 @@ import (
 	"weir/api/meter"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
+	"weir/api/openai/pooling"
 	"weir/api/openai/priority"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
@@ -22,45 +23,7 @@ type poolingEndpoint struct {
 	// lowers: a smaller model may answer in a brown-out. Vectors of two models
 	// cannot be compared, so that no other model ever gives a vector.
 	lowers bool
-	read   func(*Server, *job.Body, *models.Model) (*pooling, *api.Error)
-}
-
-// pooling is a parsed request to a pooling model: the texts that it reads, and how
-// the answer is made of what it gives.
-type pooling struct {
-	id        string // ours, unique
-	name      string // what the answer is called; the client's own, where it has one
-	requestID string // the body's name for it; "" is none
-	model     *models.Model
-	price     quota.Price // of its tokens, by the request's class
-	texts     [][]inference.TokenID
-	types     [][]uint8 // nil: all 0
-	answer    poolingAnswer
-	arrived   time.Time
-	parsed    time.Time // before the texts were tokenised
-}
-
-// poolingAnswer writes the answer to a request.
-type poolingAnswer interface {
-	// appendAnswer may change the vectors, of which there is one for each text, all of
-	// the model's dimensions and finite.
-	appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte
-}
-
-func (p *pooling) tokens() int {
-	n := 0
-	for _, ids := range p.texts {
-		n += len(ids)
-	}
-	return n
-}
-
-func (p *pooling) longest() int {
-	n := 0
-	for _, ids := range p.texts {
-		n = max(n, len(ids))
-	}
-	return n
+	read   func(pooling.Rules, *job.Body, *models.Model) (*pooling.Request, *api.Error)
 }
 
 // pool is the life of a request to a pooling model up to its answer.
@@ -105,11 +68,11 @@ func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
 	if fault = c.moderate(m, o); fault != nil {
 		return fault
 	}
-	p, fault := e.read(c.server, o, m)
+	p, fault := e.read(c.server.config.pooling(), o, m)
 	c.endTurn()
 	who := c.holder(m)
 	if fault == nil {
-		if err := who.Check(int64(p.longest()), 0); err != nil {
+		if err := who.Check(int64(p.Longest()), 0); err != nil {
 			fault = meter.Fault(err)
 		}
 	}
@@ -118,7 +81,7 @@ func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
 		c.tellRemaining(m)
 		return fault
 	}
-	p.model, p.price, p.id, p.name, p.arrived = m, m.Price.OfClass(t.Class), e.prefix+c.id, e.prefix+c.name(p.requestID), c.arrived
+	p.Model, p.Price, p.ID, p.Name, p.Arrived = m, m.Price.OfClass(t.Class), e.prefix+c.id, e.prefix+c.name(p.RequestID), c.arrived
 	if !c.mayBeSpared() {
 		api.ReleaseBody(c.ctx)
 	}
@@ -130,14 +93,14 @@ func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
 }
 
 // runPooling reserves, has the texts pooled, and answers.
-func (c *call) runPooling(e *poolingEndpoint, p *pooling, t priority.Terms, who quota.Holder) *api.Error {
+func (c *call) runPooling(e *poolingEndpoint, p *pooling.Request, t priority.Terms, who quota.Holder) *api.Error {
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
 	}
 	defer s.running.Leave()
-	tokens := p.tokens()
-	paid, fault := c.reserve(who, quota.Ask{Input: int64(tokens), Price: p.price}, 0)
+	tokens := p.Tokens()
+	paid, fault := c.reserve(who, quota.Ask{Input: int64(tokens), Price: p.Price}, 0)
 	if fault != nil {
 		return fault
 	}
@@ -147,8 +110,8 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t priority.Terms, who 
 	}
 	c.started = true
 	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.id, Endpoint: e.route, Model: p.model.ID, Version: p.model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
-		Prompts: len(p.texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.parsed,
+		ID: p.ID, Endpoint: e.route, Model: p.Model.ID, Version: p.Model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
+		Prompts: len(p.Texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.Parsed,
 		Submitted: time.Now(), Trace: c.trace,
 	}}
 	if h := s.config.Hooks.OnRequestStart; h != nil {
@@ -161,29 +124,29 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling, t priority.Terms, who 
 	return fault
 }
 
-func (c *call) answerPooling(p *pooling, asked *inference.Embedding) *api.Error {
-	if fault := c.embed(p.model, asked); fault != nil {
+func (c *call) answerPooling(p *pooling.Request, asked *inference.Embedding) *api.Error {
+	if fault := c.embed(p.Model, asked); fault != nil {
 		return fault
 	}
-	if fault := checkVectors(p.model.Pooler, asked); fault != nil {
+	if fault := pooling.Check(p.Model.Pooler, asked); fault != nil {
 		return fault
 	}
 	c.ctx.SetContentType("application/json")
-	c.ctx.Response.SetBodyRaw(p.answer.appendAnswer(nil, p, asked.Vectors))
+	c.ctx.Response.SetBodyRaw(p.Answer.AppendAnswer(nil, p, asked.Vectors))
 	return nil
 }
 
 // embedding is the request as the embedder sees it. Its answer has one part, so that
 // the deadline of the first token is one of the answer.
-func (c *call) embedding(p *pooling, t priority.Terms) *inference.Embedding {
+func (c *call) embedding(p *pooling.Request, t priority.Terms) *inference.Embedding {
 	by := t.DoneBy
 	if first := t.FirstTokenBy; by.IsZero() || !first.IsZero() && first.Before(by) {
 		by = first
 	}
 	return &inference.Embedding{
-		ID: p.id, Tenant: c.caller.Tenant.Name, Weight: c.caller.Tenant.Weight, Class: t.Class,
+		ID: p.ID, Tenant: c.caller.Tenant.Name, Weight: c.caller.Tenant.Weight, Class: t.Class,
 		DoneBy: by, WaitUntil: t.WaitUntil, Arrived: c.arrived, Retries: c.retries(),
-		Texts: p.texts, Types: p.types,
+		Texts: p.Texts, Types: p.Types,
 	}
 }
 
@@ -203,13 +166,13 @@ func (c *call) embed(m *models.Model, asked *inference.Embedding) *api.Error {
 
 // poolingEnded settles the bill of a request that has ended, and tells the hooks. What was
 // computed for is charged, whether or not somebody waited for it to the end.
-func (c *call) poolingEnded(p *pooling, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *bill) {
+func (c *call) poolingEnded(p *pooling.Request, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *bill) {
 	r.Finished, r.Compute = time.Now(), asked.Computed+c.beside
 	if fault != nil {
 		r.Status, r.Code = fault.Status, fault.Code
 	} else {
 		r.Status = statusOK
-		for range p.texts {
+		for range p.Texts {
 			r.Reasons = append(r.Reasons, inference.FinishStop)
 		}
 	}
@@ -217,15 +180,13 @@ func (c *call) poolingEnded(p *pooling, r *edge.RequestFinish, asked *inference.
 	if (fault == nil || asked.Computed > 0) && r.Charged() {
 		r.Admitted = r.Submitted.Add(asked.Waited)
 		use = quota.Use{Ran: true, Input: int64(r.PromptTokens)}
-		r.Cost = p.price.Cost(use.Input, 0, 0)
+		r.Cost = p.Price.Cost(use.Input, 0, 0)
 	}
 	paid.settle(use)
 	if h := c.server.config.Hooks.OnRequestFinish; h != nil {
 		if c.caller.Tenant.LogPrompts {
-			r.Texts = &edge.Texts{Prompts: p.promptTexts, PromptBytes: tokenBytes * r.PromptTokens}
+			r.Texts = &edge.Texts{Prompts: p.PromptTexts, PromptBytes: tokenBytes * r.PromptTokens}
 		}
 		h(*r)
 	}
 }
-
-func (p *pooling) promptTexts() []string { return p.model.Texts(p.texts) }

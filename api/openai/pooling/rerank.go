@@ -1,4 +1,4 @@
-package openai
+package pooling
 
 import (
 	"cmp"
@@ -15,19 +15,6 @@ import (
 	"weir/api/openai/params"
 )
 
-var rerankEndpoint = poolingEndpoint{
-	service: service{route: routeRerank, upstream: "/rerank", prefix: "rerank-"},
-	takes:   scoresPairs, lowers: true,
-	read: (*Server).readRerank,
-}
-
-// scoresPairs: also models without a rank head do, as in vLLM.
-func scoresPairs(k models.Kind) bool { return k == models.KindRank || k == models.KindEmbedding }
-
-// rerank answers the request that Jina, Cohere and vLLM have, and under the same path
-// text-embeddings-inference's.
-func (c *call) rerank() *api.Error { return c.pooled(&rerankEndpoint) }
-
 // ranking is the answer to a rerank request: its documents, the best first.
 type ranking struct {
 	scoring
@@ -36,7 +23,8 @@ type ranking struct {
 	bare      bool // text-embeddings-inference's form
 }
 
-func (s *Server) readRerank(o *job.Body, m *models.Model) (*pooling, *api.Error) {
+// ReadRerank reads a request to order documents by a query.
+func (rules Rules) ReadRerank(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	a := &ranking{scoring: scoring{queryField: "query", single: [2]bool{true, false}}}
@@ -50,21 +38,21 @@ func (s *Server) readRerank(o *job.Body, m *models.Model) (*pooling, *api.Error)
 	for i := range a.pairs {
 		a.pairs[i].document = i
 	}
-	return s.readScoring(&pooling{answer: a}, r, o.Object, &a.scoring, &fault)
+	return rules.readScoring(&Request{Answer: a}, r, o.Object, &a.scoring, &fault)
 }
 
 // readScoring ends the reading of a request whose texts are in a.
-func (s *Server) readScoring(p *pooling, r *textReader, o *jsonbody.Object, a *scoring, fault **api.Error) (*pooling, *api.Error) {
-	p.requestID = params.ReadRequestID(o, fault)
+func (rules Rules) readScoring(p *Request, r *textReader, o *jsonbody.Object, a *scoring, fault **api.Error) (*Request, *api.Error) {
+	p.RequestID = params.ReadRequestID(o, fault)
 	a.raw = a.raw || !o.Flag("use_activation", true, fault)
 	a.maxQueryTokens = o.Count("max_tokens_per_query", 0, math.MaxInt32, 0, fault)
 	a.maxDocumentTokens = o.Count("max_tokens_per_doc", 0, math.MaxInt32, 0, fault)
 	params.ReadLabels(o, fault)
-	o.FinishBut(poolingFields, fault)
+	o.FinishBut(Unsupported, fault)
 	if *fault != nil {
 		return nil, *fault
 	}
-	p.parsed = time.Now()
+	p.Parsed = time.Now()
 	return p, r.readPairs(p, a)
 }
 
@@ -111,7 +99,7 @@ func (a *ranking) readDocuments(o *jsonbody.Object, fault **api.Error) {
 
 // pooledArray splits an array of texts.
 func pooledArray(path string, raw []byte) ([]json.RawMessage, *api.Error) {
-	list, err := jsonbody.Array(path, raw, maxPooledTexts)
+	list, err := jsonbody.Array(path, raw, MaxPooledTexts)
 	if err == nil && len(list) == 0 {
 		err = api.RefuseParam("invalid_value", path, "%s is an empty array; send at least one text", path)
 	}
@@ -150,8 +138,9 @@ func parseTexts(path string, raw []byte) (texts []string, single bool, err *api.
 	return texts, false, nil
 }
 
-func (a *ranking) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
-	scores := a.scores(vectors)
+// AppendAnswer implements Answer.
+func (a *ranking) AppendAnswer(dst []byte, p *Request, vectors [][]float32) []byte {
+	scores := a.Scores(vectors)
 	order := make([]int, len(scores))
 	for i := range order {
 		order[i] = i
@@ -164,9 +153,9 @@ func (a *ranking) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []by
 		return a.appendBare(dst, order, scores)
 	}
 	dst = append(dst, `{"id":`...)
-	dst = api.AppendString(dst, p.name)
+	dst = api.AppendString(dst, p.Name)
 	dst = append(dst, `,"model":`...)
-	dst = api.AppendString(dst, p.model.ID)
+	dst = api.AppendString(dst, p.Model.ID)
 	dst = append(appendPoolingUsage(dst, p), `,"results":[`...)
 	for n, i := range order {
 		dst = append(api.AppendComma(dst, n), `{"index":`...)

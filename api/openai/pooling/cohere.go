@@ -1,4 +1,4 @@
-package openai
+package pooling
 
 import (
 	"math"
@@ -13,22 +13,13 @@ import (
 	"weir/api/openai/translation"
 )
 
-// cohereEndpoint is Cohere's: the same vectors in one or several types. vLLM has it, too.
-var cohereEndpoint = poolingEndpoint{
-	service: service{route: routeCohereEmbed, prefix: "embd-"},
-	takes:   func(k models.Kind) bool { return k == models.KindEmbedding },
-	read:    (*Server).readCohereEmbed,
-}
-
-func (c *call) cohereEmbed() *api.Error { return c.pooled(&cohereEndpoint) }
-
 // vectorTypes are the types that a vector can be given in. binary and ubinary have a bit for each value, set where
 // the value is above zero, eight to a number with the first in its highest bit, as numpy's packbits.
 var vectorTypes = map[string]func(dst []byte, v []float32) []byte{
 	"float":   appendFloats,
 	"base64":  appendBase64,
-	"binary":  func(dst []byte, v []float32) []byte { return appendBits(dst, v, -128) },
-	"ubinary": func(dst []byte, v []float32) []byte { return appendBits(dst, v, 0) },
+	"binary":  func(dst []byte, v []float32) []byte { return AppendBits(dst, v, -128) },
+	"ubinary": func(dst []byte, v []float32) []byte { return AppendBits(dst, v, 0) },
 }
 
 const vectorTypeNames = "float, base64, binary or ubinary"
@@ -40,7 +31,8 @@ type typedVectors struct {
 	texts []string // as they came
 }
 
-func (s *Server) readCohereEmbed(o *job.Body, m *models.Model) (*pooling, *api.Error) {
+// ReadCohereEmbed reads a request of Cohere's API for vectors.
+func (rules Rules) ReadCohereEmbed(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	var fault *api.Error
 	r := newWholeReader(o, m)
 	r.readCohereTruncation(o.Object, &fault)
@@ -71,7 +63,7 @@ func (s *Server) readCohereEmbed(o *job.Body, m *models.Model) (*pooling, *api.E
 	for i, text := range a.texts {
 		raw = api.AppendString(api.AppendComma(raw, i), text)
 	}
-	return s.readTexts(&pooling{answer: a}, r, o.Object, field, append(raw, ']'), a.vectorForm, &fault)
+	return rules.readTexts(&Request{Answer: a}, r, o.Object, field, append(raw, ']'), a.vectorForm, &fault)
 }
 
 // readCohereTruncation reads which end of a longer text goes: its end, unless asked otherwise.
@@ -163,9 +155,10 @@ func cohereInputs(o *jsonbody.Object, raw []byte) ([]string, *api.Error) {
 	return texts, nil
 }
 
-func (a *typedVectors) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
+// AppendAnswer implements Answer.
+func (a *typedVectors) AppendAnswer(dst []byte, p *Request, vectors [][]float32) []byte {
 	dst = append(slices.Grow(dst, a.bytes(len(vectors))), `{"id":`...)
-	dst = append(api.AppendString(dst, p.name), `,"embeddings":{`...)
+	dst = append(api.AppendString(dst, p.Name), `,"embeddings":{`...)
 	for i := range vectors {
 		vectors[i] = a.apply(vectors[i])
 	}
@@ -181,11 +174,11 @@ func (a *typedVectors) appendAnswer(dst []byte, p *pooling, vectors [][]float32)
 		dst = api.AppendString(api.AppendComma(dst, i), text)
 	}
 	dst = append(dst, `],"meta":{"api_version":{"version":"2"},"billed_units":{"input_tokens":`...)
-	return append(strconv.AppendInt(dst, int64(p.tokens()), 10), `}},"response_type":"embeddings_by_type"}`...)
+	return append(strconv.AppendInt(dst, int64(p.Tokens()), 10), `}},"response_type":"embeddings_by_type"}`...)
 }
 
-// appendBits appends a vector's signs, eight to a number, to each of which offset is added.
-func appendBits(dst []byte, v []float32, offset int64) []byte {
+// AppendBits appends a vector's signs, eight to a number, to each of which offset is added.
+func AppendBits(dst []byte, v []float32, offset int64) []byte {
 	dst = append(dst, '[')
 	for i := 0; i < len(v); i += 8 {
 		var bits int64

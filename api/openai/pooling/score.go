@@ -1,4 +1,4 @@
-package openai
+package pooling
 
 import (
 	"strconv"
@@ -9,24 +9,16 @@ import (
 	"weir/api/openai/models"
 )
 
-var scoreEndpoint = poolingEndpoint{
-	service: service{route: routeScore, upstream: "/score", prefix: "score-"},
-	takes:   scoresPairs, lowers: true,
-	read: (*Server).readScore,
-}
-
-// score answers vLLM's request for the scores of pairs of texts, in their order.
-func (c *call) score() *api.Error { return c.pooled(&scoreEndpoint) }
-
-type scoreAnswer struct{ scoring }
+// ScoreAnswer is the answer to a request for scores.
+type ScoreAnswer struct{ scoring }
 
 const scoreForms = "a string or an array of strings"
 
-// readScore reads one text and one or more others, or two arrays of the same length.
-func (s *Server) readScore(o *job.Body, m *models.Model) (*pooling, *api.Error) {
+// ReadScore reads one text and one or more others, or two arrays of the same length.
+func (rules Rules) ReadScore(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
-	a := &scoreAnswer{}
+	a := &ScoreAnswer{}
 	a.readSides(o.Object, &fault)
 	if fault != nil {
 		return nil, fault
@@ -39,11 +31,11 @@ func (s *Server) readScore(o *job.Body, m *models.Model) (*pooling, *api.Error) 
 	for i := range a.pairs {
 		a.pairs[i] = textPair{query: min(i, len(a.queries)-1), document: i}
 	}
-	return s.readScoring(&pooling{answer: a}, r, o.Object, &a.scoring, &fault)
+	return rules.readScoring(&Request{Answer: a}, r, o.Object, &a.scoring, &fault)
 }
 
 // readSides reads both sides under any of the names that vLLM has for them.
-func (a *scoreAnswer) readSides(o *jsonbody.Object, fault **api.Error) {
+func (a *ScoreAnswer) readSides(o *jsonbody.Object, fault **api.Error) {
 	first, second := readSide(o, "text_1"), readSide(o, "text_2")
 	if first.raw == nil && second.raw == nil {
 		first, second = readSide(o, "data_1"), readSide(o, "data_2")
@@ -87,13 +79,14 @@ func readSide(o *jsonbody.Object, name string) scoreSide {
 	return scoreSide{name: name}
 }
 
-func (a *scoreAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
+// AppendAnswer implements Answer.
+func (a *ScoreAnswer) AppendAnswer(dst []byte, p *Request, vectors [][]float32) []byte {
 	dst = append(dst, `{"id":`...)
-	dst = api.AppendString(dst, p.name)
-	dst = strconv.AppendInt(append(dst, `,"object":"list","created":`...), p.arrived.Unix(), 10)
+	dst = api.AppendString(dst, p.Name)
+	dst = strconv.AppendInt(append(dst, `,"object":"list","created":`...), p.Arrived.Unix(), 10)
 	dst = append(dst, `,"model":`...)
-	dst = append(api.AppendString(dst, p.model.ID), `,"data":[`...)
-	for i, score := range a.scores(vectors) {
+	dst = append(api.AppendString(dst, p.Model.ID), `,"data":[`...)
+	for i, score := range a.Scores(vectors) {
 		dst = strconv.AppendInt(append(api.AppendComma(dst, i), `{"index":`...), int64(i), 10)
 		dst = append(dst, `,"object":"score","score":`...)
 		dst = append(appendFloat(dst, score), '}')

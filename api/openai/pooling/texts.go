@@ -1,4 +1,4 @@
-package openai
+package pooling
 
 import (
 	"slices"
@@ -17,8 +17,8 @@ import (
 
 // What one request to a pooling model may hold; the OpenAI API's limits.
 const (
-	maxPooledTexts  = 2048
-	maxPooledTokens = 300_000
+	MaxPooledTexts  = 2048
+	MaxPooledTokens = 300_000
 )
 
 // textReader reads the texts of a request to a pooling model.
@@ -86,7 +86,7 @@ func readKeepsEnd(o *jsonbody.Object, name string, fault **api.Error) bool {
 func (r *textReader) prompts(field string, n *jsonbody.Notes) *prompt.Reader {
 	r.field = field
 	return &prompt.Reader{
-		Field: field, Most: maxPooledTexts, TooMany: "; send fewer at once", Model: r.model, Turn: r.turn, Notes: n, Fit: r.fit,
+		Field: field, Most: MaxPooledTexts, TooMany: "; send fewer at once", Model: r.model, Turn: r.turn, Notes: n, Fit: r.fit,
 		Options: tokenizer.EncodeOptions{Limit: r.limit()},
 	}
 }
@@ -114,9 +114,9 @@ func (r *textReader) fit(path string, ids []inference.TokenID) ([]inference.Toke
 
 // count refuses what is above the tokens of one request.
 func (r *textReader) count(path string, tokens int) *api.Error {
-	if r.total += tokens; r.total > maxPooledTokens {
+	if r.total += tokens; r.total > MaxPooledTokens {
 		return api.RefuseParam("invalid_value", r.field, "%s ends at token %d of the request; one request may have %d tokens; send fewer texts at once",
-			path, r.total, maxPooledTokens)
+			path, r.total, MaxPooledTokens)
 	}
 	return nil
 }
@@ -156,8 +156,8 @@ func tooLong(path string, tokens, limit int, shorten string) *api.Error {
 		" tokens in %s. Please reduce the length of %s, or send %s to have it cut.", limit, tokens, path, path, shorten)
 }
 
-// poolingFields are fields of requests to pooling models that are known and not served.
-var poolingFields = map[string]jsonbody.Unserved{
+// Unsupported are fields of requests to pooling models that are known and not served.
+var Unsupported = map[string]jsonbody.Unserved{
 	"messages":             {WayOut: "send text", Nothing: jsonbody.IsEmptyArray},
 	"prompt":               {WayOut: "send text"},
 	"images":               {WayOut: "send text: models here read no images", Nothing: jsonbody.IsEmptyArray},

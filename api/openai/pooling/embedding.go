@@ -1,4 +1,4 @@
-package openai
+package pooling
 
 import (
 	"slices"
@@ -13,18 +13,6 @@ import (
 	"weir/api/openai/prompt"
 )
 
-var embeddingEndpoint = poolingEndpoint{
-	service: service{route: routeEmbeddings, upstream: "/embeddings", prefix: "embd-"},
-	takes:   func(k models.Kind) bool { return k == models.KindEmbedding },
-	read:    (*Server).readEmbedding,
-}
-
-func (c *call) embeddings() *api.Error { return c.pooled(&embeddingEndpoint) }
-
-func (c *call) pooled(e *poolingEndpoint) *api.Error {
-	return c.once(&e.service, func() *api.Error { return c.pool(e) })
-}
-
 // embeddingAnswer is the OpenAI API's.
 type embeddingAnswer struct{ vectorForm }
 
@@ -36,8 +24,8 @@ type vectorForm struct {
 	types      int // in how many types the answer has each vector; 0 is 1
 }
 
-// readEmbedding reads a request of the OpenAI API for embeddings.
-func (s *Server) readEmbedding(o *job.Body, m *models.Model) (*pooling, *api.Error) {
+// ReadEmbedding reads a request of the OpenAI API for embeddings.
+func (rules Rules) ReadEmbedding(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	form := readVectorForm(o.Object, m, &fault)
@@ -46,34 +34,34 @@ func (s *Server) readEmbedding(o *job.Body, m *models.Model) (*pooling, *api.Err
 			jsonbody.Keep(&fault, api.RefuseParam("invalid_value", "encoding_format", "encoding_format is %s; it must be float or base64", jsonbody.HeaderQuote(format)))
 		}
 	}
-	p := &pooling{answer: &embeddingAnswer{form}, requestID: params.ReadRequestID(o.Object, &fault)}
+	p := &Request{Answer: &embeddingAnswer{form}, RequestID: params.ReadRequestID(o.Object, &fault)}
 	raw, ok := o.Take("input")
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("input", prompt.Forms))
 	}
-	return s.readTexts(p, r, o.Object, "input", raw, form, &fault)
+	return rules.readTexts(p, r, o.Object, "input", raw, form, &fault)
 }
 
 // readTexts ends the reading of a request for vectors, whose texts are in a field.
-func (s *Server) readTexts(p *pooling, r *textReader, o *jsonbody.Object, field string, raw []byte, form vectorForm, fault **api.Error) (*pooling, *api.Error) {
+func (rules Rules) readTexts(p *Request, r *textReader, o *jsonbody.Object, field string, raw []byte, form vectorForm, fault **api.Error) (*Request, *api.Error) {
 	texts := r.prompts(field, o.Notes)
 	texts.Prefix = r.model.Pooler.ReadPrompt(o, fault)
 	texts.Options.AddSpecial = o.Flag("add_special_tokens", true, fault)
-	texts.Options.ParseSpecial = o.Flag("parse_special", s.config.ParseSpecial, fault)
+	texts.Options.ParseSpecial = o.Flag("parse_special", rules.ParseSpecial, fault)
 	params.ReadLabels(o, fault)
-	o.FinishBut(poolingFields, fault)
+	o.FinishBut(Unsupported, fault)
 	if *fault != nil {
 		return nil, *fault
 	}
-	p.parsed = time.Now()
+	p.Parsed = time.Now()
 	prompts, err := texts.All(raw)
 	if err != nil {
 		return nil, err
 	}
 	for _, one := range prompts {
-		p.texts = append(p.texts, one.IDs)
+		p.Texts = append(p.Texts, one.IDs)
 	}
-	return p, form.fits(len(p.texts))
+	return p, form.fits(len(p.Texts))
 }
 
 func readVectorForm(o *jsonbody.Object, m *models.Model, fault **api.Error) vectorForm {
@@ -114,12 +102,13 @@ func (f *vectorForm) fits(n int) *api.Error {
 // apply shortens a vector and scales it to length 1.
 func (f *vectorForm) apply(v []float32) []float32 {
 	if v = v[:f.dimensions]; !f.raw {
-		normalise(v)
+		Normalise(v)
 	}
 	return v
 }
 
-func (a *embeddingAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float32) []byte {
+// AppendAnswer implements Answer.
+func (a *embeddingAnswer) AppendAnswer(dst []byte, p *Request, vectors [][]float32) []byte {
 	dst = append(slices.Grow(dst, a.bytes(len(vectors))), `{"object":"list","data":[`...)
 	for i, v := range vectors {
 		dst = append(api.AppendComma(dst, i), `{"object":"embedding","index":`...)
@@ -133,31 +122,22 @@ func (a *embeddingAnswer) appendAnswer(dst []byte, p *pooling, vectors [][]float
 		dst = append(dst, '}')
 	}
 	dst = append(dst, `],"model":`...)
-	dst = api.AppendString(dst, p.model.ID)
+	dst = api.AppendString(dst, p.Model.ID)
 	return append(appendPoolingUsage(dst, p), '}')
 }
 
 // appendPoolingUsage appends the field usage, which every endpoint's has in common.
-func appendPoolingUsage(dst []byte, p *pooling) []byte {
-	tokens := int64(p.tokens())
+func appendPoolingUsage(dst []byte, p *Request) []byte {
+	tokens := int64(p.Tokens())
 	dst = strconv.AppendInt(append(dst, `,"usage":{"prompt_tokens":`...), tokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), tokens, 10)
 	return append(dst, '}')
 }
 
-// embedEndpoint is text-embeddings-inference's own: vectors without anything around
-// them.
-var embedEndpoint = poolingEndpoint{
-	service: service{route: routeEmbed, prefix: "embd-"},
-	takes:   func(k models.Kind) bool { return k == models.KindEmbedding },
-	read:    (*Server).readEmbed,
-}
-
-func (c *call) embedTexts() *api.Error { return c.pooled(&embedEndpoint) }
-
 type bareVectors struct{ vectorForm }
 
-func (s *Server) readEmbed(o *job.Body, m *models.Model) (*pooling, *api.Error) {
+// ReadEmbed reads a request of text-embeddings-inference for vectors.
+func (rules Rules) ReadEmbed(o *job.Body, m *models.Model) (*Request, *api.Error) {
 	var fault *api.Error
 	r := newTextReader(o, m, &fault)
 	form := readVectorForm(o.Object, m, &fault)
@@ -165,10 +145,11 @@ func (s *Server) readEmbed(o *job.Body, m *models.Model) (*pooling, *api.Error) 
 	if !ok {
 		jsonbody.Keep(&fault, jsonbody.Missing("inputs", prompt.Forms))
 	}
-	return s.readTexts(&pooling{answer: &bareVectors{form}}, r, o.Object, "inputs", raw, form, &fault)
+	return rules.readTexts(&Request{Answer: &bareVectors{form}}, r, o.Object, "inputs", raw, form, &fault)
 }
 
-func (a *bareVectors) appendAnswer(dst []byte, _ *pooling, vectors [][]float32) []byte {
+// AppendAnswer implements Answer.
+func (a *bareVectors) AppendAnswer(dst []byte, _ *Request, vectors [][]float32) []byte {
 	dst = append(slices.Grow(dst, a.bytes(len(vectors))), '[')
 	for i, v := range vectors {
 		dst = appendFloats(api.AppendComma(dst, i), a.apply(v))

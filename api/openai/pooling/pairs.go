@@ -1,4 +1,5 @@
-package openai
+// Package pooling reads what text encoders are asked (embeddings, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference), and writes their answers.
+package pooling
 
 import (
 	"strings"
@@ -41,7 +42,7 @@ func (s *scoring) path(documents bool, i int) string {
 }
 
 // readPairs reads the texts as the model takes them.
-func (r *textReader) readPairs(p *pooling, s *scoring) *api.Error {
+func (r *textReader) readPairs(p *Request, s *scoring) *api.Error {
 	r.field = s.documentField
 	if s.rank = r.model.Pooler.Ranks(); !s.rank {
 		return r.readApart(p, s)
@@ -66,20 +67,20 @@ func (r *textReader) readPairs(p *pooling, s *scoring) *api.Error {
 		if fault := r.count(path, len(one.ids)); fault != nil {
 			return fault
 		}
-		p.texts = append(p.texts, one.ids)
+		p.Texts = append(p.Texts, one.ids)
 		if r.model.Pooler.PairTypes {
 			types := make([]uint8, len(one.ids))
 			for i := one.second; i < len(types); i++ {
 				types[i] = 1
 			}
-			p.types = append(p.types, types)
+			p.Types = append(p.Types, types)
 		}
 	}
 	return nil
 }
 
 // readApart reads all queries and then all documents.
-func (r *textReader) readApart(p *pooling, s *scoring) *api.Error {
+func (r *textReader) readApart(p *Request, s *scoring) *api.Error {
 	for _, documents := range []bool{false, true} {
 		inner, fault := r.inner(s, documents)
 		if fault != nil {
@@ -90,7 +91,7 @@ func (r *textReader) readApart(p *pooling, s *scoring) *api.Error {
 			if ids, fault = r.fit(s.path(documents, i), ids); fault != nil {
 				return fault
 			}
-			p.texts = append(p.texts, ids)
+			p.Texts = append(p.Texts, ids)
 		}
 	}
 	return nil
@@ -220,8 +221,8 @@ func spansOf(template, query, document string) (spans []tokenizer.Span) {
 	return spans
 }
 
-// scores gives each pair's score.
-func (s *scoring) scores(vectors [][]float32) []float32 {
+// Scores gives each pair's score.
+func (s *scoring) Scores(vectors [][]float32) []float32 {
 	scores := make([]float32, len(s.pairs))
 	for i, pair := range s.pairs {
 		switch {

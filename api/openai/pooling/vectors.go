@@ -1,4 +1,4 @@
-package openai
+package pooling
 
 import (
 	"encoding/base64"
@@ -11,8 +11,8 @@ import (
 	"weir/internal/inference"
 )
 
-// checkVectors finds what an embedder cannot have meant to give.
-func checkVectors(p *models.Pooler, e *inference.Embedding) *api.Error {
+// Check finds what an embedder cannot have meant to give.
+func Check(p *models.Pooler, e *inference.Embedding) *api.Error {
 	ok := len(e.Vectors) == len(e.Texts)
 	for _, v := range e.Vectors {
 		ok = ok && len(v) == max(p.Labels, p.Dimensions) // one of the two is 0
@@ -21,13 +21,13 @@ func checkVectors(p *models.Pooler, e *inference.Embedding) *api.Error {
 		}
 	}
 	if !ok {
-		return internalError("the engine hit an internal error on this request")
+		return api.Refuse("internal_error", "the engine hit an internal error on this request")
 	}
 	return nil
 }
 
-// normalise scales a vector to length 1; the zero vector stays.
-func normalise(v []float32) {
+// Normalise scales a vector to length 1; the zero vector stays.
+func Normalise(v []float32) {
 	sum := 0.0
 	for _, f := range v {
 		sum += float64(f) * float64(f)
