@@ -67,9 +67,6 @@ type conn struct {
 	greeting     bool          // the TLS handshake is still to come; owned by the connection's goroutine
 	greetingTime time.Duration // most time for it
 
-	joins bool   // the next write and the one behind it are one; owned by the connection's goroutine, as kept is
-	kept  []byte // that write
-
 	lingers     atomic.Bool
 	lingerBytes int64         // most that is taken in and dropped
 	lingerTime  time.Duration // most time for that
@@ -275,22 +272,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write gives each step its own time; a failed write means a gone peer. One that the next one joins is kept until then.
+// Write gives each step its own time; a failed write means a gone peer.
 func (c *conn) Write(p []byte) (int, error) {
-	before := len(c.kept)
-	switch {
-	case c.joins:
-		c.joins, c.kept = false, append(c.kept, p...)
-		return len(p), nil
-	case before > 0:
-		p = append(c.kept, p...)
-		c.kept = c.kept[:0]
-	}
-	n, err := c.write(p)
-	return max(n-before, 0), err
-}
-
-func (c *conn) write(p []byte) (int, error) {
 	done := 0
 	for {
 		step := p[done:min(done+writeStepBytes, len(p))]

@@ -37,11 +37,3 @@ func (d Direct) TryWrite(p []byte) (int, error) {
 
 // Write writes all of p, and waits for a slow client as long as any answer does.
 func (d Direct) Write(p []byte) (int, error) { return d.conn.Write(p) }
-
-// End is called at the end of a stream, before its Read says so: the server writes the last chunk and what is behind it by two calls,
-// which become one.
-func (d Direct) End() {
-	if d.Can() {
-		d.conn.joins = true
-	}
-}

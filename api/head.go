@@ -15,6 +15,7 @@ import (
 // the body behind it unless the header asks for 100-continue. For a request
 // that its head alone gets refused, headerReceived therefore pretends that the
 // client asked: then expect answers, and not one byte of the body is read.
+// HTTP/1.0 has no such question: fasthttp takes the first byte of its bodies.
 
 var expectField, originField = NewField(fasthttp.HeaderExpect), NewField(fasthttp.HeaderOrigin)
 
@@ -22,6 +23,8 @@ var expectField, originField = NewField(fasthttp.HeaderExpect), NewField(fasthtt
 func (s *Server) headerReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	asked := expectField.Of(h)
 	switch {
+	case !speaks(h):
+		h.SetContentLength(0) // fasthttp would wait for the first byte of the body, to which it answers 100 in HTTP/1.1 alone
 	case expectsOther(h):
 		other := string(asked)
 		h.Set(fasthttp.HeaderExpect, continues)
@@ -89,7 +92,7 @@ const chunkedLength = -1
 func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 	version := view(h.Protocol())
 	switch {
-	case version != "HTTP/1.1" && version != "HTTP/1.0":
+	case !speaks(h):
 		return Refuse("http_version_not_supported", fmt.Sprintf("this server does not speak %.16q; use HTTP/1.1", version))
 	case ambiguous(h):
 		return Refuse("malformed_request", "the request's length can be read in two ways; "+
@@ -100,6 +103,12 @@ func (s *Server) refusal(h *fasthttp.RequestHeader) *Error {
 		return Refuse("expectation_failed", "the request has an Expect header other than 100-continue, which is all that this server knows")
 	}
 	return s.config.Access.checkHead(h)
+}
+
+// speaks reports whether a request is of a version of HTTP that this server knows.
+func speaks(h *fasthttp.RequestHeader) bool {
+	version := view(h.Protocol())
+	return version == "HTTP/1.1" || version == "HTTP/1.0"
 }
 
 // declaredTooMuch is the refusal of a request that declaresTooMuch.

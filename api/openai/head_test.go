@@ -77,7 +77,7 @@ func TestPaths(t *testing.T) {
 		"/v1/models/test-model/": 200, "/health/": 200, "http://test/v1/models": 200, "http://test/health?x": 200,
 		"//v1/models": 404, "/v1//models": 404, "/v1/models//": 404, "/x/../v1/models": 404, "/v1/./models": 404, "/v1/models/..": 404,
 		"/x/%2e%2e/v1/models": 404, "/%2fv1/models": 404, "/v1/models/%2e%2e/models": 404, "http://test//v1/models": 404, "/": 404, "/v1": 404,
-		"/v1/models%": 404, "http://test": 404, "*": 404,
+		"/v1/models%": 404, "http://test": 404, "*": 400,
 	} {
 		if res, body := r.do("GET", path, "", ""); res.StatusCode != status {
 			t.Errorf("%s: %d, want %d: %.100s", path, res.StatusCode, status, body)

@@ -57,7 +57,6 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 	}()
 	for r.read == len(r.out) {
 		if r.over {
-			r.direct.End()
 			return 0, io.EOF
 		}
 		if err := r.follow(); err != nil {
