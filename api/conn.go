@@ -41,7 +41,7 @@ var longAgo = time.Unix(1, 0)
 // that its request's body holds; and a close after which a refused client can
 // still read the refusal (linger).
 //
-// Where the transport tells of its end (socket.Ender), that is the watch, and nothing is read. Otherwise
+// Where the transport tells of its end (socket.EndNotifier), that is the watch, and nothing is read. Otherwise
 // the connection's goroutine owns Read, Watch and the deadlines; the watching
 // goroutine owns Conn.Read from Watch until the next Read has stopped it.
 // What it took in is handed to that Read, so keep-alive and pipelining work
@@ -156,7 +156,7 @@ func (c *conn) watch() <-chan struct{} {
 func (c *conn) transportTells() bool {
 	if !c.asked && c.secure == nil {
 		c.asked = true
-		if e, ok := c.Conn.(socket.Ender); ok {
+		if e, ok := c.Conn.(socket.EndNotifier); ok {
 			c.tells = e.OnEnd(c.markGone)
 		}
 	}

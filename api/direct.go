@@ -10,7 +10,7 @@ import (
 // That is between two Reads: what the earlier ones gave has left the server by then.
 type Direct struct {
 	conn *conn
-	try  socket.Trier // nil: the stream can only be read
+	try  socket.TryWriter // nil: the stream can only be read
 }
 
 // DirectOf gives the connection of a request. Only one by HTTP/1.1 without TLS, from this package's listener, can be written to.
@@ -19,7 +19,7 @@ func DirectOf(ctx *fasthttp.RequestCtx) Direct {
 	if c == nil || c.secure != nil || !ctx.Request.Header.IsHTTP11() || ctx.IsHead() {
 		return Direct{}
 	}
-	try, _ := c.Conn.(socket.Trier)
+	try, _ := c.Conn.(socket.TryWriter)
 	return Direct{c, try}
 }
 

@@ -390,7 +390,7 @@ func (s *sim) enter(out *SimOutcome, q *scheduler.Request) error {
 	if !s.o.Precheck {
 		return nil
 	}
-	t := s.sched.Tariff()
+	t := s.sched.CostEstimates()
 	item := t.Item(q)
 	out.Expected = -1
 	if wait, known := s.precheck.Wait(int64(s.now), &item); known {

@@ -48,7 +48,7 @@ func TestParsePlacement(t *testing.T) {
 	s, err := ParseDeployment("the body", []byte(body))
 	want := &deployment.Placement{
 		Replicas: 2, NodeSelector: map[string]string{"gpuModel": "H100", "example.com/Rack": "r7"},
-		Affinity: []deployment.Term{{{Key: "gpuCount", Operator: deployment.Gt, Values: []string{"1"}}, {Key: "spot", Operator: deployment.DoesNotExist}}},
+		Affinity: []deployment.SelectorTerm{{{Key: "gpuCount", Operator: deployment.Gt, Values: []string{"1"}}, {Key: "spot", Operator: deployment.DoesNotExist}}},
 	}
 	if err != nil || !reflect.DeepEqual(s.Placement, want) {
 		t.Errorf("%+v %v", s.Placement, err)

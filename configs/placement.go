@@ -60,7 +60,7 @@ func placementFields(p *deployment.Placement) []field {
 			return d.inside(n, path, []string{"node_affinity", "required_during_scheduling_ignored_during_execution"}, func(n *yaml.Node, path string) error {
 				err := d.record(n, path, []field{{key: "node_selector_terms", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 					return d.records(n, path, func(n *yaml.Node, path string) error {
-						var t deployment.Term
+						var t deployment.SelectorTerm
 						err := d.record(n, path, []field{{key: "match_expressions", nested: func(d *fileDecoder, n *yaml.Node, path string) error {
 							return d.records(n, path, func(n *yaml.Node, path string) error {
 								r := deployment.Requirement{}

@@ -36,14 +36,14 @@ type ModelState struct {
 type Chooser interface {
 	// Choose returns the version, "" for that which answers by default, and the rollout's arm
 	// that it is.
-	Choose(model string, by Asker) (version string, arm Arm)
+	Choose(model string, by StickyKey) (version string, arm Arm)
 	// Spare decides whether the stable version answers a request that a rollout's candidate has failed, and returns
 	// it, "" for that which answers by default.
 	Spare(model string, arm Arm) (version string, may bool)
 }
 
-// Asker is who asks, as far as rollouts care: the same one gets the same version.
-type Asker struct {
+// StickyKey is who asks, as far as rollouts care: the same one gets the same version.
+type StickyKey struct {
 	Tenant  string
 	User    string // whom the request is about; "": it does not say
 	Request string // its id

@@ -32,8 +32,8 @@ type UpstreamFault interface {
 	Lasting() bool // only an operator can change it
 }
 
-// SaidFault is an error that a server has written into its stream.
-type SaidFault interface {
+// StreamedFault is an error that a server has written into its stream.
+type StreamedFault interface {
 	error
 	// Refusal is the error as an answer that is no stream would have it.
 	Refusal() (status int, body []byte)
@@ -133,7 +133,7 @@ type Head struct {
 
 	// Caller makes the header field CallerHeader, which tells another weir who calls, again
 	// for each attempt; nil: no other weir is told.
-	Caller inference.Speaker
+	Caller inference.PeerSigner
 	Class  string // that the client's header asked for; "" is none
 
 	FirstTokenBy, DoneBy time.Time // the time that is left is sent; zero is none

@@ -27,15 +27,15 @@ func WaitOf(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// Advice is what a server's refusal says of trying again.
-type Advice struct {
+// RetryAdvice is what a server's refusal says of trying again.
+type RetryAdvice struct {
 	After time.Duration // when that is worth while; 0: not known
 	Never bool          // clients shall not send the same request again by themselves
 }
 
-// AdviceOf is the advice of a refusal: x-should-retry and the time to wait. Where it says nothing its status decides.
-func AdviceOf(status int, h http.Header, now time.Time) Advice {
-	a := Advice{After: WaitOf(h, now)}
+// RetryAdviceOf is the advice of a refusal: x-should-retry and the time to wait. Where it says nothing its status decides.
+func RetryAdviceOf(status int, h http.Header, now time.Time) RetryAdvice {
+	a := RetryAdvice{After: WaitOf(h, now)}
 	transient := status == http.StatusTooManyRequests || status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 	switch said := h.Get("X-Should-Retry"); {
 	case said == "false":
@@ -48,15 +48,15 @@ func AdviceOf(status int, h http.Header, now time.Time) Advice {
 	return a
 }
 
-// AdvisedError is a refusal by another server, with its advice.
-type AdvisedError struct {
+// RetryAdviceError is a refusal by another server, with its advice.
+type RetryAdviceError struct {
 	Err    error
-	Advice Advice
+	Advice RetryAdvice
 }
 
-func (e *AdvisedError) Error() string { return e.Err.Error() }
+func (e *RetryAdviceError) Error() string { return e.Err.Error() }
 
-func (e *AdvisedError) Unwrap() error { return e.Err }
+func (e *RetryAdviceError) Unwrap() error { return e.Err }
 
 func positive(text string) (float64, bool) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)

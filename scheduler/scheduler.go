@@ -267,9 +267,9 @@ func (s *Scheduler) Continue(id ID, choice int) {
 	}
 }
 
-// Tariff is what the scheduler expects now.
-func (s *Scheduler) Tariff() Tariff {
-	return Tariff{
+// CostEstimates is what the scheduler expects now.
+func (s *Scheduler) CostEstimates() CostEstimates {
+	return CostEstimates{
 		prices: s.cost.Prices(cost.Load{Rows: tariffRows, Outputs: 1}), outputTimes: s.charges.outputTimes,
 		answers: s.lengths.Means(), known: s.cost.Ready(),
 	}

@@ -8,9 +8,9 @@ import (
 	"weir/scheduler/cost"
 )
 
-// Tariff is what requests are expected to take, as a value that other goroutines
+// CostEstimates is what requests are expected to take, as a value that other goroutines
 // may keep while the scheduler goes on to learn.
-type Tariff struct {
+type CostEstimates struct {
 	prices      cost.Prices
 	outputTimes outputTimes
 	answers     answer.Means
@@ -21,7 +21,7 @@ type Tariff struct {
 const tariffRows = 64
 
 // token is the work of an output token: until some were timed, that of its rows alone.
-func (t *Tariff) token() float64 {
+func (t *CostEstimates) token() float64 {
 	if t.outputTimes.token > 0 {
 		return t.outputTimes.token
 	}
@@ -29,12 +29,12 @@ func (t *Tariff) token() float64 {
 }
 
 // Prompt is how long the rows of a prompt from one to another are expected to take in a machine that does nothing else.
-func (t *Tariff) Prompt(from, to int) time.Duration {
+func (t *CostEstimates) Prompt(from, to int) time.Duration {
 	return time.Duration(t.prices.Step + t.prices.Of(cost.Load{Rows: to - from, Prompt: cost.Attended(from, to-from)}))
 }
 
 // Item is a request as the queue's Precheck counts it.
-func (t *Tariff) Item(r *Request) admission.Item {
+func (t *CostEstimates) Item(r *Request) admission.Item {
 	it := admission.Item{
 		Tenant: r.Tenant, Class: r.Class, Weight: r.Weight, OverQuota: r.OverQuota, Retries: r.Retries,
 		Choices: max(r.N, 1), Tokens: len(r.Prompt), FirstTokenBy: r.FirstTokenBy, DoneBy: r.DoneBy,

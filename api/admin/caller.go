@@ -67,7 +67,7 @@ func (c Config) caller(r *http.Request) (caller tenant.Caller, fault *api.Error)
 		if tenant.IsUnlisted(err) {
 			return caller, edge.UnlistedTenant()
 		}
-		if elsewhere, ok := errors.AsType[*tenant.ElsewhereError](err); ok {
+		if elsewhere, ok := errors.AsType[*tenant.ResidencyError](err); ok {
 			return caller, edge.OtherRegion(elsewhere)
 		}
 		return caller, &api.Error{Status: http.StatusUnauthorized, Type: api.TypeInvalidRequest, Code: "invalid_api_key",

@@ -9,8 +9,8 @@ import (
 	"weir/api/tenant"
 )
 
-// Forgotten counts what was deleted of a tenant.
-type Forgotten struct {
+// DeletedCounts counts what was deleted of a tenant.
+type DeletedCounts struct {
 	Prompts int64 `json:"prompts"`      // that log_prompts kept, with their answers
 	Answers int64 `json:"answers"`      // of idempotency keys and of the response cache
 	Files   int64 `json:"files"`        // uploaded, or made by batches; the batches with them
@@ -22,7 +22,7 @@ var ErrNoTenant = errors.New("there is no such tenant")
 
 // ForgetFunc deletes what a tenant's clients asked and were answered. by says who
 // asked. The error may wrap ErrNoTenant.
-type ForgetFunc func(ctx context.Context, tenant, by string) (Forgotten, error)
+type ForgetFunc func(ctx context.Context, tenant, by string) (DeletedCounts, error)
 
 const forgetPath = "/admin/tenants/{name}/forget"
 

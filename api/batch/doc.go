@@ -2,7 +2,7 @@
 // the server answers when it has nothing more urgent to do.
 //
 // A batch is a file of JSON lines, one request each. A worker runs the lines through the edge in process, as
-// requests of their tenant in the lowest class (edge.Errand), a few at a time while other requests run and
+// requests of their tenant in the lowest class (edge.InternalRequest), a few at a time while other requests run and
 // more when none do. Each answer is one record in the batch's journal, synced before the line counts as
 // done; after a crash the worker goes on behind the last whole record. At the end the journal becomes the
 // output file and the file of errors.

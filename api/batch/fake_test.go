@@ -254,7 +254,7 @@ type scripted struct {
 
 func (s *scripted) Serves(_, path string) bool { return path != "/v1/responses" }
 
-func (s *scripted) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.Errand) {
+func (s *scripted) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.InternalRequest) {
 	var body struct{ Prompt string }
 	_ = json.Unmarshal(ctx.PostBody(), &body)
 	s.mu.Lock()

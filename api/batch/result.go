@@ -40,7 +40,7 @@ func (w *worker) ask(l *line, endpoint string, caller tenant.Caller, gone <-chan
 				body: api.Refuse("internal_error", "the server hit a bug while it handled this line").AppendJSON(nil)}
 		}
 	}()
-	w.config.Edge.HandleFor(ctx, &edge.Errand{
+	w.config.Edge.HandleFor(ctx, &edge.InternalRequest{
 		Caller: caller, Gone: gone, PricePercent: w.config.Limits.PricePercent,
 	})
 	res := &ctx.Response

@@ -46,7 +46,7 @@ func Identify(a *tenant.Authenticator, p tenant.Proof) (c tenant.Caller, fault *
 	case tenant.IsUnlisted(err):
 		return c, UnlistedTenant(), tenant.Reason(err)
 	}
-	if elsewhere, ok := errors.AsType[*tenant.ElsewhereError](err); ok {
+	if elsewhere, ok := errors.AsType[*tenant.ResidencyError](err); ok {
 		return c, OtherRegion(elsewhere), tenant.Reason(err)
 	}
 	return c, invalidKey(), tenant.Reason(err)
@@ -65,7 +65,7 @@ func UnlistedTenant() *api.Error {
 }
 
 // OtherRegion refuses a key that is good, and whose tenant's data must not come to this server.
-func OtherRegion(e *tenant.ElsewhereError) *api.Error {
+func OtherRegion(e *tenant.ResidencyError) *api.Error {
 	return &api.Error{Status: http.StatusForbidden, Type: api.TypeInvalidRequest, Code: "region_not_allowed", NoRetry: true,
 		Message: e.Error() + "; ask a server of the tenant's residency"}
 }

@@ -8,11 +8,11 @@ import (
 	"weir/api/tenant"
 )
 
-// Errand is a request that the process itself makes in a caller's name, without a connection: a line of
+// Internal is a request that the process itself makes in a caller's name, without a connection: a line of
 // a batch. It goes the way of any request, with the caller's quotas, limits and errors. Its context is a
 // fasthttp.RequestCtx that was initialised (Init) with the request; the response is in it afterwards,
 // and is never a stream where the body does not ask for one.
-type Errand struct {
+type InternalRequest struct {
 	Caller tenant.Caller
 	Gone   <-chan struct{} // closed when the answer is not wanted any more, as a hang-up is; nil: never
 
@@ -22,11 +22,11 @@ type Errand struct {
 
 // Handler answers errands: the servers of the protocols do.
 type Handler interface {
-	HandleFor(ctx *fasthttp.RequestCtx, errand *Errand)
+	HandleFor(ctx *fasthttp.RequestCtx, errand *InternalRequest)
 }
 
 // Post sends the errand with a JSON body, and returns what is answered.
-func (e *Errand) Post(to Handler, path string, body []byte) (status int, answer []byte) {
+func (e *InternalRequest) Post(to Handler, path string, body []byte) (status int, answer []byte) {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	ctx.Request.Header.SetMethod(fasthttp.MethodPost)

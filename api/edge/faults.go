@@ -53,7 +53,7 @@ func Fault(err error) *api.Error {
 		if limit := (*inference.LimitError)(nil); errors.As(err, &limit) {
 			e.RetryAfter = limit.RetryAfter
 		}
-		if said := (*router.AdvisedError)(nil); errors.As(err, &said) {
+		if said := (*router.RetryAdviceError)(nil); errors.As(err, &said) {
 			e.RetryAfter, e.NoRetry = said.Advice.After, said.Advice.Never
 		}
 		return e

@@ -15,8 +15,8 @@ func TestAdviceOfOtherServersIsTold(t *testing.T) {
 	if e := Fault(refused); e.Code != "rate_limit_exceeded" || !e.Retries() {
 		t.Errorf("without advice: %+v", e)
 	}
-	for _, advice := range []router.Advice{{After: 7 * time.Second}, {After: time.Hour, Never: true}, {Never: true}} {
-		e := Fault(fmt.Errorf("model m: %w", &router.AdvisedError{Err: refused, Advice: advice}))
+	for _, advice := range []router.RetryAdvice{{After: 7 * time.Second}, {After: time.Hour, Never: true}, {Never: true}} {
+		e := Fault(fmt.Errorf("model m: %w", &router.RetryAdviceError{Err: refused, Advice: advice}))
 		if e.Code != "rate_limit_exceeded" || e.RetryAfter != advice.After || e.Retries() == advice.Never {
 			t.Errorf("%+v: %+v", advice, e)
 		}

@@ -55,16 +55,16 @@ func (m *Mux) Register(protocols ...Protocol) {
 
 // Exchange is a request whose route is known, with what the Mux has found out of it.
 type Exchange struct {
-	Ctx     *fasthttp.RequestCtx
-	Route   *Route
-	Params  Params
-	Caller  tenant.Caller // zero where the route asks for none
-	ID      string        // ours, unique
-	Name    string        // the client's name for the request, or ours: sent as x-request-id; clients may send the same one twice
-	Named   bool          // Name is the client's
-	Trace   Trace
-	Arrived time.Time
-	Errand  *Errand // nil: the request has a connection
+	Ctx      *fasthttp.RequestCtx
+	Route    *Route
+	Params   Params
+	Caller   tenant.Caller // zero where the route asks for none
+	ID       string        // ours, unique
+	Name     string        // the client's name for the request, or ours: sent as x-request-id; clients may send the same one twice
+	Named    bool          // Name is the client's
+	Trace    Trace
+	Arrived  time.Time
+	Internal *InternalRequest // nil: the request has a connection
 
 	protocol Protocol
 	hooks    *Hooks
@@ -122,10 +122,10 @@ func (m *Mux) Handle(ctx *fasthttp.RequestCtx) {
 	m.answer(x, e, fault)
 }
 
-// HandleFor answers a request that the process itself makes in a caller's name; see Errand.
-func (m *Mux) HandleFor(ctx *fasthttp.RequestCtx, errand *Errand) {
+// HandleFor answers a request that the process itself makes in a caller's name; see InternalRequest.
+func (m *Mux) HandleFor(ctx *fasthttp.RequestCtx, errand *InternalRequest) {
 	x, e := m.open(ctx)
-	x.Caller, x.Errand = errand.Caller, errand
+	x.Caller, x.Internal = errand.Caller, errand
 	m.answer(x, e, m.bars(x.Route, &ctx.Request.Header, x.Caller))
 }
 

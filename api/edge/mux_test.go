@@ -188,7 +188,7 @@ func TestMuxServesErrands(t *testing.T) {
 	acme := tenant.New("acme")
 	for scope, want := range map[tenant.Scope]int{tenant.ScopeInference: 200, tenant.ScopeMetrics: 403} {
 		ctx := asking("POST", "/a/x", "")
-		m.HandleFor(ctx, &Errand{Caller: tenant.Caller{Tenant: &acme, Scope: scope}})
+		m.HandleFor(ctx, &InternalRequest{Caller: tenant.Caller{Tenant: &acme, Scope: scope}})
 		if got := ctx.Response.StatusCode(); got != want || want == 200 && string(ctx.Response.Body()) != "a for acme" {
 			t.Errorf("scope %v: %d %s", scope, got, ctx.Response.Body())
 		}

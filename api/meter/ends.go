@@ -12,11 +12,11 @@ import (
 	"weir/scheduler/quota"
 )
 
-// Ends is a Meter that foresees when a tenant's running requests end: one that is refused
+// EndForecast is a Meter that foresees when a tenant's running requests end: one that is refused
 // because as many run as may (quota.Streams) learns when there will be room. It knows the
 // requests that this process admitted, how much they were expected to generate, and how
 // long the tenant's requests to a model have taken per token.
-type Ends struct {
+type EndForecast struct {
 	Meter
 
 	mu      sync.Mutex
@@ -35,9 +35,9 @@ const (
 	maxPromises  = 1024        // to a tenant's clients
 )
 
-// NewEnds returns a meter that counts as m does.
-func NewEnds(m Meter) *Ends {
-	return &Ends{Meter: m, runs: map[runID]*run{}, tenants: map[string]*tenantRuns{}, speeds: map[speedKey]*speed{}}
+// NewEndForecast returns a meter that counts as m does.
+func NewEndForecast(m Meter) *EndForecast {
+	return &EndForecast{Meter: m, runs: map[runID]*run{}, tenants: map[string]*tenantRuns{}, speeds: map[speedKey]*speed{}}
 }
 
 // runID names a grant: a degraded one is of another meter than the rest.
@@ -89,7 +89,7 @@ func (l limitOf) counts(r *run) bool {
 func unitsOf(input, output int64) int64 { return max(cmp.Or(output, input), 1) }
 
 // Reserve implements Meter.
-func (e *Ends) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+func (e *EndForecast) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	g, err := e.Meter.Reserve(who, ask)
 	if err == nil && g.ID != 0 && (hasStreams(who.Limits) || hasStreams(who.ModelLimits) || hasStreams(who.KeyLimits)) {
 		e.began(&who, &g, unitsOf(ask.Input, ask.Output))
@@ -103,7 +103,7 @@ func (e *Ends) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 func hasStreams(l *quota.Limits) bool { return l != nil && l.MaxStreams > 0 }
 
 // TopUp implements Meter.
-func (e *Ends) TopUp(g *quota.Grant, generated, cover int64) error {
+func (e *EndForecast) TopUp(g *quota.Grant, generated, cover int64) error {
 	e.mu.Lock()
 	if r := e.runs[runID{g.ID, g.Degraded}]; r != nil {
 		r.seen, r.seenAt = generated, time.Now()
@@ -114,7 +114,7 @@ func (e *Ends) TopUp(g *quota.Grant, generated, cover int64) error {
 }
 
 // Settle implements Meter.
-func (e *Ends) Settle(g *quota.Grant, use quota.Use) {
+func (e *EndForecast) Settle(g *quota.Grant, use quota.Use) {
 	e.Meter.Settle(g, use)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,7 +133,7 @@ func (e *Ends) Settle(g *quota.Grant, use quota.Use) {
 	}
 }
 
-func (e *Ends) began(who *quota.Holder, g *quota.Grant, units int64) {
+func (e *EndForecast) began(who *quota.Holder, g *quota.Grant, units int64) {
 	now := time.Now()
 	r := &run{tenant: who.Tenant, model: who.Model, account: who.KeyAccount, began: now, seenAt: now, expected: units}
 	e.mu.Lock()
@@ -147,7 +147,7 @@ func (e *Ends) began(who *quota.Holder, g *quota.Grant, units int64) {
 	of.runs[r] = struct{}{}
 }
 
-func (e *Ends) learn(k speedKey, units int64, took time.Duration) {
+func (e *EndForecast) learn(k speedKey, units int64, took time.Duration) {
 	v := e.speeds[k]
 	if v == nil {
 		if len(e.speeds) >= maxSpeeds {
@@ -162,7 +162,7 @@ func (e *Ends) learn(k speedKey, units int64, took time.Duration) {
 
 // untilRoom is how long until the limit that refused a request has room for it: until the
 // first request ends that no other refused client was told to wait for.
-func (e *Ends) untilRoom(who *quota.Holder, refused *quota.Refusal) time.Duration {
+func (e *EndForecast) untilRoom(who *quota.Holder, refused *quota.Refusal) time.Duration {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,7 +208,7 @@ func (t *tenantRuns) waiting(limit limitOf, now time.Time) (n int) {
 // the median of the shortest. Were the times Weibull distributed with shape 2 (a standard
 // deviation of half the mean, as lengths of answers have), then the first end would be
 // so, too, with 1/t² as the sum of all 1/tᵢ²; the next ends are taken for those of the rest.
-func (e *Ends) ends(of *tenantRuns, limit limitOf, now time.Time) (list []time.Duration) {
+func (e *EndForecast) ends(of *tenantRuns, limit limitOf, now time.Time) (list []time.Duration) {
 	if of == nil || len(of.runs) > maxRuns {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (e *Ends) ends(of *tenantRuns, limit limitOf, now time.Time) (list []time.D
 }
 
 // left is how long a run is expected to go on.
-func (e *Ends) left(r *run, now time.Time) time.Duration {
+func (e *EndForecast) left(r *run, now time.Time) time.Duration {
 	v := e.speeds[speedKey{r.tenant, r.model}]
 	if v == nil {
 		return unknownWait

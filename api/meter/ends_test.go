@@ -42,7 +42,7 @@ func answers(t *testing.T, m Meter, who quota.Holder, n int, base, perToken time
 // the second does, and so on.
 func TestRefusedStreamsLearnWhenThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewEnds(NewLocal(nil))
+		m := NewEndForecast(NewLocal(nil))
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: 2}}
 		answers(t, m, who, 60, 500*time.Millisecond, 20*time.Millisecond)
 		first, _ := full(t, m, who, quota.Ask{Input: 5, Output: 100})
@@ -76,7 +76,7 @@ func TestRefusedStreamsLearnWhenThereIsRoom(t *testing.T) {
 // one that is topped up tells how far it is.
 func TestRunsThatOutliveExpectations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewEnds(NewLocal(nil))
+		m := NewEndForecast(NewLocal(nil))
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: 1, TokensPerMinute: 1e6}}
 		answers(t, m, who, 60, 0, 20*time.Millisecond)
 		g, _ := full(t, m, who, quota.Ask{Input: 5, Output: 100})
@@ -105,7 +105,7 @@ func TestRunsThatOutliveExpectations(t *testing.T) {
 func TestWaitsOfWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		local := NewLocal(nil)
-		m := NewEnds(local)
+		m := NewEndForecast(local)
 		who := quota.Holder{Tenant: "a", Model: "m", ModelLimits: &quota.Limits{MaxStreams: 2}}
 		other, _ := full(t, local, who, quota.Ask{Input: 1}) // as if by another process
 		g, _ := full(t, m, who, quota.Ask{Input: 1})
@@ -134,7 +134,7 @@ func TestWaitsOfWhatIsUnknown(t *testing.T) {
 // Sixteen clients of a tenant with four streams, whose answers differ by an order of
 // magnitude, come back when they are told to. The streams stay busy, and few come in vain.
 func TestClientsThatWaitAsTheyAreTold(t *testing.T) {
-	busy, refusals := waitAsTold(t, func(local *Local) Meter { return NewEnds(local) })
+	busy, refusals := waitAsTold(t, func(local *Local) Meter { return NewEndForecast(local) })
 	plainBusy, plainRefusals := waitAsTold(t, func(local *Local) Meter { return local })
 	t.Logf("streams busy %.2f with %.2f refusals per answer; with a second for all %.2f and %.2f", busy, refusals, plainBusy, plainRefusals)
 	if busy < 0.85 || refusals > 3 || refusals > plainRefusals/2 {
@@ -191,7 +191,7 @@ func waitAsTold(t *testing.T, of func(*Local) Meter) (busy, refusalsPerAnswer fl
 // where answers differ as they do.
 func TestWaitsAreNearTheTruth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewEnds(NewLocal(nil))
+		m := NewEndForecast(NewLocal(nil))
 		estimates := NewEstimates()
 		who := quota.Holder{Tenant: "a", Model: "m", Limits: &quota.Limits{MaxStreams: 4}}
 		r := rand.New(rand.NewPCG(3, 4))

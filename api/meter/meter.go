@@ -26,7 +26,7 @@ type Meter interface {
 	// Remaining is what a holder has left of its limits per minute.
 	Remaining(who quota.Holder) (quota.Remaining, error)
 	// Standings are all limits of a holder that hold for several requests together.
-	Standings(who quota.Holder) ([]quota.Standing, error)
+	Standings(who quota.Holder) ([]quota.LimitUsage, error)
 }
 
 // Local is the meter of one process.
@@ -77,7 +77,7 @@ func (l *Local) Remaining(who quota.Holder) (quota.Remaining, error) {
 }
 
 // Standings implements Meter.
-func (l *Local) Standings(who quota.Holder) ([]quota.Standing, error) {
+func (l *Local) Standings(who quota.Holder) ([]quota.LimitUsage, error) {
 	if err := l.seed(who); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // Standings are all limits of a tenant that hold for several requests together, those of all models first, and how much of
 // each is used; where a key has limits of its own, those come last. key may be nil.
-func Standings(m Meter, t *tenant.Tenant, key *tenant.Key) ([]quota.Standing, error) {
+func Standings(m Meter, t *tenant.Tenant, key *tenant.Key) ([]quota.LimitUsage, error) {
 	holders := []quota.Holder{{Tenant: t.Name, Limits: &t.Limits}}
 	for _, model := range slices.Sorted(maps.Keys(t.ModelLimits)) {
 		holders = append(holders, quota.Holder{Tenant: t.Name, Model: model, ModelLimits: t.LimitsOf(model)})
@@ -21,7 +21,7 @@ func Standings(m Meter, t *tenant.Tenant, key *tenant.Key) ([]quota.Standing, er
 	if key != nil {
 		holders = append(holders, key.Holder())
 	}
-	var list []quota.Standing
+	var list []quota.LimitUsage
 	for _, who := range holders {
 		if who.Unlimited() {
 			continue
@@ -48,7 +48,7 @@ type LimitView struct {
 }
 
 // ViewOf is how the APIs show limits.
-func ViewOf(standings []quota.Standing) []LimitView {
+func ViewOf(standings []quota.LimitUsage) []LimitView {
 	views := make([]LimitView, len(standings))
 	for i := range standings {
 		st, v := &standings[i], &views[i]

@@ -9,13 +9,13 @@ import (
 	"weir/scheduler/quota"
 )
 
-// Turns is a Meter that tells refused callers of one limit per minute consecutive times to
+// RetrySpread is a Meter that tells refused callers of one limit per minute consecutive times to
 // come back: the first when there is room for its request, the next when there is room for
 // one more, and so on. All told the same time, all but one would be refused again.
 //
 // Nothing is kept for who was told a time: a caller that comes when there is room is let in. A
 // time that has passed is forgotten.
-type Turns struct {
+type RetrySpread struct {
 	Meter
 
 	mu   sync.Mutex
@@ -31,11 +31,13 @@ type limitKey struct {
 // maxTurns bounds the limits whose callers are told consecutive times at once.
 const maxTurns = 4096
 
-// NewTurns returns a meter that counts as m does.
-func NewTurns(m Meter) *Turns { return &Turns{Meter: m, last: map[limitKey]time.Time{}} }
+// NewRetrySpread returns a meter that counts as m does.
+func NewRetrySpread(m Meter) *RetrySpread {
+	return &RetrySpread{Meter: m, last: map[limitKey]time.Time{}}
+}
 
 // Reserve implements Meter.
-func (t *Turns) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
+func (t *RetrySpread) Reserve(who quota.Holder, ask quota.Ask) (quota.Grant, error) {
 	g, err := t.Meter.Reserve(who, ask)
 	if r, ok := errors.AsType[*quota.Refusal](err); ok && r.Kind <= quota.OutputTokens && r.RetryAfter > 0 {
 		r.RetryAfter = t.next(limitKey{who.Tenant, r.Model, accountOf(&who, r), r.Kind}, r, time.Now())
@@ -54,7 +56,7 @@ func accountOf(who *quota.Holder, r *quota.Refusal) string {
 // next is how long a refused caller has to wait for its turn: for room, and until the one
 // before it has taken its own. Beyond longestWait there are no turns, since clients wait no
 // longer by themselves.
-func (t *Turns) next(k limitKey, r *quota.Refusal, now time.Time) time.Duration {
+func (t *RetrySpread) next(k limitKey, r *quota.Refusal, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	needs := min(r.Need, r.Limit)

@@ -27,7 +27,7 @@ func askOf(t *testing.T, m Meter, who quota.Holder, ask quota.Ask) (wait time.Du
 // when it was told to is let in, once.
 func TestRefusedCallersAreToldConsecutiveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewTurns(NewLocal(nil))
+		m := NewRetrySpread(NewLocal(nil))
 		who := quota.Holder{Tenant: "a", Limits: &quota.Limits{RequestsPerMinute: 60}}
 		for range 60 {
 			if _, ok := askOf(t, m, who, quota.Ask{}); !ok {
@@ -56,7 +56,7 @@ func TestRefusedCallersAreToldConsecutiveTimes(t *testing.T) {
 // Turns are as long as what is asked for takes to refill, apart for each limit, and bounded.
 func TestTurnsOfALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewTurns(NewLocal(nil))
+		m := NewRetrySpread(NewLocal(nil))
 		limits := &quota.Limits{TokensPerMinute: 600}
 		who := quota.Holder{Tenant: "a", Limits: limits}
 		if _, ok := askOf(t, m, who, quota.Ask{Input: 600}); !ok {

@@ -37,7 +37,7 @@ func TestErrandIsARequestOfItsCaller(t *testing.T) {
 	for _, percent := range []int{100, 50} {
 		ctx := errandOf("POST", routeCompletions, helloPrompt+`}`)
 		ctx.Request.Header.Set(priority.Header, "batch")
-		muxOf(s).HandleFor(ctx, &edge.Errand{Caller: tenant.Caller{Tenant: &acme, Scope: tenant.ScopeInference}, PricePercent: percent})
+		muxOf(s).HandleFor(ctx, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &acme, Scope: tenant.ScopeInference}, PricePercent: percent})
 		if ctx.Response.StatusCode() != 200 || !strings.Contains(string(ctx.Response.Body()), "Hello world") {
 			t.Fatalf("%d %s", ctx.Response.StatusCode(), ctx.Response.Body())
 		}
@@ -69,7 +69,7 @@ func TestErrandsAreRefusedAsRequests(t *testing.T) {
 		{"POST", routeChat, `{"model":"other","messages":[]}`, tenant.ScopeInference, "model_not_found"},
 	} {
 		ctx := errandOf(tc.method, tc.path, tc.body)
-		muxOf(s).HandleFor(ctx, &edge.Errand{Caller: tenant.Caller{Tenant: &all, Scope: tc.scope}, PricePercent: 100})
+		muxOf(s).HandleFor(ctx, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &all, Scope: tc.scope}, PricePercent: 100})
 		if got := string(ctx.Response.Header.Peek("X-Weir-Reason")); got != tc.want {
 			t.Errorf("%s %s %s: %s, want %s", tc.method, tc.path, tc.body, got, tc.want)
 		}
@@ -91,7 +91,7 @@ func TestErrandThatIsGoneIsCancelled(t *testing.T) {
 		<-began
 		close(gone)
 	}()
-	muxOf(s).HandleFor(ctx, &edge.Errand{Caller: tenant.Caller{Tenant: &all, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
+	muxOf(s).HandleFor(ctx, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &all, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
 	if ctx.Response.StatusCode() != edge.StatusHungUp {
 		t.Errorf("%d %s", ctx.Response.StatusCode(), ctx.Response.Body())
 	}

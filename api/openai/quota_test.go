@@ -210,7 +210,7 @@ func TestQuotasOfRequestsWithoutAnAnswer(t *testing.T) {
 func TestWaitForAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, m := limited(quota.Limits{MaxStreams: 1})
-		c.Meter = meter.NewEnds(m)
+		c.Meter = meter.NewEndForecast(m)
 		r := newRig(t, c, &fakeBackend{script: say(strings.Repeat("Hello", 40), time.Second)})
 		defer r.closeInBubble()
 		const body = `{"prompt":"Hello","max_tokens":40,"stream":true}`

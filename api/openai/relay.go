@@ -459,7 +459,7 @@ func displaced() *api.Error {
 // upstreamFault tells a caller what a server did: by its kind, since what else the error says may be a secret of the
 // operator, or with the words that the server has put into its stream.
 func upstreamFault(err error) *api.Error {
-	if said, ok := errors.AsType[router.SaidFault](err); ok {
+	if said, ok := errors.AsType[router.StreamedFault](err); ok {
 		status, body := said.Refusal()
 		return refusalOf(&router.Answer{Status: status, Whole: body})
 	}

@@ -80,7 +80,7 @@ func refusalOf(a *router.Answer) *api.Error {
 			message = "the server behind this model " + a.Fault.Told()
 		}
 	}
-	advice := router.AdviceOf(a.Status, a.Header, time.Now())
+	advice := router.RetryAdviceOf(a.Status, a.Header, time.Now())
 	fault := &api.Error{
 		Status: a.Status, Type: api.TypeInvalidRequest, Code: upstreamCode(a), Param: param, Message: message,
 		RetryAfter: advice.After, NoRetry: advice.Never,
@@ -138,7 +138,7 @@ func upstreamCode(a *router.Answer) string {
 // advise says whether and when to try again after an upstream's refusal: what the
 // upstream says, or else what its status means.
 func advise(set func(name, value string), status int, code string, said http.Header) {
-	advice := router.AdviceOf(status, said, time.Now())
+	advice := router.RetryAdviceOf(status, said, time.Now())
 	e := api.Error{Status: status, Code: code, RetryAfter: advice.After, NoRetry: advice.Never}
 	e.Headers(set)
 	if v := said.Get("X-Should-Retry"); v == "true" || v == "false" {

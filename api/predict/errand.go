@@ -7,8 +7,8 @@ import (
 
 // gone is closed when the call's answer is not wanted any more: the client hung up, or the process has ended it.
 func (c *call) gone() <-chan struct{} {
-	if c.Errand != nil {
-		return c.Errand.Gone
+	if c.Internal != nil {
+		return c.Internal.Gone
 	}
 	return api.Watch(c.Ctx)
 }
@@ -19,8 +19,8 @@ func (s *Server) priceOf(j *job) quota.Price {
 		return quota.Price{}
 	}
 	price := s.config.Price(j.about.Name, j.about.Version).OfClass(j.p.Class)
-	if j.Errand != nil && j.Errand.PricePercent != 100 {
-		price = price.Percent(j.Errand.PricePercent)
+	if j.Internal != nil && j.Internal.PricePercent != 100 {
+		price = price.Percent(j.Internal.PricePercent)
 	}
 	return price
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // errandTo asks a server as a line of a batch does.
-func errandTo(t *testing.T, s *Server, path, body string, errand *edge.Errand) *fasthttp.Response {
+func errandTo(t *testing.T, s *Server, path, body string, errand *edge.InternalRequest) *fasthttp.Response {
 	t.Helper()
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Init(&fasthttp.Request{}, nil, nil)
@@ -41,7 +41,7 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	errand := &edge.Errand{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, PricePercent: 50}
+	errand := &edge.InternalRequest{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, PricePercent: 50}
 	for _, q := range []struct {
 		path, body string
 		status     int
@@ -79,7 +79,7 @@ func TestErrandsThatNoOneWantsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := tenant.New("bulk")
-	r := errandTo(t, s, "/v1/models/sums:predict", `{"instances": [[1,2,3,4]]}`, &edge.Errand{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
+	r := errandTo(t, s, "/v1/models/sums:predict", `{"instances": [[1,2,3,4]]}`, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
 	if r.StatusCode() != edge.StatusHungUp {
 		t.Errorf("%d %s", r.StatusCode(), r.Body())
 	}

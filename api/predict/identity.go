@@ -65,7 +65,7 @@ func (s *Server) use(j *job, model, version string) *api.Error {
 // choose lets a rollout say which version answers the job.
 func (s *Server) choose(j *job) (version string, arm router.Arm) {
 	if c, ok := s.config.Models.(router.Chooser); ok {
-		j.asker = router.Asker{Tenant: j.Caller.Tenant.Name, User: j.user, Request: j.id, Residency: j.Caller.Tenant.Residency}
+		j.asker = router.StickyKey{Tenant: j.Caller.Tenant.Name, User: j.user, Request: j.id, Residency: j.Caller.Tenant.Residency}
 		return c.Choose(j.asked, j.asker)
 	}
 	return "", arm

@@ -22,7 +22,7 @@ import (
 // versioned are models of which a rollout chooses: users and ids that begin with x get version 4 (weir's own ids are hexadecimal).
 type versioned struct{ *models }
 
-func (versioned) Choose(_ string, by router.Asker) (version string, arm router.Arm) {
+func (versioned) Choose(_ string, by router.StickyKey) (version string, arm router.Arm) {
 	if strings.HasPrefix(by.User, "x") || by.User == "" && strings.HasPrefix(by.Request, "x") {
 		return "4", router.Arm{Rollout: "r", Name: "candidate"}
 	}

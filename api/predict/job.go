@@ -28,13 +28,13 @@ type job struct {
 	about     *router.Description
 	p         router.Prediction
 	warnings  []string
-	pinned    bool         // the request names its version
-	user      string       // whom the request is about, by what the client says; "": it does not say
-	asker     router.Asker // that the version was last chosen by
-	arm       router.Arm   // of the rollout that chose the version
-	started   bool         // OnRequestStart has seen it
-	ran       bool         // the version has had the request
-	spared    bool         // the candidate of a rollout has failed it: the stable version has it in its place
+	pinned    bool             // the request names its version
+	user      string           // whom the request is about, by what the client says; "": it does not say
+	asker     router.StickyKey // that the version was last chosen by
+	arm       router.Arm       // of the rollout that chose the version
+	started   bool             // OnRequestStart has seen it
+	ran       bool             // the version has had the request
+	spared    bool             // the candidate of a rollout has failed it: the stable version has it in its place
 	parsed    time.Time
 	computed  time.Time // the answer was there
 }
@@ -75,7 +75,7 @@ func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Rem
 	p := &j.p
 	p.ID, p.Arm, p.Tenant, p.Weight, p.Speaker = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.Speaker(t)
 	p.Residency = t.Residency
-	p.Trial = j.Errand != nil && j.Errand.Trial
+	p.Trial = j.Internal != nil && j.Internal.Trial
 	rows := p.Inputs[0].Rows()
 	grant, fault := s.reserve(j, rows, remaining)
 	if fault != nil {

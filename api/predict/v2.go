@@ -224,7 +224,7 @@ func (c *call) inferV2() *api.Error {
 	if fault := r.split(body, lengthField.Of(&c.Ctx.Request.Header)); fault != nil {
 		return fault
 	}
-	if c.Errand != nil && r.wantsBinary() {
+	if c.Internal != nil && r.wantsBinary() {
 		return api.Refuse("invalid_value", "the answer stands in a line of JSON, which has no place for binary data; leave out binary_data and binary_data_output")
 	}
 	if c.id != r.name && !c.named {

@@ -181,7 +181,7 @@ func (a *Authenticator) Guarded() bool { return a.sources.Load().tokens != nil |
 // *Denied or wraps ErrUnverifiable.
 //
 // A caller who is known and is a peer may ask in another tenant's name; what it says wrongly
-// is denied. A caller whose tenant's data stays in other regions than this server's is denied with an *ElsewhereError; of a peer a
+// is denied. A caller whose tenant's data stays in other regions than this server's is denied with an *ResidencyError; of a peer a
 // server without a region believes that the peer has looked at where it is.
 func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 	c, err := a.identify(p, now)
@@ -195,7 +195,7 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 		c.Peer = true
 	}
 	if !c.Tenant.MayStayIn(a.region) && (!c.Peer || a.region != "") {
-		return Caller{}, &ElsewhereError{Residency: c.Tenant.Residency, Region: a.region}
+		return Caller{}, &ResidencyError{Residency: c.Tenant.Residency, Region: a.region}
 	}
 	return c, nil
 }
@@ -203,8 +203,8 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 // Peers makes and checks statements of peers; nil where there are none.
 func (a *Authenticator) Peers() *Peers { return a.peers }
 
-// Speaker is what tells peers that a request is one of t's; nil where there are no peers.
-func (a *Authenticator) Speaker(t *Tenant) inference.Speaker {
+// PeerSigner is what tells peers that a request is one of t's; nil where there are no peers.
+func (a *Authenticator) Speaker(t *Tenant) inference.PeerSigner {
 	if a.peers == nil {
 		return nil
 	}

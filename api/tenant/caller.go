@@ -128,13 +128,13 @@ func DenialKind(reason string) string {
 // IsUnlisted reports whether an error of Identify is about a caller whose proof is good, and whose tenant the server does not know.
 func IsUnlisted(err error) bool { return errors.Is(err, deniedTenant) }
 
-// ElsewhereError is a caller whose proof is good, and whose tenant's data stays in other regions than the server's.
-type ElsewhereError struct {
+// ResidencyError is a caller whose proof is good, and whose tenant's data stays in other regions than the server's.
+type ResidencyError struct {
 	Residency []string
 	Region    string // "": the server has none
 }
 
-func (e *ElsewhereError) Error() string {
+func (e *ResidencyError) Error() string {
 	where := "is in no region"
 	if e.Region != "" {
 		where = "is in " + e.Region
@@ -142,7 +142,7 @@ func (e *ElsewhereError) Error() string {
 	return "the data of this key's tenant stays in " + strings.Join(e.Residency, ", ") + ", and this server " + where
 }
 
-func (e *ElsewhereError) Unwrap() error { return deniedRegion }
+func (e *ResidencyError) Unwrap() error { return deniedRegion }
 
 // ErrUnverifiable says that it cannot be found out now whom a proof stands for, because the
 // store or an issuer does not answer.

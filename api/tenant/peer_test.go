@@ -146,7 +146,7 @@ func TestTenantsOfOtherRegionsAreRefused(t *testing.T) {
 		}
 		a.Replace(own, []string{key}, nil)
 		_, err = a.Identify(Proof{Secret: key}, now)
-		if elsewhere, refused := errors.AsType[*ElsewhereError](err); refused == want.own || refused && (elsewhere.Region != region || DenialKind(Reason(err)) != DeniedRegion) {
+		if elsewhere, refused := errors.AsType[*ResidencyError](err); refused == want.own || refused && (elsewhere.Region != region || DenialKind(Reason(err)) != DeniedRegion) {
 			t.Errorf("%q, its own tenant: %v", region, err)
 		}
 		if _, known := a.Returned(static.Name, "", now); known != want.own {

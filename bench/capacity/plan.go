@@ -19,14 +19,14 @@ type Plan struct {
 
 // ModelPlan is how a model is served.
 type ModelPlan struct {
-	Name   string  `json:"name"`
-	Rate   float64 `json:"rate"`
-	Prompt float64 `json:"prompt_tokens"`
-	Output float64 `json:"output_tokens"`
-	Cached float64 `json:"cached"`
-	Chosen Way     `json:"chosen"`
-	Mixed  *Way    `json:"mixed,omitempty"` // the cheapest of each sort, were the model alone
-	Split  *Way    `json:"split,omitempty"`
+	Name   string       `json:"name"`
+	Rate   float64      `json:"rate"`
+	Prompt float64      `json:"prompt_tokens"`
+	Output float64      `json:"output_tokens"`
+	Cached float64      `json:"cached"`
+	Chosen Alternative  `json:"chosen"`
+	Mixed  *Alternative `json:"mixed,omitempty"` // the cheapest of each sort, were the model alone
+	Split  *Alternative `json:"split,omitempty"`
 
 	PerMillion       float64  `json:"price_per_million_tokens"` // of prompts and outputs, at this load, were the model alone
 	PerMillionOutput float64  `json:"price_per_million_output_tokens"`
@@ -34,8 +34,8 @@ type ModelPlan struct {
 	Notes            []string `json:"notes,omitempty"`
 }
 
-// Way is one way to serve a model.
-type Way struct {
+// Alternative is one way to serve a model.
+type Alternative struct {
 	Pools        []PoolPlan `json:"pools"`
 	Latency      *Latency   `json:"latency,omitempty"`
 	Moved        float64    `json:"kv_transfer_s,omitempty"`
@@ -205,13 +205,13 @@ func modelPlan(m *Model, ways []priced, notes []string) (ModelPlan, error) {
 		if err := w.refine(); err != nil {
 			return plan, err
 		}
-		*into = &Way{w.pools, w.latency, w.moved, w.price}
+		*into = &Alternative{w.pools, w.latency, w.moved, w.price}
 	}
 	return plan, nil
 }
 
 func (m *ModelPlan) choose(o *option, alone float64) {
-	m.Chosen = Way{o.pools, o.latency, o.moved, alone}
+	m.Chosen = Alternative{o.pools, o.latency, o.moved, alone}
 	m.PerMillion = alone / (m.Rate * 3600 * (m.Prompt + m.Output)) * 1e6
 	m.PerMillionOutput = alone / (m.Rate * 3600 * m.Output) * 1e6
 	for i := range o.pools {

@@ -22,7 +22,7 @@ func (m *ModelPlan) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: %.4g requests a second, prompts of %.4g tokens, answers of %.4g, %.3g %% of prompts cached\n", m.Name, m.Rate, m.Prompt, m.Output, 100*m.Cached)
 	for _, way := range []struct {
 		name string
-		w    *Way
+		w    *Alternative
 	}{{"chosen", &m.Chosen}, {"cheapest mixed", m.Mixed}, {"cheapest apart", m.Split}} {
 		if way.w != nil && (way.w == &m.Chosen || !same(way.w, &m.Chosen)) {
 			way.w.write(b, way.name)
@@ -54,11 +54,11 @@ func (m *ModelPlan) write(b *strings.Builder) {
 }
 
 // same reports whether two ways have the same pools.
-func same(a, b *Way) bool {
+func same(a, b *Alternative) bool {
 	return slices.EqualFunc(a.Pools, b.Pools, func(x, y PoolPlan) bool { return x.Pool == y.Pool && x.Kind == y.Kind && x.Replicas == y.Replicas })
 }
 
-func (w *Way) write(b *strings.Builder, name string) {
+func (w *Alternative) write(b *strings.Builder, name string) {
 	var parts []string
 	for _, p := range w.Pools {
 		text := fmt.Sprintf("%d %s on %s", p.Replicas, p.Pool, p.Kind)

@@ -43,7 +43,7 @@ func newStoreBackup() *cobra.Command {
 		if _, err := state.AddEntry(ctx, s.Audit, state.CommandLine(), state.ActionStoreBackup, path, nil); err != nil {
 			return err
 		}
-		var backed store.Backed
+		var backed store.BackupSummary
 		err := writeCompressed(path, func(w io.Writer) (err error) {
 			backed, err = s.Backup(ctx, w, s.Audit)
 			return err

@@ -26,9 +26,9 @@ type inline struct {
 	cores   int // requests that are computed at once, at most
 	free    int // of cores
 	queue   *batch.Queue
-	waiting map[*task]struct{} // for operators
-	taken   []batch.Taken      // scratch
-	latest  int64              // time that the queue was told
+	waiting map[*task]struct{}   // for operators
+	taken   []batch.TakenRequest // scratch
+	latest  int64                // time that the queue was told
 }
 
 func (in *inline) init(l *Lane, cores int) {

@@ -26,9 +26,9 @@ type task struct {
 	stop   func() error // ends the run of a model that is computed apart; nil: nothing does
 
 	ticket batch.Ticket
-	taken  batch.Taken // once it is computed
-	wake   chan signal // capacity 2
-	crew   []*task     // that it computes, where it was told to lead
+	taken  batch.TakenRequest // once it is computed
+	wake   chan signal        // capacity 2
+	crew   []*task            // that it computes, where it was told to lead
 
 	// Guarded by the line that it waits in.
 	begun    bool // it has left the queue

@@ -47,7 +47,7 @@ type batcher struct {
 	// These belong to step alone.
 	jobs   []*job // that were begun; the first has the next turn
 	jumper *job   // that batch, until another one has had a turn after it; nil: none
-	taken  []batch.Taken
+	taken  []batch.TakenRequest
 }
 
 func (s *batcher) init(l *Lane) {

@@ -86,8 +86,8 @@ type Version struct {
 	hold      *memoryRef // nil: the model has no memory outside of Go's
 
 	mu    sync.Mutex
-	cost  cost.Line  // of one core
-	calm  cost.Least // of requests computed inline
+	cost  cost.Line      // of one core
+	calm  cost.LeastTime // of requests computed inline
 	stats Stats
 }
 

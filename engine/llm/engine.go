@@ -41,8 +41,8 @@ type Engine struct {
 
 	mu       sync.Mutex
 	inbox    []command
-	precheck admission.Precheck // of the waiting queue, see waiting.go
-	tariff   scheduler.Tariff   // after the last step
+	precheck admission.Precheck      // of the waiting queue, see waiting.go
+	tariff   scheduler.CostEstimates // after the last step
 	closing  bool
 	abort    bool  // cancel what still runs
 	dead     error // a fault that nothing mended

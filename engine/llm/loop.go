@@ -117,7 +117,7 @@ func (e *Engine) publish() {
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
 		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, Rebuilds: e.loop.rebuilds, LastFault: e.loop.lastFault,
 	}
-	tariff := e.sched.Tariff()
+	tariff := e.sched.CostEstimates()
 	e.mu.Lock()
 	e.stats, e.tariff = s, tariff
 	e.mu.Unlock()

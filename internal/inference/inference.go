@@ -218,5 +218,5 @@ type Load struct {
 	Why           string // it is not ready; "" where that is not known
 }
 
-// Speaker tells another weir in whose name a request is sent, and where it finds KV blocks; it is called for each attempt.
-type Speaker func(now time.Time, kv KVTransfer) string
+// PeerSigner tells another weir in whose name a request is sent, and where it finds KV blocks; it is called for each attempt.
+type PeerSigner func(now time.Time, kv KVTransfer) string

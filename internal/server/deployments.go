@@ -284,7 +284,7 @@ func (d *deployments) Activate(_ context.Context, model, label string) error {
 // Check implements deployment.Host: a version must answer what the stable version answers. How far the answers differ, and how
 // fast they come, is judged by rollouts: who deploys another version at once wants another one. Versions that are computed here
 // are in memory for it, the stable one where it was or has room.
-func (d *deployments) Check(ctx context.Context, model, stable, candidate string, tell deployment.Asked) error {
+func (d *deployments) Check(ctx context.Context, model, stable, candidate string, tell deployment.CheckProgress) error {
 	p := rollout.Plan{ID: "check", Model: model, Stable: stable, Candidate: candidate, Gates: rollout.Gates{Distance: -1, OutputRatio: -1, ITLRatio: -1, ComputeRatio: -1}}
 	p, err := p.WithDefaults()
 	if err != nil {
@@ -313,7 +313,7 @@ func (d *deployments) KeepLoaded(ctx context.Context, model, label string) (func
 }
 
 // Rollout implements deployment.Host.
-func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress, tell deployment.Asked) (rollout.State, string, error) {
+func (d *deployments) Rollout(ctx context.Context, p rollout.Plan, at *deployment.Progress, tell deployment.CheckProgress) (rollout.State, string, error) {
 	d.endRollouts(p.Model, func(id string) bool { return id != p.ID })
 	st, err := d.s.rollouts.status(p.ID)
 	if errors.Is(err, rollout.ErrNone) {
@@ -357,7 +357,7 @@ func (d *deployments) isNews(id string, sequence int64) bool {
 }
 
 // goOn starts a rollout, or goes on with what the store has of it: a process before this one may have been killed.
-func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
+func (d *deployments) goOn(ctx context.Context, p rollout.Plan, tell deployment.CheckProgress) (rollout.Status, error) {
 	key := d.s.rollouts.key(p.ID)
 	record, err := d.s.store.Rollouts.Rollout(ctx, key)
 	if err != nil {

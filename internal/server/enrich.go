@@ -154,7 +154,7 @@ func (w *enriched) Find(name, version string) (router.Predictor, error) {
 }
 
 // Choose implements router.Chooser.
-func (w *enriched) Choose(model string, by router.Asker) (version string, arm router.Arm) {
+func (w *enriched) Choose(model string, by router.StickyKey) (version string, arm router.Arm) {
 	return w.config.rollouts.chooseClassic(model, by)
 }
 

@@ -116,7 +116,7 @@ func spend(s quota.Spent, u usage.Sums) quota.Spent {
 func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error) {
 	local := meter.NewLocal(q.spent())
 	if c.Redis == "" {
-		return meter.NewEnds(meter.NewTurns(local)), nil
+		return meter.NewEndForecast(meter.NewRetrySpread(local)), nil
 	}
 	o := ratelimit.Options{Terms: meterTerms(c), Local: local, Spent: q.spent(), Changed: func(err error) {
 		if err == nil {
@@ -130,7 +130,7 @@ func (q *quotas) open(c configs.Quota, m *telemetry.Metrics) (meter.Meter, error
 	if q.shared, err = ratelimit.Open(c.Redis, o); err != nil {
 		return nil, err
 	}
-	return meter.NewEnds(meter.NewTurns(q.shared)), telemetry.AddQuota(m, func() telemetry.Quota {
+	return meter.NewEndForecast(meter.NewRetrySpread(q.shared)), telemetry.AddQuota(m, func() telemetry.Quota {
 		st := q.shared.Stats()
 		return telemetry.Quota{Up: st.Up, Failures: uint64(st.Failures), Local: uint64(st.Local), Lost: uint64(st.Lost)}
 	})

@@ -308,7 +308,7 @@ func (r *rollouts) Start(ctx context.Context, by string, p rollout.Plan) (rollou
 }
 
 // startTelling is Start; tell hears how far the check is.
-func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, tell deployment.Asked) (rollout.Status, error) {
+func (r *rollouts) startTelling(ctx context.Context, by string, p rollout.Plan, tell deployment.CheckProgress) (rollout.Status, error) {
 	if by != deploymentActor {
 		p.ID = strings.TrimPrefix(cmp.Or(p.ID, strings.ToLower(rand.Text()[:10])), deployment.RolloutPrefix)
 		if err := r.s.deployments.owns(ctx, p.Model); err != nil {
@@ -550,7 +550,7 @@ func (r *rollouts) figures() []telemetry.Rollout {
 }
 
 // chooseClassic decides for a classical model: by a rollout, or what the last one has left.
-func (r *rollouts) chooseClassic(model string, by router.Asker) (version string, arm router.Arm) {
+func (r *rollouts) chooseClassic(model string, by router.StickyKey) (version string, arm router.Arm) {
 	if r == nil {
 		return "", arm
 	}

@@ -60,12 +60,12 @@ type candidateCheck struct {
 	busy time.Time // until then servers may be busy
 
 	answers *patience
-	tell    deployment.Asked
+	tell    deployment.CheckProgress
 	asked   int // questions and golden requests that are done
 }
 
 // check says why a candidate may not have users; nil: it may. tell hears how far the check is.
-func (r *rollouts) check(ctx context.Context, p rollout.Plan, tell deployment.Asked) error {
+func (r *rollouts) check(ctx context.Context, p rollout.Plan, tell deployment.CheckProgress) error {
 	if p.Unchecked {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (c *candidateCheck) post(path string, body any) (int, []byte) {
 	if err != nil {
 		return http.StatusBadRequest, []byte(err.Error())
 	}
-	e := &edge.Errand{Caller: tenant.Caller{Tenant: &checkedTenant, Scope: tenant.ScopeInference}, Gone: c.ctx.Done(), Trial: true}
+	e := &edge.InternalRequest{Caller: tenant.Caller{Tenant: &checkedTenant, Scope: tenant.ScopeInference}, Gone: c.ctx.Done(), Trial: true}
 	for {
 		status, answer := e.Post(c.r.s.mux, path, text)
 		busy := status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests

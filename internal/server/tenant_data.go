@@ -29,7 +29,7 @@ type tenantData struct {
 // forget deletes what clients of a tenant asked and were answered, here and in the
 // store. What they used is kept. by says who asked. A name that no tenant has is looked for all the same, since
 // what was kept of a tenant outlives its entry in the configuration; where nothing was, it is an error.
-func (d *tenantData) forget(ctx context.Context, name, by string) (f admin.Forgotten, err error) {
+func (d *tenantData) forget(ctx context.Context, name, by string) (f admin.DeletedCounts, err error) {
 	known, err := d.knows(ctx, name)
 	if err != nil {
 		return f, err
@@ -57,7 +57,7 @@ func (d *tenantData) knows(ctx context.Context, name string) (bool, error) {
 	return len(keys) > 0, err
 }
 
-func (d *tenantData) forgetAll(ctx context.Context, name string) (f admin.Forgotten, err error) {
+func (d *tenantData) forgetAll(ctx context.Context, name string) (f admin.DeletedCounts, err error) {
 	if d.store != nil {
 		if err := d.store.ForgetKeys(ctx, name); err != nil { // first: from here on nothing can be read
 			return f, err

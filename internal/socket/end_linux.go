@@ -56,7 +56,7 @@ func numberOf(e *syscall.EpollEvent) uint64 { return uint64(uint32(e.Pad))<<32 |
 // noEnd is the number of a connection that is closed.
 const noEnd = ^uint64(0)
 
-// OnEnd implements Ender.
+// OnEnd implements EndNotifier.
 func (w *writer) OnEnd(f func()) bool {
 	e := allEnds()
 	if e == nil {

@@ -16,7 +16,7 @@ func TestEndsAreTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quick, peer := pair(t)
 			told := make(chan struct{}, 2)
-			if !quick.(Ender).OnEnd(func() { told <- struct{}{} }) {
+			if !quick.(EndNotifier).OnEnd(func() { told <- struct{}{} }) {
 				t.Fatal("a connection cannot tell of its end")
 			}
 			if _, err := peer.Write([]byte("unread")); err != nil {
@@ -39,12 +39,12 @@ func TestEndsAreTold(t *testing.T) {
 // A connection that was closed tells nothing, and leaves nothing behind.
 func TestClosedConnectionsTellNoEnd(t *testing.T) {
 	quick, peer := pair(t)
-	if !quick.(Ender).OnEnd(func() { t.Error("told of an end of its own") }) {
+	if !quick.(EndNotifier).OnEnd(func() { t.Error("told of an end of its own") }) {
 		t.Fatal("a connection cannot tell of its end")
 	}
 	_ = quick.Close()
 	_ = peer.Close()
-	if quick.(Ender).OnEnd(func() {}) {
+	if quick.(EndNotifier).OnEnd(func() {}) {
 		t.Error("a closed connection was asked")
 	}
 	e := allEnds()

@@ -11,20 +11,20 @@ type Follower interface {
 	Latest() (piece []byte, reads int)
 }
 
-// Trier is a connection that can be written to without waiting.
-type Trier interface {
+// TryWriter is a connection that can be written to without waiting.
+type TryWriter interface {
 	// TryWrite writes as much of p as there is room for; less of it is no error.
 	TryWrite(p []byte) (int, error)
 }
 
-// Quieter is a connection that tells whether it can be used again.
-type Quieter interface {
+// IdleChecker is a connection that tells whether it can be used again.
+type IdleChecker interface {
 	// IsQuiet reports whether there is nothing to read: no byte, and no end.
 	IsQuiet() bool
 }
 
-// Ender is a connection that tells of its end, without anybody reading it.
-type Ender interface {
+// EndNotifier is a connection that tells of its end, without anybody reading it.
+type EndNotifier interface {
 	// OnEnd has f called once the peer has closed the connection or its sending half, or the connection has failed, whatever there is to be
 	// read before that. f is called at most once, in another goroutine, and must not block, since other connections wait for it; no call begins
 	// once the connection is closed. OnEnd is false where it cannot tell; a connection is asked once.

@@ -164,7 +164,7 @@ func TestPanicsOfTake(t *testing.T) {
 // TryWrite writes what there is room for, and a write goes on with the rest.
 func TestTryWrite(t *testing.T) {
 	quick, plain := pair(t)
-	try, ok := quick.(Trier)
+	try, ok := quick.(TryWriter)
 	if !ok {
 		t.Fatalf("%T", quick)
 	}
@@ -195,7 +195,7 @@ func TestTryWrite(t *testing.T) {
 // A piece that passes allocates nothing.
 func TestFollowedPiecesAllocateNothing(t *testing.T) {
 	quick, plain := pair(t)
-	back, ok := QuickWrites(plain, time.Hour).(Trier)
+	back, ok := QuickWrites(plain, time.Hour).(TryWriter)
 	if !ok {
 		t.Fatal("no room for a try")
 	}

@@ -119,7 +119,7 @@ func (c *conn) next(p []byte) (int, error) {
 	return c.in.run(p)
 }
 
-// IsQuiet implements Quieter.
+// IsQuiet implements IdleChecker.
 func (c *conn) IsQuiet() bool {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -149,7 +149,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TryWrite implements Trier.
+// TryWrite implements TryWriter.
 func (w *writer) TryWrite(p []byte) (int, error) {
 	w.out.mu.Lock()
 	defer w.out.mu.Unlock()

@@ -53,8 +53,8 @@ type backupEnd struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Backed says what a backup holds.
-type Backed struct {
+// BackupSummary says what a backup holds.
+type BackupSummary struct {
 	Rows  int64
 	Audit string // the head of its audit log; "": it has no entry
 }
@@ -82,7 +82,7 @@ func (r Row) Cell(column string) any {
 }
 
 // Backup writes all of the store but the data keys, as it is at one moment, while servers go on writing.
-func (s *DB) Backup(ctx context.Context, to io.Writer, log Chain) (Backed, error) {
+func (s *DB) Backup(ctx context.Context, to io.Writer, log Chain) (BackupSummary, error) {
 	return s.backup(ctx, to, backupStore, log)
 }
 
@@ -96,10 +96,10 @@ func (s *DB) BackupKeys(ctx context.Context, to io.Writer) error {
 	return err
 }
 
-func (d *database) backup(ctx context.Context, to io.Writer, kind string, log Chain) (Backed, error) {
+func (d *database) backup(ctx context.Context, to io.Writer, kind string, log Chain) (BackupSummary, error) {
 	tx, err := d.snapshot(ctx)
 	if err != nil {
-		return Backed{}, err
+		return BackupSummary{}, err
 	}
 	defer func() { _ = tx.Rollback() }() // it only reads
 	w := &backupWriter{to: bufio.NewWriterSize(to, 1<<16), sum: sha256.New()}
@@ -108,23 +108,23 @@ func (d *database) backup(ctx context.Context, to io.Writer, kind string, log Ch
 	last := ""
 	if kind == backupStore {
 		if err := tx.QueryRowContext(ctx, `SELECT max(version) FROM weir_schema`).Scan(&head.Schema); err != nil {
-			return Backed{}, err
+			return BackupSummary{}, err
 		}
 		if tables, err = d.backupTables(ctx, tx); err != nil {
-			return Backed{}, err
+			return BackupSummary{}, err
 		}
 		if last, err = log.ReadHead(ctx, tx); err != nil {
-			return Backed{}, err
+			return BackupSummary{}, err
 		}
 	}
 	w.line(head)
 	for _, table := range tables {
 		if err := w.table(ctx, tx, table); err != nil {
-			return Backed{}, fmt.Errorf("back up the table %s: %w", table, err)
+			return BackupSummary{}, fmt.Errorf("back up the table %s: %w", table, err)
 		}
 	}
 	w.line(backupEnd{Rows: w.rows, Audit: last, SHA256: hex.EncodeToString(w.sum.Sum(nil))})
-	return Backed{w.rows, last}, w.flush()
+	return BackupSummary{w.rows, last}, w.flush()
 }
 
 // tablesOf lists weir's tables.

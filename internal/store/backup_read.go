@@ -25,7 +25,7 @@ var (
 )
 
 // readBackup calls each for the rows of a backup in their order. That the backup is whole is known at its end.
-func readBackup(open Opener, kind string, each func(backupTable, []any) error) (schema int, backed Backed, err error) {
+func readBackup(open Opener, kind string, each func(backupTable, []any) error) (schema int, backed BackupSummary, err error) {
 	file, err := open()
 	if err != nil {
 		return 0, backed, err
@@ -34,7 +34,7 @@ func readBackup(open Opener, kind string, each func(backupTable, []any) error) (
 	return schema, backed, errors.Join(err, file.Close())
 }
 
-func readBackupLines(from io.Reader, kind string, each func(backupTable, []any) error) (schema int, backed Backed, err error) {
+func readBackupLines(from io.Reader, kind string, each func(backupTable, []any) error) (schema int, backed BackupSummary, err error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 1<<16), maxBackupLine)
 	var head backupHead
@@ -77,11 +77,11 @@ type backupReader struct {
 	rows  int64
 }
 
-func (r *backupReader) end(end *backupEnd, sum string) (backed Backed, err error) {
+func (r *backupReader) end(end *backupEnd, sum string) (backed BackupSummary, err error) {
 	if sum != end.SHA256 || r.rows != end.Rows {
 		return backed, fmt.Errorf("%w: its checksum is %s and should be %.64q, for %d rows and %d", ErrBackup, sum, end.SHA256, r.rows, end.Rows)
 	}
-	return Backed{r.rows, end.Audit}, nil
+	return BackupSummary{r.rows, end.Audit}, nil
 }
 
 // take reads a line that begins a table or is a row.

@@ -62,7 +62,7 @@ func (s *Store) Verify(ctx context.Context) ([]string, error) {
 	return s.DB.Verify(ctx, s.Findings)
 }
 
-func (s *Store) Backup(ctx context.Context, to io.Writer) (store.Backed, error) {
+func (s *Store) Backup(ctx context.Context, to io.Writer) (store.BackupSummary, error) {
 	return s.DB.Backup(ctx, to, s.Log)
 }
 
@@ -98,7 +98,7 @@ func openStore(t testing.TB, url string, o opts) *Store {
 }
 
 // restore restores a backup, and notes the head of its audit log.
-func restore(ctx context.Context, url string, o opts, r store.Restoring) (store.Backed, error) {
+func restore(ctx context.Context, url string, o opts, r store.Restoring) (store.BackupSummary, error) {
 	r.Log = o.Audit
 	backed, err := store.Restore(ctx, url, o.store(), r)
 	if err != nil {

@@ -22,10 +22,10 @@ var ErrNotEmpty = errors.New("there is a store already")
 
 // Restore puts a backup where url says, into either database, and checks it before and after. The store is opened
 // with options from then on. Nothing is changed where the backup is damaged, or its audit log is not whole.
-func Restore(ctx context.Context, url string, options Options, r Restoring) (Backed, error) {
+func Restore(ctx context.Context, url string, options Options, r Restoring) (BackupSummary, error) {
 	t, err := parseTarget(url)
 	if err != nil {
-		return Backed{}, err
+		return BackupSummary{}, err
 	}
 	s := newDB(options)
 	backed, err := s.restore(ctx, t, r)
@@ -35,7 +35,7 @@ func Restore(ctx context.Context, url string, options Options, r Restoring) (Bac
 	return backed, nil
 }
 
-func (s *DB) restore(ctx context.Context, t target, r Restoring) (Backed, error) {
+func (s *DB) restore(ctx context.Context, t target, r Restoring) (BackupSummary, error) {
 	dialect := sqliteDialect
 	if t.postgres != nil {
 		dialect = postgresDialect
@@ -89,7 +89,7 @@ func errNeedsKeys(bound string) error {
 }
 
 // checkBackup reads a whole backup: its digest, the chain of its audit log. bound is the store of data keys that it needs.
-func checkBackup(open Opener, log Chain, dialect *dialect) (steps []migration, backed Backed, bound string, err error) {
+func checkBackup(open Opener, log Chain, dialect *dialect) (steps []migration, backed BackupSummary, bound string, err error) {
 	if steps, err = migrations(dialect.folder); err != nil {
 		return nil, backed, "", err
 	}

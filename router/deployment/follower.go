@@ -32,16 +32,16 @@ type Host interface {
 	// Activate loads a version, unless it is there, and lets it answer. A rollout of the model is over.
 	Activate(ctx context.Context, model, label string) error
 	// Check says why a version may not answer at once in place of the stable one; nil: it may. tell hears of each answer.
-	Check(ctx context.Context, model, stable, candidate string, tell Asked) error
+	Check(ctx context.Context, model, stable, candidate string, tell CheckProgress) error
 	// KeepLoaded holds a version in memory until it is released.
 	KeepLoaded(ctx context.Context, model, label string) (release func(), err error)
 	// Rollout starts a rollout, or goes on with the one of the plan's id, takes it to where the other servers have it, nil for
 	// nowhere yet, and says where it stands. tell hears of the answers of the check before it.
-	Rollout(ctx context.Context, p rollout.Plan, at *Progress, tell Asked) (s rollout.State, where string, err error)
+	Rollout(ctx context.Context, p rollout.Plan, at *Progress, tell CheckProgress) (s rollout.State, where string, err error)
 }
 
-// Asked hears how many questions of a check were answered, and how many it asks at most.
-type Asked func(answered, questions int)
+// CheckProgress hears how many questions of a check were answered, and how many it asks at most.
+type CheckProgress func(answered, questions int)
 
 // ErrNoVersion says that the deployment names a label or a tag that this server does not know.
 var ErrNoVersion = errors.New("this server has no such version, and nothing says where to pull it from")

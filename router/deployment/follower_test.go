@@ -325,7 +325,7 @@ func (m *machine) load(model, label string) {
 	}
 }
 
-func (m *machine) Check(ctx context.Context, _, _, candidate string, tell Asked) error {
+func (m *machine) Check(ctx context.Context, _, _, candidate string, tell CheckProgress) error {
 	switch candidate {
 	case "wrong":
 		return errors.New("it answers nothing")
@@ -351,7 +351,7 @@ func (m *machine) KeepLoaded(_ context.Context, model, label string) (func(), er
 	}, nil
 }
 
-func (m *machine) Rollout(_ context.Context, p rollout.Plan, _ *Progress, _ Asked) (rollout.State, string, error) {
+func (m *machine) Rollout(_ context.Context, p rollout.Plan, _ *Progress, _ CheckProgress) (rollout.State, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.load(p.Model, p.Candidate)

@@ -282,12 +282,12 @@ func TestRequirements(t *testing.T) {
 		{Requirement{"gpu", Lt, []string{"4097"}}, false},
 		{Requirement{"none", Lt, []string{"4097"}}, false},
 	} {
-		p := Placement{Affinity: []Term{{}, {c.r}}}
+		p := Placement{Affinity: []SelectorTerm{{}, {c.r}}}
 		if lacks := p.Lacks(labels); (lacks == "") != c.want {
 			t.Errorf("%s: %q, want %v", &c.r, lacks, c.want)
 		}
 	}
-	if p := (Placement{Affinity: []Term{{}}}); p.Lacks(labels) == "" {
+	if p := (Placement{Affinity: []SelectorTerm{{}}}); p.Lacks(labels) == "" {
 		t.Error("a term without requirements holds")
 	}
 }

@@ -15,11 +15,11 @@ import (
 type Placement struct {
 	Replicas     int               `json:"replicas,omitempty"`      // servers with a part; 0: all that may
 	NodeSelector map[string]string `json:"node_selector,omitempty"` // labels that a server has
-	Affinity     []Term            `json:"affinity,omitempty"`      // one of them holds, too; none: any server
+	Affinity     []SelectorTerm    `json:"affinity,omitempty"`      // one of them holds, too; none: any server
 }
 
-// Term holds where each of its requirements does; one without requirements never holds.
-type Term []Requirement
+// SelectorTerm holds where each of its requirements does; one without requirements never holds.
+type SelectorTerm []Requirement
 
 // Requirement is what a label of a server is.
 type Requirement struct {
@@ -179,13 +179,13 @@ func (p *Placement) Lacks(labels map[string]string) string {
 			list = append(list, fmt.Sprintf("its label is %s=%s, and %s=%s is asked for", key, value, key, p.NodeSelector[key]))
 		}
 	}
-	if len(p.Affinity) > 0 && !slices.ContainsFunc(p.Affinity, func(t Term) bool { return t.holds(labels) }) {
+	if len(p.Affinity) > 0 && !slices.ContainsFunc(p.Affinity, func(t SelectorTerm) bool { return t.holds(labels) }) {
 		list = append(list, "no term of its node affinity holds: "+p.terms())
 	}
 	return strings.Join(list, "; ")
 }
 
-func (t Term) holds(labels map[string]string) bool {
+func (t SelectorTerm) holds(labels map[string]string) bool {
 	for i := range t {
 		if !t[i].holds(labels) {
 			return false

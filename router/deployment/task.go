@@ -409,7 +409,7 @@ func (t *task) check(ctx context.Context, r *Record, stable, candidate string) e
 }
 
 // asking writes down o, and then how far its check is, until done is called.
-func (t *task) asking(ctx context.Context, r *Record, o Observation) (tell Asked, done func()) {
+func (t *task) asking(ctx context.Context, r *Record, o Observation) (tell CheckProgress, done func()) {
 	t.observe(ctx, r, o)
 	note, done := t.telling(ctx, r, o)
 	return func(answered, questions int) {

@@ -72,7 +72,7 @@ func judge(line []byte) (lineContent, error) {
 	return opening, nil
 }
 
-var _ router.SaidFault = (*eventError)(nil)
+var _ router.StreamedFault = (*eventError)(nil)
 
 // eventError is an error that a server has written into its stream.
 type eventError struct {
@@ -84,7 +84,7 @@ func (e *eventError) Error() string {
 	return fmt.Sprintf("the stream has an error: %.200s", e.text)
 }
 
-// Refusal implements router.SaidFault: the error as an answer that is no stream would have it.
+// Refusal implements router.StreamedFault: the error as an answer that is no stream would have it.
 func (e *eventError) Refusal() (status int, body []byte) {
 	var said struct {
 		Code any

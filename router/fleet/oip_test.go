@@ -91,19 +91,19 @@ func TestRefusedPredictionsHaveTheReplicasAdvice(t *testing.T) {
 	for _, tc := range []struct {
 		status int
 		header http.Header
-		want   router.Advice
+		want   router.RetryAdvice
 		none   bool
 	}{
-		{429, http.Header{"Retry-After": {"7"}, "X-Should-Retry": {"true"}}, router.Advice{After: 7 * time.Second}, false},
-		{429, http.Header{"Retry-After": {"3600"}, "X-Should-Retry": {"false"}}, router.Advice{After: time.Hour, Never: true}, false},
-		{429, http.Header{"X-Should-Retry": {"false"}}, router.Advice{Never: true}, false},
-		{429, http.Header{}, router.Advice{After: time.Second}, false},
-		{503, http.Header{"Retry-After": {"2"}}, router.Advice{After: 2 * time.Second}, false},
-		{400, http.Header{"X-Should-Retry": {"false"}}, router.Advice{Never: true}, false},
-		{404, http.Header{"X-Should-Retry": {"false"}}, router.Advice{}, true}, // the model's name there is the router's matter
+		{429, http.Header{"Retry-After": {"7"}, "X-Should-Retry": {"true"}}, router.RetryAdvice{After: 7 * time.Second}, false},
+		{429, http.Header{"Retry-After": {"3600"}, "X-Should-Retry": {"false"}}, router.RetryAdvice{After: time.Hour, Never: true}, false},
+		{429, http.Header{"X-Should-Retry": {"false"}}, router.RetryAdvice{Never: true}, false},
+		{429, http.Header{}, router.RetryAdvice{After: time.Second}, false},
+		{503, http.Header{"Retry-After": {"2"}}, router.RetryAdvice{After: 2 * time.Second}, false},
+		{400, http.Header{"X-Should-Retry": {"false"}}, router.RetryAdvice{Never: true}, false},
+		{404, http.Header{"X-Should-Retry": {"false"}}, router.RetryAdvice{}, true}, // the model's name there is the router's matter
 	} {
 		err := refusalOf(&router.Answer{Status: tc.status, Header: tc.header, Replica: "r"})
-		said, ok := errors.AsType[*router.AdvisedError](err)
+		said, ok := errors.AsType[*router.RetryAdviceError](err)
 		if ok == tc.none || ok && said.Advice != tc.want {
 			t.Errorf("%d %v: %+v, %v", tc.status, tc.header, said, err)
 		}

@@ -184,7 +184,7 @@ func refusalOf(a *router.Answer) error {
 	if refusals[a.Status] == nil && a.Status < http.StatusInternalServerError {
 		return err // what the server says is not for who asks here
 	}
-	return &router.AdvisedError{Err: err, Advice: router.AdviceOf(a.Status, a.Header, time.Now())}
+	return &router.RetryAdviceError{Err: err, Advice: router.RetryAdviceOf(a.Status, a.Header, time.Now())}
 }
 
 // refusalText is the message of {"error":"…"}, as the protocol has it, of {"error":{"message":"…"}}, or a line of plain

@@ -114,7 +114,7 @@ func (t *transport) take(req *http.Request) (*pooledConn, error) {
 		if l == nil {
 			break
 		}
-		if q, ok := l.Conn.(socket.Quieter); ok && q.IsQuiet() && time.Since(l.rests) < idleTime {
+		if q, ok := l.Conn.(socket.IdleChecker); ok && q.IsQuiet() && time.Since(l.rests) < idleTime {
 			return l, nil
 		}
 		_ = l.Close() // the server has ended it
@@ -143,7 +143,7 @@ func (t *transport) last(address string) *pooledConn {
 
 // put keeps a connection for a later request. One that cannot tell whether its server has ended it is not kept.
 func (t *transport) put(l *pooledConn) {
-	_, tells := l.Conn.(socket.Quieter)
+	_, tells := l.Conn.(socket.IdleChecker)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !tells || len(t.idle) >= idleConns || l.from.Buffered() > 0 {

@@ -219,7 +219,7 @@ func (c *Controller) Tell(now time.Time, s *Signal) ([]Transition, error) {
 }
 
 // count takes in a word that a Journal has kept, if the rollout of the id is under way.
-func (c *Controller) count(id string, now time.Time, u *Uncounted) []Transition {
+func (c *Controller) count(id string, now time.Time, u *UncountedOutcome) []Transition {
 	if u.Arm >= numArms || u.Kind >= numSignals {
 		return nil // of another weir
 	}
@@ -361,7 +361,7 @@ func (c *Controller) List(now time.Time) []Status {
 }
 
 // Record is what a Store keeps of the rollout of an id.
-func (c *Controller) Record(id string, now time.Time) (KeptRecord, error) {
+func (c *Controller) Record(id string, now time.Time) (StoredRecord, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, g := range c.active {
@@ -374,7 +374,7 @@ func (c *Controller) Record(id string, now time.Time) (KeptRecord, error) {
 			return g.record(now)
 		}
 	}
-	return KeptRecord{}, fmt.Errorf("%w: %s", ErrNone, id)
+	return StoredRecord{}, fmt.Errorf("%w: %s", ErrNone, id)
 }
 
 // Seen is how much has been seen of each rollout that is not over, by its id: what is kept
@@ -391,9 +391,9 @@ func (c *Controller) Seen() map[string]int {
 	return seen
 }
 
-func (g *lockedRollout) record(now time.Time) (KeptRecord, error) {
+func (g *lockedRollout) record(now time.Time) (StoredRecord, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	text, err := g.Record(now)
-	return KeptRecord{g.state, text}, err
+	return StoredRecord{g.state, text}, err
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// KeptAnswer is an answer whose outcome may be told later, on any server of the store.
-type KeptAnswer struct {
+// StoredAnswer is an answer whose outcome may be told later, on any server of the store.
+type StoredAnswer struct {
 	Key  string // of its id and whose it is: AnswerKey
 	Home string // the rollout's record of the server that gave the answer; outcomes count there
 	Arm  Arm
@@ -19,15 +19,15 @@ type KeptAnswer struct {
 	At   time.Time // when it was given, which tells it from another answer of the same id
 }
 
-// KeptSignal is an outcome that was told of a kept answer.
-type KeptSignal struct {
+// StoredSignal is an outcome that was told of a kept answer.
+type StoredSignal struct {
 	Key   string // of the answer
 	Kind  SignalKind
 	Value float64
 }
 
-// Uncounted is an outcome that its home has not counted yet.
-type Uncounted struct {
+// UncountedOutcome is an outcome that its home has not counted yet.
+type UncountedOutcome struct {
 	Key    string // of the answer
 	Arm    Arm
 	Step   int
@@ -40,22 +40,22 @@ type Uncounted struct {
 type AnswerStore interface {
 	// SaveAnswers keeps answers. An id that is used again is that of the last one; an answer that is kept already stays as it is,
 	// with its outcomes.
-	SaveAnswers(ctx context.Context, list []KeptAnswer) error
+	SaveAnswers(ctx context.Context, list []StoredAnswer) error
 	// FindAnswer gives the outcomes of an answer; false: the answer is not known.
 	FindAnswer(ctx context.Context, key string) (told map[SignalKind]float64, ok bool, err error)
 	// TellAnswers keeps outcomes, all or none. Those of unknown answers are left out.
-	TellAnswers(ctx context.Context, list []KeptSignal) error
+	TellAnswers(ctx context.Context, list []StoredSignal) error
 	// CountOutcomes calls count with the outcomes that a home has not counted, if there are any. It keeps the home's record that
 	// count gives, and that they are counted: both or neither.
-	CountOutcomes(ctx context.Context, home string, at time.Time, count func([]Uncounted) (KeptRecord, error)) error
+	CountOutcomes(ctx context.Context, home string, at time.Time, count func([]UncountedOutcome) (StoredRecord, error)) error
 	// SaveRollout keeps a home's record. Errors wrap ErrElsewhere where another process has the rollout.
-	SaveRollout(ctx context.Context, home string, at time.Time, r KeptRecord) error
+	SaveRollout(ctx context.Context, home string, at time.Time, r StoredRecord) error
 	// ForgetRollout deletes a home's answers; their outcomes are refused from then on.
 	ForgetRollout(ctx context.Context, home string) error
 }
 
-// KeptRecord is what is kept of a rollout. While it is under way, it is the process's that keeps it.
-type KeptRecord struct {
+// StoredRecord is what is kept of a rollout. While it is under way, it is the process's that keeps it.
+type StoredRecord struct {
 	State State
 	JSON  []byte
 }
@@ -79,9 +79,9 @@ type Journal struct {
 	home    func(rollout string) string
 
 	mu      sync.Mutex
-	waiting map[string]KeptAnswer // by key: not written yet
-	inHand  map[string]KeptAnswer // those that are being written
-	dropped int                   // because too many waited
+	waiting map[string]StoredAnswer // by key: not written yet
+	inHand  map[string]StoredAnswer // those that are being written
+	dropped int                     // because too many waited
 
 	writing sync.Mutex // one flush at a time, so that an answer that is being written is waited for
 	told    chan *toldOutcome
@@ -98,7 +98,7 @@ type keptWord struct {
 
 // toldOutcome is an outcome that waits to be written.
 type toldOutcome struct {
-	KeptSignal
+	StoredSignal
 	done chan error
 }
 
@@ -118,7 +118,7 @@ var ErrBusyJournal = errors.New("the store of outcomes does not keep up")
 // NewJournal keeps a controller's answers from now on. home is what this server keeps a rollout under.
 func NewJournal(store AnswerStore, control *Controller, home func(rollout string) string) *Journal {
 	j := &Journal{
-		store: store, control: control, home: home, waiting: make(map[string]KeptAnswer), told: make(chan *toldOutcome, maxWaiting),
+		store: store, control: control, home: home, waiting: make(map[string]StoredAnswer), told: make(chan *toldOutcome, maxWaiting),
 		unsure: make(map[string]map[keptWord]float64),
 	}
 	control.keep = j.note
@@ -127,7 +127,7 @@ func NewJournal(store AnswerStore, control *Controller, home func(rollout string
 
 // note takes an answer in; it never waits.
 func (j *Journal) note(o *Outcome, step int) {
-	a := KeptAnswer{Key: AnswerKey(o.Tenant, o.ID), Home: j.home(o.Rollout), Arm: o.Arm, Step: step, At: time.Now()}
+	a := StoredAnswer{Key: AnswerKey(o.Tenant, o.ID), Home: j.home(o.Rollout), Arm: o.Arm, Step: step, At: time.Now()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.waiting) >= maxAnswers {
@@ -184,7 +184,7 @@ func (j *Journal) count(ctx context.Context, id string) (changes []Transition, e
 	j.saving.Lock()
 	defer j.saving.Unlock()
 	now := time.Now()
-	err = j.store.CountOutcomes(ctx, j.home(id), now, func(list []Uncounted) (KeptRecord, error) {
+	err = j.store.CountOutcomes(ctx, j.home(id), now, func(list []UncountedOutcome) (StoredRecord, error) {
 		for i := range list {
 			changes = append(changes, j.countOne(id, now, &list[i])...)
 		}
@@ -197,7 +197,7 @@ func (j *Journal) count(ctx context.Context, id string) (changes []Transition, e
 }
 
 // countOne counts an outcome, unless it was counted and the store did not say that it has kept so.
-func (j *Journal) countOne(id string, now time.Time, u *Uncounted) []Transition {
+func (j *Journal) countOne(id string, now time.Time, u *UncountedOutcome) []Transition {
 	word := keptWord{u.Key, u.Kind}
 	if value, counted := j.unsure[id][word]; counted {
 		u.Before = &value
@@ -229,9 +229,9 @@ func (j *Journal) flush(ctx context.Context) error {
 	defer j.writing.Unlock()
 	j.mu.Lock()
 	batch, dropped := j.waiting, j.dropped
-	j.waiting, j.inHand, j.dropped = make(map[string]KeptAnswer), batch, 0
+	j.waiting, j.inHand, j.dropped = make(map[string]StoredAnswer), batch, 0
 	j.mu.Unlock()
-	list := make([]KeptAnswer, 0, len(batch))
+	list := make([]StoredAnswer, 0, len(batch))
 	for _, a := range batch {
 		list = append(list, a)
 	}
@@ -277,7 +277,7 @@ func (j *Journal) Tell(ctx context.Context, s *Signal) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
-	w := &toldOutcome{KeptSignal{AnswerKey(s.Tenant, s.ID), s.Kind, s.Value}, make(chan error, 1)}
+	w := &toldOutcome{StoredSignal{AnswerKey(s.Tenant, s.ID), s.Kind, s.Value}, make(chan error, 1)}
 	told, known, err := j.find(ctx, w.Key)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBusyJournal, err)
@@ -326,9 +326,9 @@ func (j *Journal) write(ctx context.Context, first *toldOutcome) {
 			more = false
 		}
 	}
-	list := make([]KeptSignal, len(batch))
+	list := make([]StoredSignal, len(batch))
 	for i, w := range batch {
-		list[i] = w.KeptSignal
+		list[i] = w.StoredSignal
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 	defer cancel()

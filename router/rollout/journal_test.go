@@ -13,7 +13,7 @@ import (
 type memoryAnswers struct {
 	mu      sync.Mutex
 	down    error
-	answers map[string]KeptAnswer
+	answers map[string]StoredAnswer
 	told    map[string]map[SignalKind]*keptOutcome
 	records map[string][]byte
 
@@ -21,7 +21,7 @@ type memoryAnswers struct {
 }
 
 func newMemoryAnswers() *memoryAnswers {
-	return &memoryAnswers{answers: make(map[string]KeptAnswer), told: make(map[string]map[SignalKind]*keptOutcome), records: make(map[string][]byte)}
+	return &memoryAnswers{answers: make(map[string]StoredAnswer), told: make(map[string]map[SignalKind]*keptOutcome), records: make(map[string][]byte)}
 }
 
 type keptOutcome struct {
@@ -29,7 +29,7 @@ type keptOutcome struct {
 	counted *float64
 }
 
-func (m *memoryAnswers) SaveAnswers(_ context.Context, list []KeptAnswer) error {
+func (m *memoryAnswers) SaveAnswers(_ context.Context, list []StoredAnswer) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range list {
@@ -51,7 +51,7 @@ func (m *memoryAnswers) FindAnswer(_ context.Context, key string) (map[SignalKin
 	return told, ok, m.down
 }
 
-func (m *memoryAnswers) TellAnswers(_ context.Context, list []KeptSignal) error {
+func (m *memoryAnswers) TellAnswers(_ context.Context, list []StoredSignal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range list {
@@ -64,15 +64,15 @@ func (m *memoryAnswers) TellAnswers(_ context.Context, list []KeptSignal) error 
 	return m.down
 }
 
-func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Time, count func([]Uncounted) (KeptRecord, error)) error {
+func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Time, count func([]UncountedOutcome) (StoredRecord, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []Uncounted
+	var list []UncountedOutcome
 	var words []*keptOutcome
 	for key, a := range m.answers {
 		for kind, w := range m.told[key] {
 			if a.Home == home && (w.counted == nil || *w.counted != w.value) {
-				list, words = append(list, Uncounted{key, a.Arm, a.Step, kind, w.value, w.counted}), append(words, w)
+				list, words = append(list, UncountedOutcome{key, a.Arm, a.Step, kind, w.value, w.counted}), append(words, w)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (m *memoryAnswers) CountOutcomes(_ context.Context, home string, _ time.Tim
 	return err
 }
 
-func (m *memoryAnswers) SaveRollout(_ context.Context, home string, _ time.Time, record KeptRecord) error {
+func (m *memoryAnswers) SaveRollout(_ context.Context, home string, _ time.Time, record StoredRecord) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records[home] = record.JSON
@@ -180,7 +180,7 @@ func TestCountedOutcomesOutliveAKill(t *testing.T) {
 	const answers = 4
 	told := func(n int, value float64) {
 		t.Helper()
-		if err := store.TellAnswers(ctx, []KeptSignal{{Key: AnswerKey("a", fmt.Sprint(n)), Kind: Thumbs, Value: value}}); err != nil {
+		if err := store.TellAnswers(ctx, []StoredSignal{{Key: AnswerKey("a", fmt.Sprint(n)), Kind: Thumbs, Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@ import "math"
 // Next appends to batch the requests that are computed next, together; none where
 // nothing waits, or all that waits may wait longer for company. Each of them is
 // charged its cost, and its charge must be settled.
-func (q *Queue) Next(now int64, batch []Taken) []Taken {
+func (q *Queue) Next(now int64, batch []TakenRequest) []TakenRequest {
 	q.line.Exchange()
 	if q.Len() == 0 || q.Wake() > now {
 		return batch
@@ -34,7 +34,7 @@ func (q *Queue) Next(now int64, batch []Taken) []Taken {
 // batchBuilder is a batch that is being put together.
 type batchBuilder struct {
 	now   int64
-	batch []Taken
+	batch []TakenRequest
 	first int // index in batch
 
 	kind string
@@ -67,7 +67,7 @@ func (b *batchBuilder) look(q *Queue, ref uint64) {
 		b.kind, b.most = w.Kind, w.MaxRows
 	}
 	b.rows += w.Rows
-	b.batch = append(b.batch, Taken{w, q.line.Take(w.Cost), w.Cost})
+	b.batch = append(b.batch, TakenRequest{w, q.line.Take(w.Cost), w.Cost})
 	q.leave(b.now, ref, true)
 }
 
@@ -89,7 +89,7 @@ func (q *Queue) Wake() int64 {
 }
 
 // Settle corrects the charge of a request to what it has cost, and ends it.
-func (q *Queue) Settle(t *Taken, cost uint64) {
+func (q *Queue) Settle(t *TakenRequest, cost uint64) {
 	switch {
 	case cost > t.charged:
 		q.line.Charge(t.flow, cost-t.charged)

@@ -49,8 +49,8 @@ type Work struct {
 	Cost    uint64
 }
 
-// Taken is a request that has left the queue to be computed.
-type Taken struct {
+// TakenRequest is a request that has left the queue to be computed.
+type TakenRequest struct {
 	Work
 	flow    admission.FlowID
 	charged uint64
@@ -150,24 +150,24 @@ func (q *Queue) Offer(now int64, w Work) (Ticket, error) {
 // Begin takes a request that nothing waits before: for a caller that computes at
 // once. Like Offer it refuses what cannot be done before its deadline. The queue
 // must be empty.
-func (q *Queue) Begin(now int64, w Work) (Taken, error) {
+func (q *Queue) Begin(now int64, w Work) (TakenRequest, error) {
 	if q.Len() > 0 {
-		return Taken{}, fmt.Errorf("%w: a request begins before %d others", inference.ErrInternal, q.Len())
+		return TakenRequest{}, fmt.Errorf("%w: a request begins before %d others", inference.ErrInternal, q.Len())
 	}
 	it := w.item()
 	if it.DoneBy != 0 {
 		call := [1]admission.Item{it}
 		if err := q.precheck.Enter(now, call[:]); err != nil {
-			return Taken{}, err
+			return TakenRequest{}, err
 		}
 		q.precheck.Leave(now, &it, false) // it did not wait, so that it tells nothing of how fast the queue moves
 	}
 	if _, err := q.line.Offer(it); err != nil {
-		return Taken{}, err
+		return TakenRequest{}, err
 	}
 	q.line.Scan(w.Class, false)
 	q.line.Next()
-	t := Taken{w, q.line.Take(w.Cost), w.Cost}
+	t := TakenRequest{w, q.line.Take(w.Cost), w.Cost}
 	q.line.EndScan()
 	return t, nil
 }

@@ -30,7 +30,7 @@ func offer(t *testing.T, q *Queue, now int64, w Work) Ticket {
 	return ticket
 }
 
-func users(batch []Taken) []any {
+func users(batch []TakenRequest) []any {
 	var us []any
 	for i := range batch {
 		us = append(us, batch[i].User)
@@ -38,7 +38,7 @@ func users(batch []Taken) []any {
 	return us
 }
 
-func settle(q *Queue, batch []Taken) {
+func settle(q *Queue, batch []TakenRequest) {
 	for i := range batch {
 		q.Settle(&batch[i], batch[i].Cost)
 	}

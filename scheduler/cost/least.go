@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Least finds what work takes among measurements by the clock on a machine that is busy: a thread that lost its core for
+// LeastTime finds what work takes among measurements by the clock on a machine that is busy: a thread that lost its core for
 // milliseconds shows them as its own, however short the work. Being interrupted only adds, so of several measurements
 // the least is the truest. The zero value has measured nothing. Least is pure and belongs to one goroutine.
-type Least struct {
+type LeastTime struct {
 	classes [lineClasses]leastClass // by powers of two of the rows, as a Line's
 }
 
@@ -24,7 +24,7 @@ const leastOf = 8
 
 // Add takes in that work of so many rows took so long. Each eighth time, for work of about one size, it returns the least
 // of the eight, with its rows.
-func (l *Least) Add(rows int, took time.Duration) (least int, time time.Duration, ok bool) {
+func (l *LeastTime) Add(rows int, took time.Duration) (least int, time time.Duration, ok bool) {
 	if took <= 0 || rows <= 0 {
 		return 0, 0, false
 	}

@@ -10,7 +10,7 @@ import (
 // said, unfiltered, is far from it.
 func TestLeastSeesThroughInterruptions(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	var least Least
+	var least LeastTime
 	var calm, raw Line
 	calm.Observe(1, time.Microsecond)
 	calm.Observe(64, 64*time.Microsecond)
@@ -36,7 +36,7 @@ func TestLeastSeesThroughInterruptions(t *testing.T) {
 
 // A machine that became slower for good is believed.
 func TestLeastFollowsALastingChange(t *testing.T) {
-	var least Least
+	var least LeastTime
 	var l Line
 	l.Observe(1, time.Microsecond)
 	for range 60 * leastOf {
@@ -51,7 +51,7 @@ func TestLeastFollowsALastingChange(t *testing.T) {
 
 // Sizes do not hide one another: small work passes on its own least, large work its own.
 func TestLeastKeepsSizesApart(t *testing.T) {
-	var least Least
+	var least LeastTime
 	var passed []int
 	for range leastOf {
 		for _, rows := range []int{1, 100} {

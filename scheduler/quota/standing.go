@@ -2,8 +2,8 @@ package quota
 
 import "time"
 
-// Standing is one limit of a holder, and how much of it is used.
-type Standing struct {
+// LimitUsage is one limit of a holder, and how much of it is used.
+type LimitUsage struct {
 	Kind  Kind
 	Model string // of which the limit is; "" where it is for all models
 	Key   string // id of the key whose limit it is; "" where it is the tenant's
@@ -17,7 +17,7 @@ type Standing struct {
 
 // Standings are the limits of a holder, in the order of their kinds, the tenant's before
 // the model's, and those before the key's.
-func (m *Meter) Standings(now time.Time, who Holder) []Standing {
+func (m *Meter) Standings(now time.Time, who Holder) []LimitUsage {
 	m.advance(now)
 	var fresh [numParts]State
 	of := m.look(&who, &fresh)
@@ -25,13 +25,13 @@ func (m *Meter) Standings(now time.Time, who Holder) []Standing {
 }
 
 // StandingsOf is Standings of states that are kept elsewhere, one for each part.
-func StandingsOf(parts []Part, states []State) []Standing {
+func StandingsOf(parts []Part, states []State) []LimitUsage {
 	of := accountsOf(parts, states)
 	return of.standings()
 }
 
-func (a *accounts) standings() []Standing {
-	var list []Standing
+func (a *accounts) standings() []LimitUsage {
+	var list []LimitUsage
 	for _, x := range a.all() {
 		for k := range numKinds {
 			if s, ok := x.state.standing(x.limits, k); ok {
@@ -44,9 +44,9 @@ func (a *accounts) standings() []Standing {
 }
 
 // standing is false where there is no such limit, or it is one of a single request.
-func (s *State) standing(l *Limits, k Kind) (Standing, bool) {
+func (s *State) standing(l *Limits, k Kind) (LimitUsage, bool) {
 	at := time.UnixMilli(s.At).UTC()
-	st := Standing{Kind: k, Limit: l.bucket(k)}
+	st := LimitUsage{Kind: k, Limit: l.bucket(k)}
 	switch {
 	case st.Limit > 0:
 		w := s.window(l, k)

@@ -102,10 +102,10 @@ func Open(ctx context.Context, c configs.Store, options Options) (*Store, error)
 }
 
 // Restore puts a backup where the store is, and notes its audit log's head.
-func Restore(ctx context.Context, c configs.Store, r store.Restoring) (store.Backed, error) {
+func Restore(ctx context.Context, c configs.Store, r store.Restoring) (store.BackupSummary, error) {
 	p, err := placeOf(c, Options{})
 	if err != nil {
-		return store.Backed{}, err
+		return store.BackupSummary{}, err
 	}
 	r.Log = p.audit
 	backed, err := store.Restore(ctx, p.url, p.options, r)

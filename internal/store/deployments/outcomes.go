@@ -31,13 +31,13 @@ func answersFailed(err error) error {
 }
 
 // SaveAnswers implements rollout.AnswerStore.
-func (s *Rollouts) SaveAnswers(ctx context.Context, list []rollout.KeptAnswer) error {
+func (s *Rollouts) SaveAnswers(ctx context.Context, list []rollout.StoredAnswer) error {
 	for _, a := range list {
 		if err := store.CheckText("rollout", a.Home); err != nil {
 			return err
 		}
 	}
-	slices.SortFunc(list, func(a, b rollout.KeptAnswer) int { return strings.Compare(a.Key, b.Key) }) // two servers lock rows in one order
+	slices.SortFunc(list, func(a, b rollout.StoredAnswer) int { return strings.Compare(a.Key, b.Key) }) // two servers lock rows in one order
 	for part := range slices.Chunk(list, answerRows) {
 		var keys, rows []any
 		for _, a := range part {
@@ -101,9 +101,9 @@ func (s *Rollouts) FindAnswer(ctx context.Context, key string) (told map[rollout
 }
 
 // TellAnswers implements rollout.AnswerStore.
-func (s *Rollouts) TellAnswers(ctx context.Context, list []rollout.KeptSignal) error {
+func (s *Rollouts) TellAnswers(ctx context.Context, list []rollout.StoredSignal) error {
 	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, func(a, b rollout.KeptSignal) int { return strings.Compare(a.Key, b.Key) }) // the last word of a caller stays the last
+	slices.SortStableFunc(sorted, func(a, b rollout.StoredSignal) int { return strings.Compare(a.Key, b.Key) }) // the last word of a caller stays the last
 	return answersFailed(s.db.Transact(ctx, func(tx *sql.Tx) error {
 		for _, w := range sorted {
 			if _, err := tx.ExecContext(ctx, `INSERT INTO weir_rollout_outcomes (answer, kind, home, value, at)
@@ -121,7 +121,7 @@ const newOutcomes = ` FROM weir_rollout_outcomes o JOIN weir_rollout_answers a O
 	WHERE o.home = $1 AND (o.counted IS NULL OR o.counted <> o.value)`
 
 // CountOutcomes implements rollout.AnswerStore.
-func (s *Rollouts) CountOutcomes(ctx context.Context, home string, at time.Time, count func([]rollout.Uncounted) (rollout.KeptRecord, error)) error {
+func (s *Rollouts) CountOutcomes(ctx context.Context, home string, at time.Time, count func([]rollout.UncountedOutcome) (rollout.StoredRecord, error)) error {
 	var some int
 	if err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1`+newOutcomes+` LIMIT 1) few`, home).Scan(&some); err != nil || some == 0 {
 		return answersFailed(err)
@@ -147,7 +147,7 @@ func (s *Rollouts) CountOutcomes(ctx context.Context, home string, at time.Time,
 	}))
 }
 
-func readUncounted(ctx context.Context, tx *sql.Tx, home string) (list []rollout.Uncounted, err error) {
+func readUncounted(ctx context.Context, tx *sql.Tx, home string) (list []rollout.UncountedOutcome, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT a.key, a.arm, a.step, o.kind, o.value, o.counted`+newOutcomes+` LIMIT $2`, home, uncountedRows)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func readUncounted(ctx context.Context, tx *sql.Tx, home string) (list []rollout
 	defer func() { _ = rows.Close() }() // Err has what is wrong
 	for rows.Next() {
 		var arm, kind uint8
-		var u rollout.Uncounted
+		var u rollout.UncountedOutcome
 		var counted sql.NullFloat64
 		if err := rows.Scan(&u.Key, &arm, &u.Step, &kind, &u.Value, &counted); err != nil {
 			return nil, err

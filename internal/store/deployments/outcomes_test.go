@@ -15,25 +15,25 @@ func TestOutcomesAreKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		s, other := openStore(t, url, opts{}), openStore(t, url, opts{})
 		ctx, given := t.Context(), time.Now()
-		var list []rollout.KeptAnswer
+		var list []rollout.StoredAnswer
 		for i := range 450 { // several statements
-			list = append(list, rollout.KeptAnswer{Key: fmt.Sprintf("k%03d", i), Home: "r@a", Arm: rollout.Arm(i % 2), Step: 1, At: given})
+			list = append(list, rollout.StoredAnswer{Key: fmt.Sprintf("k%03d", i), Home: "r@a", Arm: rollout.Arm(i % 2), Step: 1, At: given})
 		}
 		if err := s.SaveAnswers(ctx, list); err != nil {
 			t.Fatal(err)
 		}
 		tell := func(at *Store, key string, value float64) {
 			t.Helper()
-			if err := at.TellAnswers(ctx, []rollout.KeptSignal{{Key: key, Kind: rollout.Thumbs, Value: value}, {Key: "nobody", Kind: rollout.Label, Value: 1}}); err != nil {
+			if err := at.TellAnswers(ctx, []rollout.StoredSignal{{Key: key, Kind: rollout.Thumbs, Value: value}, {Key: "nobody", Kind: rollout.Label, Value: 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		take := func() []rollout.Uncounted {
+		take := func() []rollout.UncountedOutcome {
 			t.Helper()
-			var got []rollout.Uncounted
-			err := s.CountOutcomes(ctx, "r@a", given, func(list []rollout.Uncounted) (rollout.KeptRecord, error) {
+			var got []rollout.UncountedOutcome
+			err := s.CountOutcomes(ctx, "r@a", given, func(list []rollout.UncountedOutcome) (rollout.StoredRecord, error) {
 				got = list
-				return rollout.KeptRecord{State: rollout.Running, JSON: fmt.Appendf(nil, `{"counted":%g}`, list[0].Value)}, nil
+				return rollout.StoredRecord{State: rollout.Running, JSON: fmt.Appendf(nil, `{"counted":%g}`, list[0].Value)}, nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestOutcomesAreKept(t *testing.T) {
 		}
 		tell(other, "k448", 1)
 		failed := errors.New("there is no record")
-		if err := s.CountOutcomes(ctx, "r@a", given, func([]rollout.Uncounted) (rollout.KeptRecord, error) { return rollout.KeptRecord{}, failed }); !errors.Is(err, failed) {
+		if err := s.CountOutcomes(ctx, "r@a", given, func([]rollout.UncountedOutcome) (rollout.StoredRecord, error) { return rollout.StoredRecord{}, failed }); !errors.Is(err, failed) {
 			t.Errorf("a count without a record: %v", err)
 		}
 		if err := s.SaveAnswers(ctx, list); err != nil { // again, since a server does not know whether it has kept them
@@ -73,13 +73,13 @@ func TestOutcomesAreKept(t *testing.T) {
 		if told, ok, err := other.FindAnswer(ctx, "k000"); !ok || err != nil || len(told) != 0 {
 			t.Errorf("nothing was told of it: %v %v %v", told, ok, err)
 		}
-		if err := other.SaveAnswers(ctx, []rollout.KeptAnswer{{Key: "k449", Home: "r@a", Arm: rollout.Candidate, Step: 1, At: given.Add(time.Second)}}); err != nil {
+		if err := other.SaveAnswers(ctx, []rollout.StoredAnswer{{Key: "k449", Home: "r@a", Arm: rollout.Candidate, Step: 1, At: given.Add(time.Second)}}); err != nil {
 			t.Fatal(err)
 		}
 		if told, ok, err := s.FindAnswer(ctx, "k449"); !ok || err != nil || len(told) != 0 {
 			t.Errorf("another answer of the same id: %v %v %v", told, ok, err)
 		}
-		if err := other.SaveAnswers(ctx, []rollout.KeptAnswer{{Key: "k449", Home: "r@b", Step: 2, At: given}}); err != nil {
+		if err := other.SaveAnswers(ctx, []rollout.StoredAnswer{{Key: "k449", Home: "r@b", Step: 2, At: given}}); err != nil {
 			t.Fatal(err)
 		}
 		tell(s, "k001", 0)

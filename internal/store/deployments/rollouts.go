@@ -28,7 +28,7 @@ func NewRollouts(records *Records) *Rollouts {
 const keptRollouts = 1000
 
 // SaveRollout implements rollout.AnswerStore. at is when the rollout changed last.
-func (s *Rollouts) SaveRollout(ctx context.Context, id string, at time.Time, r rollout.KeptRecord) error {
+func (s *Rollouts) SaveRollout(ctx context.Context, id string, at time.Time, r rollout.StoredRecord) error {
 	if err := store.CheckText("id", id); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Rollouts) SaveRollout(ctx context.Context, id string, at time.Time, r r
 }
 
 // saveRollout writes a record that is new or this process's. A rollout that an operator replaces is over for the server that had it.
-func (s *Rollouts) saveRollout(ctx context.Context, tx *sql.Tx, id string, at time.Time, r rollout.KeptRecord) error {
+func (s *Rollouts) saveRollout(ctx context.Context, tx *sql.Tx, id string, at time.Time, r rollout.StoredRecord) error {
 	result, err := tx.ExecContext(ctx, `INSERT INTO weir_rollouts (id, at, record, owner) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (id) DO UPDATE SET at = excluded.at, record = excluded.record, owner = excluded.owner WHERE weir_rollouts.owner = excluded.owner OR $5`,
 		id, at.UnixMicro(), string(r.JSON), s.db.Owner(), r.State == rollout.Replaced)

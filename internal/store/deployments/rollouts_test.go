@@ -18,7 +18,7 @@ func TestRolloutsAreKept(t *testing.T) {
 		s := openStore(t, url, opts{})
 		ctx, start := t.Context(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 		for i, id := range []string{"a", "b", "c", "a"} {
-			if err := s.SaveRollout(ctx, id, start.Add(time.Duration(i)*time.Second), rollout.KeptRecord{State: rollout.Running, JSON: fmt.Appendf(nil, `{"n":%d}`, i)}); err != nil {
+			if err := s.SaveRollout(ctx, id, start.Add(time.Duration(i)*time.Second), rollout.StoredRecord{State: rollout.Running, JSON: fmt.Appendf(nil, `{"n":%d}`, i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -30,7 +30,7 @@ func TestRolloutsAreKept(t *testing.T) {
 		if want := []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q %v, want %q", got, err, want)
 		}
-		if err := s.SaveRollout(ctx, "bad\x00id", start, rollout.KeptRecord{}); err == nil {
+		if err := s.SaveRollout(ctx, "bad\x00id", start, rollout.StoredRecord{}); err == nil {
 			t.Error("an id that no database keeps was taken")
 		}
 	})
@@ -42,10 +42,10 @@ func TestARolloutHasOneProcess(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, url string) {
 		ctx, at := t.Context(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 		a, b := openStore(t, url, opts{}), openStore(t, url, opts{})
-		record := func(state rollout.State, text string) rollout.KeptRecord {
-			return rollout.KeptRecord{State: state, JSON: []byte(text)}
+		record := func(state rollout.State, text string) rollout.StoredRecord {
+			return rollout.StoredRecord{State: state, JSON: []byte(text)}
 		}
-		save := func(s *Store, want error, r rollout.KeptRecord) {
+		save := func(s *Store, want error, r rollout.StoredRecord) {
 			t.Helper()
 			if err := s.SaveRollout(ctx, "r", at, r); !errors.Is(err, want) {
 				t.Fatalf("%s: %v, want %v", r.JSON, err, want)
@@ -69,7 +69,7 @@ func TestARolloutHasOneProcess(t *testing.T) {
 		save(b, rollout.ErrElsewhere, record(rollout.Running, `3`))
 		take(b, "b:8000", false)
 		take(a, "a:8000", true)
-		if err := a.SaveAnswers(ctx, []rollout.KeptAnswer{{Key: "k", Home: "r", At: at}}); err != nil {
+		if err := a.SaveAnswers(ctx, []rollout.StoredAnswer{{Key: "k", Home: "r", At: at}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.ForgetRollout(ctx, "r"); err != nil {

@@ -25,7 +25,7 @@ type Local interface {
 	TopUp(g *quota.Grant, generated, cover int64) error
 	Settle(g *quota.Grant, use quota.Use)
 	Remaining(who quota.Holder) (quota.Remaining, error)
-	Standings(who quota.Holder) ([]quota.Standing, error)
+	Standings(who quota.Holder) ([]quota.LimitUsage, error)
 }
 
 // Options are those of Open. Zero values take what stands beside each.
@@ -324,7 +324,7 @@ func (m *Meter) Remaining(who quota.Holder) (left quota.Remaining, err error) {
 }
 
 // Standings are the limits of a holder.
-func (m *Meter) Standings(who quota.Holder) (list []quota.Standing, err error) {
+func (m *Meter) Standings(who quota.Holder) (list []quota.LimitUsage, err error) {
 	err = m.inspect(who, func(parts []quota.Part, states []quota.State) { list = quota.StandingsOf(parts, states) },
 		func(local Local) error { list, err = local.Standings(who); return err })
 	return list, err

@@ -463,7 +463,7 @@ func (l *localMeter) Settle(g *quota.Grant, use quota.Use) {
 	l.meter.Settle(time.Now(), g, use)
 }
 
-func (l *localMeter) Standings(who quota.Holder) ([]quota.Standing, error) {
+func (l *localMeter) Standings(who quota.Holder) ([]quota.LimitUsage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.meter.Standings(time.Now(), who), nil

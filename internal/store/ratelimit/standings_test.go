@@ -21,7 +21,7 @@ func TestStandingsOverRedis(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	for i, want := range []quota.Standing{
+	for i, want := range []quota.LimitUsage{
 		{Kind: quota.DailyTokens, Limit: 1000, Left: 850}, {Kind: quota.MonthlyCost, Limit: 5000, Left: 4850}, {Kind: quota.Streams, Model: "m", Limit: 2, Used: 1, Left: 1},
 	} {
 		got := list[i]

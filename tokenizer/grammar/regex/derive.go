@@ -235,7 +235,7 @@ func (a *Automaton) search(n Node) (bool, error) {
 	return false, a.err
 }
 
-// Alphabet is a partition of the classes of an automaton: the method Of gives each class its part, and Count is how many parts there are. Bytes of one
+// Alphabet is a partition of the classes of an automaton: the field Of gives each class its part, and Count is how many parts there are. Bytes of one
 // part lead on from a node, or from several nodes at once, alike.
 type Alphabet struct {
 	Of    []uint8
