@@ -254,7 +254,7 @@ type scripted struct {
 
 func (s *scripted) Serves(_, path string) bool { return path != "/v1/responses" }
 
-func (s *scripted) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.InternalRequest) {
+func (s *scripted) HandleFor(ctx *fasthttp.RequestCtx, r *edge.InternalRequest) {
 	var body struct{ Prompt string }
 	_ = json.Unmarshal(ctx.PostBody(), &body)
 	s.mu.Lock()
@@ -267,10 +267,10 @@ func (s *scripted) HandleFor(ctx *fasthttp.RequestCtx, errand *edge.InternalRequ
 	ctx.Response.Header.Set("X-Request-Id", "r-"+body.Prompt)
 	ctx.SetContentType("application/json")
 	if s.script != nil {
-		s.script(body.Prompt, try, errand.Gone, ctx)
+		s.script(body.Prompt, try, r.Gone, ctx)
 		return
 	}
-	echo(body.Prompt, try, errand.Gone, ctx)
+	echo(body.Prompt, try, r.Gone, ctx)
 }
 
 // echo answers with the prompt.

@@ -42,7 +42,7 @@ type Config struct {
 
 // Edge answers requests that the process makes itself.
 type Edge interface {
-	HandleFor(ctx *fasthttp.RequestCtx, errand *edge.InternalRequest)
+	HandleFor(ctx *fasthttp.RequestCtx, r *edge.InternalRequest)
 	// Serves reports whether there is a path of this method.
 	Serves(method, path string) bool
 }

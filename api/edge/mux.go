@@ -123,13 +123,13 @@ func (m *Mux) Handle(ctx *fasthttp.RequestCtx) {
 }
 
 // HandleFor answers a request that the process itself makes in a caller's name; see InternalRequest.
-func (m *Mux) HandleFor(ctx *fasthttp.RequestCtx, errand *InternalRequest) {
+func (m *Mux) HandleFor(ctx *fasthttp.RequestCtx, r *InternalRequest) {
 	x, e := m.open(ctx)
-	x.Caller, x.Internal = errand.Caller, errand
+	x.Caller, x.Internal = r.Caller, r
 	m.answer(x, e, m.bars(x.Route, &ctx.Request.Header, x.Caller))
 }
 
-// Serves reports whether errands may be sent to a path with a method: a model computes the answer.
+// Serves reports whether internal requests may be sent to a path with a method: a model computes the answer.
 func (m *Mux) Serves(method, path string) bool {
 	if strings.ContainsAny(path, "?#") {
 		return false

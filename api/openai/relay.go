@@ -207,7 +207,7 @@ func (c *call) relayCall(r *relayed, t priority.Terms) *router.Call {
 		Path: r.path, Stream: r.sent.Flag("stream", false, &ignored), Output: c.expectedOutput(r),
 		Head: router.Head{RequestID: c.name(""), FirstTokenBy: t.FirstTokenBy, DoneBy: t.DoneBy,
 			Traceparent: c.trace.Header, Tracestate: c.trace.State,
-			Caller: c.server.callers.Speaker(c.caller.Tenant), Class: c.relayedClass(t)},
+			Caller: c.server.callers.SignerFor(c.caller.Tenant), Class: c.relayedClass(t)},
 		Residency: c.caller.Tenant.Residency, Domain: c.caller.Tenant.CacheDomain(), Session: c.session(r.asked.Object), Resume: c.header("X-Weir-Resume") == "1",
 	}
 	if r.path == messageEndpoint.upstream {

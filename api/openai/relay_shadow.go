@@ -57,7 +57,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 	caller.Residency = residency
 	c := &router.Call{
 		Path: path, Stream: true, Domain: shadows.CacheDomain(), Residency: residency,
-		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.Speaker(&caller)},
+		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.SignerFor(&caller)},
 	}
 	c.Body, c.Prompt = withoutModel(sent)
 	began := time.Now()

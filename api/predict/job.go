@@ -73,7 +73,7 @@ func (s *Server) predict(ctx context.Context, j *job, remaining func(quota.Remai
 func (s *Server) predictBy(ctx context.Context, j *job, remaining func(quota.Remaining, bool)) *api.Error {
 	t := j.Caller.Tenant
 	p := &j.p
-	p.ID, p.Arm, p.Tenant, p.Weight, p.Speaker = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.Speaker(t)
+	p.ID, p.Arm, p.Tenant, p.Weight, p.Signer = j.id, j.arm.Name, t.Name, t.Weight, s.config.Callers.SignerFor(t)
 	p.Residency = t.Residency
 	p.Trial = j.Internal != nil && j.Internal.Trial
 	rows := p.Inputs[0].Rows()

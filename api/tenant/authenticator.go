@@ -203,8 +203,8 @@ func (a *Authenticator) Identify(p Proof, now time.Time) (Caller, error) {
 // Peers makes and checks statements of peers; nil where there are none.
 func (a *Authenticator) Peers() *Peers { return a.peers }
 
-// PeerSigner is what tells peers that a request is one of t's; nil where there are no peers.
-func (a *Authenticator) Speaker(t *Tenant) inference.PeerSigner {
+// SignerFor signs what tells peers that a request is one of t's; nil where there are no peers.
+func (a *Authenticator) SignerFor(t *Tenant) inference.PeerSigner {
 	if a.peers == nil {
 		return nil
 	}

@@ -33,7 +33,7 @@ type Prediction struct {
 	Residency []string // regions of the servers that may compute it; none: all
 	Trial     bool     // a request of the server itself, to try a version: nothing of it is logged, and no drift counted
 
-	Speaker PeerSigner // tells another weir who calls, called for each attempt; nil: no weir is told
+	Signer PeerSigner // tells another weir who calls, called for each attempt; nil: no weir is told
 
 	ID     string // of the request, as logs and the client know it
 	Arm    string // of the rollout that chose the version, as clients read it; "": of none

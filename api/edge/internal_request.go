@@ -8,7 +8,7 @@ import (
 	"weir/api/tenant"
 )
 
-// Internal is a request that the process itself makes in a caller's name, without a connection: a line of
+// InternalRequest is a request that the process itself makes in a caller's name, without a connection: a line of
 // a batch. It goes the way of any request, with the caller's quotas, limits and errors. Its context is a
 // fasthttp.RequestCtx that was initialised (Init) with the request; the response is in it afterwards,
 // and is never a stream where the body does not ask for one.
@@ -20,12 +20,12 @@ type InternalRequest struct {
 	Trial        bool // the server tries a version: predictions are not logged, and count for no drift
 }
 
-// Handler answers errands: the servers of the protocols do.
+// Handler answers internal requests: the servers of the protocols do.
 type Handler interface {
-	HandleFor(ctx *fasthttp.RequestCtx, errand *InternalRequest)
+	HandleFor(ctx *fasthttp.RequestCtx, r *InternalRequest)
 }
 
-// Post sends the errand with a JSON body, and returns what is answered.
+// Post sends the request with a JSON body, and returns what is answered.
 func (e *InternalRequest) Post(to Handler, path string, body []byte) (status int, answer []byte) {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Init(&fasthttp.Request{}, nil, nil)

@@ -15,8 +15,8 @@ import (
 	"weir/scheduler/quota"
 )
 
-// errandTo asks a server as a line of a batch does.
-func errandTo(t *testing.T, s *Server, path, body string, errand *edge.InternalRequest) *fasthttp.Response {
+// internalTo asks a server as a line of a batch does.
+func internalTo(t *testing.T, s *Server, path, body string, r *edge.InternalRequest) *fasthttp.Response {
 	t.Helper()
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Init(&fasthttp.Request{}, nil, nil)
@@ -24,7 +24,7 @@ func errandTo(t *testing.T, s *Server, path, body string, errand *edge.InternalR
 	ctx.Request.SetRequestURI(path)
 	ctx.Request.Header.Set("X-Weir-Class", "batch")
 	ctx.Request.SetBodyString(body)
-	muxOf(s).HandleFor(ctx, errand)
+	muxOf(s).HandleFor(ctx, r)
 	return &ctx.Response
 }
 
@@ -41,7 +41,7 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	errand := &edge.InternalRequest{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, PricePercent: 50}
+	request := &edge.InternalRequest{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, PricePercent: 50}
 	for _, q := range []struct {
 		path, body string
 		status     int
@@ -53,7 +53,7 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 		{"/v1/models/none:predict", `{"instances": [[1,2]]}`, 404, `{"error":"`},
 		{"/v2/models/sums/infer", `{"inputs":[{"name":"input","datatype":"FP32","shape":[1,4],"data":[1,1,1,1]}],"parameters":{"binary_data_output":true}}`, 400, "binary_data"},
 	} {
-		r := errandTo(t, s, q.path, q.body, errand)
+		r := internalTo(t, s, q.path, q.body, request)
 		if r.StatusCode() != q.status || !strings.Contains(string(r.Body()), q.want) || !json.Valid(r.Body()) {
 			t.Errorf("%s %s: %d %s, want %d %s", q.path, q.body, r.StatusCode(), r.Body(), q.status, q.want)
 		}
@@ -66,7 +66,7 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 	}
 }
 
-// An errand that is not wanted any more ends what it computes.
+// An internal request that is not wanted any more ends what it computes.
 func TestErrandsThatNoOneWantsEnd(t *testing.T) {
 	slow, gone := sums(), make(chan struct{})
 	slow.do = func(ctx context.Context, _ *router.Prediction) error {
@@ -79,7 +79,7 @@ func TestErrandsThatNoOneWantsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := tenant.New("bulk")
-	r := errandTo(t, s, "/v1/models/sums:predict", `{"instances": [[1,2,3,4]]}`, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
+	r := internalTo(t, s, "/v1/models/sums:predict", `{"instances": [[1,2,3,4]]}`, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &who, Scope: tenant.ScopeInference}, Gone: gone, PricePercent: 100})
 	if r.StatusCode() != edge.StatusHungUp {
 		t.Errorf("%d %s", r.StatusCode(), r.Body())
 	}
