@@ -22,6 +22,7 @@ import (
 	"weir/api"
 	"weir/api/moderation"
 	"weir/api/openai"
+	"weir/api/openai/generation"
 	"weir/api/openai/params"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -195,7 +196,7 @@ func defaultScheduler() scheduler.Config {
 var reasoningNames = []string{string(params.ReasoningBoth), string(params.ReasoningContent), string(params.ReasoningOnly)}
 
 // heartbeats are the values of openai.Config.Heartbeat.
-var heartbeats = []string{string(openai.HeartbeatComment), string(openai.HeartbeatChunk), string(openai.HeartbeatOff)}
+var heartbeats = []string{string(generation.HeartbeatComment), string(generation.HeartbeatChunk), string(generation.HeartbeatOff)}
 
 // settings binds every setting to its field of c. The order is that of help
 // texts, of `weir config print` and of the example file.

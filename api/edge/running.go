@@ -22,6 +22,9 @@ type Running struct {
 // ErrStopped is why the requests end that run when a shutdown has waited for long enough.
 var ErrStopped = errors.New("the server stops")
 
+// ErrHungUp is why a request ends whose client waits no longer.
+var ErrHungUp = errors.New("the client closed the connection")
+
 // NewRunning counts none.
 func NewRunning() *Running {
 	r := &Running{idle: make(chan struct{})}

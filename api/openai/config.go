@@ -8,6 +8,7 @@ import (
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/openai/completion"
+	"weir/api/openai/generation"
 	"weir/api/openai/params"
 	"weir/api/openai/pooling"
 	"weir/api/replay"
@@ -27,19 +28,19 @@ type Config struct {
 
 	Strict bool // refuse what is otherwise ignored and named in x-weir-warnings
 
-	Heartbeat        Heartbeat        // what a quiet stream sends
-	HeartbeatEvery   time.Duration    // after this long without a byte
-	ProgressEvery    time.Duration    // how often a stream that asked for progress looks for news
-	Reasoning        params.Reasoning // the names under which chats tell a thought
-	MaxChoices       int              // prompts x n of one request
-	MaxMessages      int              // messages of one chat
-	MaxStopTokens    int              // stop_token_ids of one request
-	MaxTokenizeBytes int              // body of /tokenize and /apply-template
-	AnyOrder         bool             // default of any_order: properties of JSON objects come in any order
-	ParseSpecial     bool             // default of parse_special: control tokens in the text of completions are parsed
-	DrainRetries     bool             // clients refused while the server drains should try again
-	CompressMinBytes int              // smaller responses go as they are
-	AbortTimeout     time.Duration    // at shutdown, what cancelled requests get to say goodbye
+	Heartbeat        generation.Heartbeat // what a quiet stream sends
+	HeartbeatEvery   time.Duration        // after this long without a byte
+	ProgressEvery    time.Duration        // how often a stream that asked for progress looks for news
+	Reasoning        params.Reasoning     // the names under which chats tell a thought
+	MaxChoices       int                  // prompts x n of one request
+	MaxMessages      int                  // messages of one chat
+	MaxStopTokens    int                  // stop_token_ids of one request
+	MaxTokenizeBytes int                  // body of /tokenize and /apply-template
+	AnyOrder         bool                 // default of any_order: properties of JSON objects come in any order
+	ParseSpecial     bool                 // default of parse_special: control tokens in the text of completions are parsed
+	DrainRetries     bool                 // clients refused while the server drains should try again
+	CompressMinBytes int                  // smaller responses go as they are
+	AbortTimeout     time.Duration        // at shutdown, what cancelled requests get to say goodbye
 
 	Meter meter.Meter   // counts what tenants use; nil counts nothing, and no limit holds
 	Usage ledger.Ledger // what tenants read of their own at GET /v1/usage; nil: it is not kept
@@ -64,19 +65,6 @@ type Config struct {
 	OpenMetrics bool // GET /metrics asks for no key
 }
 
-// Heartbeat is what a stream sends while no token is generated, so that proxies
-// and clients keep it open.
-type Heartbeat string
-
-// Kinds of heartbeat. A comment is ignored by every client that follows the
-// SSE standard; HeartbeatChunk, a chunk without choices, is for clients that fail
-// on comments.
-const (
-	HeartbeatComment Heartbeat = "comment"
-	HeartbeatChunk   Heartbeat = "chunk"
-	HeartbeatOff     Heartbeat = "off"
-)
-
 // reader reads requests that generate, by these rules.
 func (c *Config) reader() completion.Reader {
 	return completion.Reader{MaxMessages: c.MaxMessages, ParseSpecial: c.ParseSpecial,
@@ -90,7 +78,7 @@ func (c *Config) pooling() pooling.Rules { return pooling.Rules{ParseSpecial: c.
 // a heartbeat after 10 seconds without a byte.
 func DefaultConfig() Config {
 	return Config{
-		Heartbeat:        HeartbeatComment,
+		Heartbeat:        generation.HeartbeatComment,
 		HeartbeatEvery:   10 * time.Second,
 		ProgressEvery:    200 * time.Millisecond,
 		Reasoning:        params.ReasoningBoth,
@@ -111,7 +99,7 @@ func DefaultConfig() Config {
 // Validate reports the first setting that makes no sense.
 func (c Config) Validate() error {
 	switch c.Heartbeat {
-	case HeartbeatComment, HeartbeatChunk, HeartbeatOff:
+	case generation.HeartbeatComment, generation.HeartbeatChunk, generation.HeartbeatOff:
 	default:
 		return fmt.Errorf("heartbeat is %q; it must be comment, chunk or off", c.Heartbeat)
 	}

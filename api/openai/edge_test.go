@@ -14,12 +14,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"weir/api/edge"
+	"weir/api/openai/generation"
 	"weir/api/openai/job"
 	"weir/api/openai/logprob"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/api/openai/stop"
+	"weir/api/tenant"
 	"weir/internal/inference"
+	"weir/router"
 	"weir/tokenizer"
 )
 
@@ -342,8 +345,18 @@ func TestLogprobsHaveNoUnsayableNumbers(t *testing.T) {
 	}
 }
 
+// givenStream is a backend that answers with one stream.
+type givenStream struct {
+	router.Backend
+	stream *inference.Stream
+}
+
+func (b givenStream) SubmitAll([]*inference.Request) ([]*inference.Stream, error) {
+	return []*inference.Stream{b.stream}, nil
+}
+
 // tokenStream is a stream of one choice that the caller feeds.
-func tokenStream(tb testing.TB, e *endpoint, p params.Params) (*inference.Stream, *eventStream) {
+func tokenStream(tb testing.TB, e *endpoint, p params.Params) (*inference.Stream, *generation.EventStream) {
 	tb.Helper()
 	s := newServer(tb, DefaultConfig(), &fakeBackend{})
 	p.N, p.Stream, p.Stops = 1, true, stop.NewSet([]string{"END"}, false)
@@ -352,9 +365,13 @@ func tokenStream(tb testing.TB, e *endpoint, p params.Params) (*inference.Stream
 		Params: &p, MaxTokens: 1, PromptLogprobs: -1,
 	}
 	st := inference.NewStream(8, func(int) {})
-	streams := []*stream{{Stream: st}}
-	g := &generation{server: s, job: j, streams: streams, choices: []*choice{newChoice(j, streams[0], 0)}, open: 1}
-	return st, newEventStream(g, func() {})
+	m := *s.models.Load().List[0]
+	m.Backend, j.Model, j.Tenant = givenStream{m.Backend, st}, &m, &tenant.Tenant{}
+	g, fault := s.runner.Start(j, nil, nil, nil)
+	if fault != nil {
+		tb.Fatal(fault)
+	}
+	return st, generation.NewEventStream(g, func() {})
 }
 
 // A token costs the stream no allocation, whatever is asked of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"weir/api"
+	"weir/api/edge"
 	"weir/api/openai/models"
 	"weir/scheduler/quota"
 )
@@ -17,7 +18,7 @@ func (c *call) gone() <-chan struct{} {
 	return api.Watch(c.ctx)
 }
 
-// context ends with errHungUp when the client hangs up or the errand's sender ends it, and with edge.ErrStopped when the server stops. The
+// context ends with edge.ErrHungUp when the client hangs up or the errand's sender ends it, and with edge.ErrStopped when the server stops. The
 // caller ends it with the call.
 func (c *call) context() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := c.untilStopped()
@@ -34,9 +35,9 @@ func (c *call) untilHangUp(ctx context.Context, cancel context.CancelCauseFunc) 
 	switch {
 	case c.execution != nil:
 	case c.errand != nil:
-		go watchFor(ctx, cancel, errHungUp, c.errand.Gone)
+		go watchFor(ctx, cancel, edge.ErrHungUp, c.errand.Gone)
 	default:
-		api.OnHangUp(c.ctx, func() { cancel(errHungUp) })
+		api.OnHangUp(c.ctx, func() { cancel(edge.ErrHungUp) })
 	}
 }
 

@@ -105,7 +105,7 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling.Request, t priority.Ter
 		return fault
 	}
 	if fault, answered := c.takeKey(); answered {
-		paid.settle(quota.Use{})
+		paid.Settle(quota.Use{})
 		return fault
 	}
 	c.started = true
@@ -166,7 +166,7 @@ func (c *call) embed(m *models.Model, asked *inference.Embedding) *api.Error {
 
 // poolingEnded settles the bill of a request that has ended, and tells the hooks. What was
 // computed for is charged, whether or not somebody waited for it to the end.
-func (c *call) poolingEnded(p *pooling.Request, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *bill) {
+func (c *call) poolingEnded(p *pooling.Request, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *meter.Bill) {
 	r.Finished, r.Compute = time.Now(), asked.Computed+c.beside
 	if fault != nil {
 		r.Status, r.Code = fault.Status, fault.Code
@@ -182,10 +182,10 @@ func (c *call) poolingEnded(p *pooling.Request, r *edge.RequestFinish, asked *in
 		use = quota.Use{Ran: true, Input: int64(r.PromptTokens)}
 		r.Cost = p.Price.Cost(use.Input, 0, 0)
 	}
-	paid.settle(use)
+	paid.Settle(use)
 	if h := c.server.config.Hooks.OnRequestFinish; h != nil {
 		if c.caller.Tenant.LogPrompts {
-			r.Texts = &edge.Texts{Prompts: p.PromptTexts, PromptBytes: tokenBytes * r.PromptTokens}
+			r.Texts = &edge.Texts{Prompts: p.PromptTexts, PromptBytes: 4 * r.PromptTokens}
 		}
 		h(*r)
 	}

@@ -34,20 +34,20 @@ func (c *call) prefill(j *job.Job) *api.Error {
 	j.MaxTokens, j.Params.N, j.Params.Stream = 0, 1, false
 	j.Copied, j.KeepsTexts, j.Arm = nil, false, router.Arm{}
 	c.started = true
-	g, fault := s.start(j, nil, nil, c.gone())
+	g, fault := s.runner.Start(j, nil, nil, c.gone())
 	if fault != nil {
 		return fault
 	}
 	returned := false
 	defer func() {
 		if !returned { // a panic is on its way to the boundary that answers it
-			g.fail(internalError("panic"))
+			g.Fail(internalError("panic"))
 		}
-		g.end()
+		g.End()
 	}()
-	if fault = g.run(); fault == nil {
+	if fault = g.Run(); fault == nil {
 		c.ctx.SetContentType("application/json")
-		c.ctx.SetBody(prefilled(j, g.cachedTokens()))
+		c.ctx.SetBody(prefilled(j, g.CachedTokens()))
 	}
 	returned = true
 	return fault

@@ -10,26 +10,8 @@ import (
 	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
-	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
-
-// bill is what a request of a limited tenant pays with: reserved before it is
-// submitted, topped up while tokens come, settled when it ends. One goroutine at a
-// time owns it. Of a request without limits it is nil, and all methods do nothing.
-type bill struct {
-	meter     meter.Meter
-	grant     quota.Grant
-	generated int64 // tokens of all choices that were paid for
-	covered   int64 // tokens that are reserved
-	most      int64 // tokens that the request may have
-	settled   bool
-	key       string // id of the key whose limit ended the answer; "" where it was the tenant's, or none
-}
-
-// A top-up is for this many further tokens, or for a quarter of what there is: so
-// an answer costs few of them, however long it gets.
-const topUpTokens = 64
 
 // holder is whom a request for a model counts for.
 func (c *call) holder(m *models.Model) quota.Holder {
@@ -46,7 +28,7 @@ func (c *call) countRequest(m *models.Model) *api.Error {
 		m = &models.Model{}
 	}
 	paid, fault := c.reserve(c.holder(m), quota.Ask{}, 0)
-	paid.settle(quota.Use{Ran: true})
+	paid.Settle(quota.Use{Ran: true})
 	return fault
 }
 
@@ -74,7 +56,7 @@ func (c *call) limitAnswer(j *job.Job, who *quota.Holder) *api.Error {
 
 // reserve takes what a request is expected to use from the tenant's limits, and
 // tells the client what is left.
-func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api.Error) {
+func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*meter.Bill, *api.Error) {
 	if who.Unlimited() {
 		return nil, nil
 	}
@@ -90,7 +72,7 @@ func (c *call) reserve(who quota.Holder, ask quota.Ask, most int64) (*bill, *api
 	if g.Degraded {
 		h.Set("X-Weir-Quota", "local")
 	}
-	return &bill{meter: m, grant: g, covered: g.Covered(), most: most}, nil
+	return meter.NewBill(m, g, most), nil
 }
 
 // tellRemaining tells the client what is left, on an answer to a request that
@@ -118,96 +100,6 @@ func (s *Server) ask(j *job.Job) (ask quota.Ask, most int64) {
 	return ask, most
 }
 
-// quotaUnavailable stands in place of a limit's name where a meter that cannot be reached
-// ended an answer: the meter cannot tell what its strict limits have left.
-const quotaUnavailable = "quota_unavailable"
-
-// token pays for one more token. What it returns is the name of the limit that does not
-// pay for it, "" where all do: then the token must not be delivered.
-func (b *bill) token() (limit string) {
-	if b == nil {
-		return ""
-	}
-	if told := b.grant.Generated; told != nil {
-		told.Store(b.generated + 1)
-	}
-	if b.generated < b.covered {
-		b.generated++
-		return ""
-	}
-	next := b.generated + 1
-	cover := max(min(next+max(topUpTokens, next/4), b.most), next)
-	err := b.meter.TopUp(&b.grant, next, cover)
-	if r, ok := errors.AsType[*quota.Refusal](err); ok {
-		b.key = r.Key
-		return r.Kind.String()
-	}
-	if err != nil && b.grant.Holder.Strict() {
-		return quotaUnavailable
-	}
-	if b.covered = b.grant.Covered(); b.covered < next {
-		b.covered = cover // the meter cannot decide now: the answer goes on, and is settled as it ends
-	}
-	b.generated = next
-	return ""
-}
-
-// whose names who has the limit that ended the answer.
-func (b *bill) whose() string {
-	if b == nil || b.key == "" {
-		return "the tenant's limit"
-	}
-	return "the key " + b.key + "'s limit"
-}
-
-// pay pays for one more token of the generation, and returns what token does. A hit of the
-// response cache costs none.
-func (g *generation) pay() (limit string) {
-	if g.recalled.isHit() {
-		return ""
-	}
-	return g.bill.token()
-}
-
-// settle ends the bill with what was used. Further calls do nothing.
-func (b *bill) settle(use quota.Use) {
-	if b == nil || b.settled {
-		return
-	}
-	b.settled = true
-	b.meter.Settle(&b.grant, use)
-}
-
-// settle ends the generation's bill. What was used of a prompt that was not
-// prefilled to its end is what was prefilled.
-func (g *generation) settle() {
-	if g.bill == nil {
-		return
-	}
-	use := quota.Use{Ran: len(g.streams) > 0, Cached: int64(g.result.CachedTokens), Output: int64(g.result.OutputTokens)}
-	for i, st := range g.streams {
-		if st.began {
-			use.Input += int64(len(g.job.Prompts[i].IDs))
-		} else {
-			use.Input += int64(st.Progress().PrefillTokens)
-		}
-	}
-	if !g.result.Charged() {
-		use.Input, use.Cached, use.Output = 0, 0, 0
-	}
-	if g.recalled.isHit() { // a request, and a prompt that was cached
-		use.Input, use.Output = use.Cached, 0
-		g.bill.settle(use)
-		return
-	}
-	g.bill.settle(use)
-	for i, c := range g.choices {
-		if (c.finish == inference.FinishStop || c.finish == inference.FinishLength) && c.stopped.Limit == "" {
-			g.server.estimates.Learn(g.job.Model.ID, g.job.Tenant.Name, g.job.Room(i/g.job.Params.N), c.tokens)
-		}
-	}
-}
-
 // What a relayed request is expected to use is a guess, which its upstream's count
 // corrects at the end: the tokenizer is there.
 const (
@@ -218,7 +110,7 @@ const (
 // reserveRelay is reserve for a request whose tokens are counted elsewhere. Nothing here
 // counts them while they come: strict limits hold because the servers are told to end its
 // answers where what is reserved ends.
-func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens []int32) (*bill, *api.Error) {
+func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens []int32) (*meter.Bill, *api.Error) {
 	who := c.holder(r.model)
 	if who.Unlimited() {
 		return nil, nil
@@ -235,7 +127,7 @@ func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens
 	ask.Most = answers * limit
 	paid, fault := c.reserve(who, ask, ask.Most)
 	if fault == nil {
-		r.limitAnswer(max(min(limit, paid.covered/answers), 1))
+		r.limitAnswer(max(min(limit, paid.Covered/answers), 1))
 		warn(c.ctx, r.asked.Notes)
 	}
 	return paid, fault
@@ -295,7 +187,7 @@ func (p *passage) settle() {
 	if !r.Charged() {
 		use.Input, use.Cached, use.Output = 0, 0, 0
 	}
-	p.bill.settle(use)
+	p.bill.Settle(use)
 	if len(r.Reasons) == 1 && r.OutputTokens > 0 {
 		p.server.estimates.Learn(r.Model, r.Tenant, relayMaxTokens, r.OutputTokens)
 	}

@@ -14,9 +14,9 @@ import (
 type answerStream interface {
 	io.ReadCloser
 	// failure is the error whose event ended the stream, nil where none did.
-	failure() *api.Error
+	Failure() *api.Error
 	// isComplete reports whether the last byte of the answer has been read.
-	isComplete() bool
+	IsComplete() bool
 }
 
 // recording keeps the bytes of a stream for its idempotency key while they pass. The
@@ -51,7 +51,7 @@ func (r *recording) Read(p []byte) (int, error) {
 		r.kept = append(r.kept, p[:min(n, limit+1-len(r.kept))]...)
 	}
 	switch {
-	case errors.Is(err, io.EOF) || err == nil && r.body.isComplete():
+	case errors.Is(err, io.EOF) || err == nil && r.body.IsComplete():
 		r.conclude()
 		if r.x.Taken {
 			r.rest = r.route.appendFaultEvent(nil, edge.InFlight())
@@ -77,7 +77,7 @@ func (r *recording) readRest(p []byte) (n int, err error) {
 func (r *recording) conclude() {
 	r.over = true
 	a := &replay.Answer{Status: http.StatusOK, ContentType: eventStreamType, Stream: true, Body: r.kept}
-	if fault := r.body.failure(); fault != nil && !edge.IsFinal(fault.Status) {
+	if fault := r.body.Failure(); fault != nil && !edge.IsFinal(fault.Status) {
 		r.x.Free()
 		return
 	}

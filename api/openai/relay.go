@@ -13,6 +13,7 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/meter"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
@@ -32,9 +33,9 @@ type passage struct {
 	server   *Server
 	result   edge.RequestFinish
 	price    quota.Price
-	bill     *bill
+	bill     *meter.Bill
 	cancel   context.CancelCauseFunc // of the request to the upstream
-	cause    func() error            // why it was cancelled: errHungUp, edge.ErrStopped, a deadline; nil if it was not
+	cause    func() error            // why it was cancelled: edge.ErrHungUp, edge.ErrStopped, a deadline; nil if it was not
 	timers   []*time.Timer           // to the deadlines: of the first token, where it is dated, and of the end
 	dated    bool
 	account  account
@@ -190,7 +191,7 @@ func (c *call) beginPassage(r *relayed, tokens []int32) (*passage, priority.Term
 		return nil, t, fault
 	}
 	if fault, answered := c.takeKey(); answered {
-		paid.settle(quota.Use{})
+		paid.Settle(quota.Use{})
 		return nil, t, fault
 	}
 	c.started = true
@@ -398,7 +399,7 @@ func withoutModel(o *jsonbody.Object) (dst []byte, prompt []router.Part) {
 // the cause is another.
 func (s *Server) interrupted(model string, cause error) *api.Error {
 	switch {
-	case errors.Is(cause, errHungUp):
+	case errors.Is(cause, edge.ErrHungUp):
 		if h := s.config.Hooks.OnDisconnect; h != nil {
 			h(model)
 		}
@@ -482,7 +483,7 @@ func (p *passage) end() {
 	p.closed = true
 	defer p.server.running.Leave()
 	for _, part := range []func(){p.letGo, p.estimate, p.charge, p.tell} {
-		p.server.guarded("stream", part)
+		p.server.config.Hooks.Guarded("stream", part)
 	}
 }
 

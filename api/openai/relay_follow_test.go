@@ -191,7 +191,7 @@ func TestFollowedStreamsBreak(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = client.Close()
-	if cause := <-upstream.over; !errors.Is(cause, errHungUp) || <-gone != "front" {
+	if cause := <-upstream.over; !errors.Is(cause, edge.ErrHungUp) || <-gone != "front" {
 		t.Error(cause)
 	}
 }

@@ -121,9 +121,9 @@ func (r *rewordedStream) end() {
 	r.buf = r.encoder.AppendEnd(r.buf, r.chat.p.used())
 }
 
-func (r *rewordedStream) failure() *api.Error { return r.failed }
+func (r *rewordedStream) Failure() *api.Error { return r.failed }
 
-func (r *rewordedStream) isComplete() bool { return r.over && r.read == len(r.buf) }
+func (r *rewordedStream) IsComplete() bool { return r.over && r.read == len(r.buf) }
 
 // Close is called by the HTTP server after the last byte, or when the connection broke.
 func (r *rewordedStream) Close() error { return r.chat.Close() }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/generation"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
@@ -30,18 +31,18 @@ func (p *passage) judge() {
 	p.result.Empty, p.result.Refuses = true, p.result.Reasons[0] == inference.FinishFiltered
 	for i, text := range p.texts.said() {
 		p.result.Empty = p.result.Empty && text == ""
-		p.result.Refuses = p.result.Refuses || i == 0 && refuses(text)
+		p.result.Refuses = p.result.Refuses || i == 0 && generation.Refuses(text)
 	}
 }
 
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
-func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Model, o *job.Body, residency []string) (Shadowed, error) {
+func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Model, o *job.Body, residency []string) (generation.Shadowed, error) {
 	sent, path := o.Object, e.upstream
 	if e.reword != nil {
 		w, fault := e.reword(o)
 		if fault != nil {
-			return Shadowed{}, fault
+			return generation.Shadowed{}, fault
 		}
 		w.Finish(o.Object)
 		sent, path = w.ForServers(&params.Params{}), chatEndpoint.upstream
@@ -50,7 +51,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 	sent.Add("stream", []byte("true"))
 	sent.Add("stream_options", []byte(`{"include_usage":true}`))
 	if !s.running.Enter() {
-		return Shadowed{}, edge.ShuttingDown()
+		return generation.Shadowed{}, edge.ShuttingDown()
 	}
 	defer s.running.Leave()
 	caller := shadows
@@ -65,13 +66,13 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 	defer a.Release()
 	switch {
 	case errors.Is(err, router.ErrNoReplica):
-		return Shadowed{}, fmt.Errorf("%w: %w", inference.ErrQueueFull, err)
+		return generation.Shadowed{}, fmt.Errorf("%w: %w", inference.ErrQueueFull, err)
 	case err != nil:
-		return Shadowed{}, err
+		return generation.Shadowed{}, err
 	case a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable:
-		return Shadowed{}, fmt.Errorf("%w: status %d: %.200q", inference.ErrQueueFull, a.Status, a.Whole)
+		return generation.Shadowed{}, fmt.Errorf("%w: status %d: %.200q", inference.ErrQueueFull, a.Status, a.Whole)
 	case a.Status != http.StatusOK:
-		return Shadowed{}, fmt.Errorf("status %d: %.200q", a.Status, a.Whole)
+		return generation.Shadowed{}, fmt.Errorf("status %d: %.200q", a.Status, a.Whole)
 	}
 	p := &passage{
 		server: &Server{running: s.running}, answer: a, texts: &relayedTexts{}, name: []byte(`""`),
@@ -84,14 +85,14 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 		defer func() { _ = a.Events.Close() }() // all that was wanted of it was read
 		stream := &relayStream{p: p, silent: true}
 		if _, err := io.Copy(io.Discard, stream); err != nil {
-			return Shadowed{}, err
+			return generation.Shadowed{}, err
 		}
 		if stream.failed != nil {
-			return Shadowed{}, errors.Join(stream.failed, p.result.Cause)
+			return generation.Shadowed{}, errors.Join(stream.failed, p.result.Cause)
 		}
 	}
 	f := &p.result
-	got := Shadowed{Texts: p.texts.said(), Output: f.OutputTokens, TTFT: since(began, f.FirstToken)}
+	got := generation.Shadowed{Texts: p.texts.said(), Output: f.OutputTokens, TTFT: generation.Since(began, f.FirstToken)}
 	if gaps := f.OutputTokens - len(got.Texts); gaps > 0 && !f.FirstToken.IsZero() {
 		got.ITL = f.LastToken.Sub(f.FirstToken) * time.Duration(len(got.Texts)) / time.Duration(gaps)
 	}

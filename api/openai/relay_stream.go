@@ -126,7 +126,7 @@ func (r *relayStream) stop(err error) error {
 	}
 	fault := r.p.broken(err)
 	if fault.Status == edge.StatusHungUp {
-		return errHungUp
+		return edge.ErrHungUp
 	}
 	if r.failed = fault; r.silent {
 		return nil
@@ -230,17 +230,17 @@ func (r *relayStream) event(line []byte) (*chunk.Chunk, []byte) {
 	return nil, line
 }
 
-func (r *relayStream) failure() *api.Error { return r.failed }
+func (r *relayStream) Failure() *api.Error { return r.failed }
 
 // isComplete implements answerStream.
-func (r *relayStream) isComplete() bool { return r.last && r.read == len(r.out) }
+func (r *relayStream) IsComplete() bool { return r.last && r.read == len(r.out) }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.
 func (r *relayStream) Close() error {
 	if !r.over && !r.done {
-		r.p.cancel(errHungUp)     // nobody took the answer to its end
-		_ = r.p.broken(errHungUp) // nobody is left to be told
+		r.p.cancel(edge.ErrHungUp)     // nobody took the answer to its end
+		_ = r.p.broken(edge.ErrHungUp) // nobody is left to be told
 	}
 	r.p.end()
 	return nil

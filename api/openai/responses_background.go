@@ -6,6 +6,7 @@ import (
 
 	"weir/api"
 	"weir/api/conversation"
+	"weir/api/openai/generation"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/responses"
@@ -70,16 +71,16 @@ const lookForCancelEvery = 2 * time.Second
 
 // runInBackground answers with the response as it is now, or with its events as they come, and
 // leaves the generation to a goroutine of its own, which ends it.
-func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
+func (c *call) runInBackground(g *generation.Generation, run *backgroundRun) *api.Error {
 	s := c.server
-	object, kept := responses.Begin(g.job)
+	object, kept := responses.Begin(g.Job)
 	if !kept {
 		return responsesUnavailable()
 	}
-	var body *eventStream
-	if g.job.Params.Stream {
-		body = newEventStream(g, func() {})
-		c.beginEvents(run, body.encoder)
+	var body *generation.EventStream
+	if g.Job.Params.Stream {
+		body = generation.NewEventStream(g, func() {})
+		c.beginEvents(run, body.Encoder)
 	} else {
 		c.ctx.SetContentType("application/json")
 		c.ctx.SetBody(object)
@@ -92,7 +93,7 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 			if held != nil {
 				held.Release()
 			}
-			s.background.end(backgroundKeyOf(g.job), run)
+			s.background.end(backgroundKeyOf(g.Job), run)
 		}()
 		s.compute(g, run, body)
 	}()
@@ -104,21 +105,21 @@ func (c *call) runInBackground(g *generation, run *backgroundRun) *api.Error {
 
 // compute waits for the end of a response in the background, and stores it. body is its events;
 // nil: none are wanted.
-func (s *Server) compute(g *generation, run *backgroundRun, body *eventStream) {
-	defer g.end()
+func (s *Server) compute(g *generation.Generation, run *backgroundRun, body *generation.EventStream) {
+	defer g.End()
 	over := make(chan struct{})
 	defer close(over)
-	go s.lookForCancel(backgroundKeyOf(g.job), run, over)
+	go s.lookForCancel(backgroundKeyOf(g.Job), run, over)
 	if body != nil {
 		_ = run.events.copy(body) // the encoder has kept the end, whatever broke the stream
 		return
 	}
-	fault := g.run()
+	fault := g.Run()
 	if fault == nil {
-		g.answer() // its encoder keeps it
+		g.Answer() // its encoder keeps it
 		return
 	}
-	responses.KeepFault(g.job, fault)
+	responses.KeepFault(g.Job, fault)
 }
 
 // lookForCancel ends a run that the store says is cancelled or deleted.

@@ -11,6 +11,7 @@ import (
 	"weir/api/conversation"
 	"weir/api/edge"
 	"weir/api/openai/answer"
+	"weir/api/openai/generation"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/responses"
 )
@@ -76,7 +77,7 @@ func (l *eventLog) wake() {
 // for it.
 func (l *eventLog) copy(body answerStream) *api.Error {
 	defer func() { _ = body.Close() }() // nothing is left to be written
-	buf := make([]byte, chunkBytes)
+	buf := make([]byte, generation.ChunkBytes)
 	for {
 		n, err := body.Read(buf)
 		l.add(buf[:n])
@@ -223,15 +224,15 @@ func (f *eventFollower) Read(p []byte) (int, error) {
 	case <-more:
 		return f.Read(p)
 	case <-f.gone:
-		return 0, errHungUp
+		return 0, edge.ErrHungUp
 	case <-timer.C:
 		return copy(p, answer.Heartbeat), nil
 	}
 }
 
-func (f *eventFollower) failure() *api.Error { return nil }
+func (f *eventFollower) Failure() *api.Error { return nil }
 
-func (f *eventFollower) isComplete() bool { return f.ended }
+func (f *eventFollower) IsComplete() bool { return f.ended }
 
 // Close implements io.Closer. The response goes on without this client.
 func (f *eventFollower) Close() error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/moderation"
+	"weir/api/openai/generation"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
@@ -45,9 +45,10 @@ type Server struct {
 	loading   atomic.Pointer[models.LoadProgress]
 	turns     *turnstile.Turnstile
 	grammars  *grammars
-	reports   chan struct{}    // of usage, as many as may be read at once
-	estimates *meter.Estimates // of the lengths of answers, for quotas
-	cache     *responseCache   // nil: off
+	runner    *generation.Runner
+	reports   chan struct{}     // of usage, as many as may be read at once
+	estimates *meter.Estimates  // of the lengths of answers, for quotas
+	cache     *generation.Cache // nil: off
 	keys      *edge.Keys
 
 	background backgroundRuns
@@ -66,7 +67,7 @@ func New(c Config) (*Server, error) {
 		c.Responses.Store = conversation.NewMemory(c.Responses.TenantBytes)
 	}
 	s := &Server{config: c, callers: c.Callers, running: edge.NewRunning(), estimates: meter.NewEstimates(),
-		cache: newResponseCache(c.ResponseCache)}
+		cache: generation.NewCache(c.ResponseCache)}
 	s.keys = &edge.Keys{Claims: c.Idempotency.Claims, TTL: c.Idempotency.TTL, MaxAnswerBytes: c.Idempotency.MaxAnswerBytes, Ended: c.Hooks.OnKey}
 	if s.callers == nil {
 		var err error
@@ -78,6 +79,8 @@ func New(c Config) (*Server, error) {
 	s.routes, s.unknown = s.routeTable(), s.other()
 	s.turns = turnstile.New("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
+	s.runner = &generation.Runner{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates,
+		Heartbeat: c.Heartbeat, HeartbeatEvery: c.HeartbeatEvery, ProgressEvery: c.ProgressEvery}
 	s.grammars = newGrammars(c, s.running.Aborted(), s.busy)
 	s.loading.Store(&models.LoadProgress{})
 	return s, nil
@@ -140,18 +143,6 @@ func (s *Server) busy() bool {
 		}
 	}
 	return false
-}
-
-// guarded runs one part of what ends a request. A bug in it is told, and the other parts run all the same.
-func (s *Server) guarded(boundary string, part func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			if h := s.config.Hooks.OnPanic; h != nil {
-				h(boundary, v, debug.Stack())
-			}
-		}
-	}()
-	part()
 }
 
 // call is one request on its way through a handler.
@@ -452,7 +443,7 @@ func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 	}()
 	recalled := c.recall(j)
 	ask, most := s.ask(j)
-	if recalled.isHit() {
+	if recalled.IsHit() {
 		ask.Output, ask.Most, most = 0, 0, 0
 	}
 	paid, fault := c.reserve(who, ask, most)
@@ -462,7 +453,7 @@ func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 	submitted := false
 	defer func() {
 		if !submitted {
-			paid.settle(quota.Use{})
+			paid.Settle(quota.Use{})
 		}
 	}()
 	if fault, answered := c.takeKey(); answered {
@@ -480,7 +471,7 @@ func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 			}
 		}()
 	}
-	g, fault := s.start(j, paid, recalled, gone)
+	g, fault := s.runner.Start(j, paid, recalled, gone)
 	if fault != nil {
 		return fault
 	}
@@ -491,13 +482,13 @@ func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 			return
 		}
 		if !returned { // a panic is on its way to the boundary that answers it
-			g.fail(internalError("panic"))
+			g.Fail(internalError("panic"))
 		}
-		g.end()
+		g.End()
 	}()
 	if j.Params.Stream && run == nil {
-		body := newEventStream(g, s.running.Leave)
-		if fault = body.await(); fault == nil {
+		body := generation.NewEventStream(g, s.running.Leave)
+		if fault = body.Await(); fault == nil {
 			handedOver = true
 			c.stream(body)
 		}
@@ -509,14 +500,14 @@ func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 		handedOver, returned = fault == nil, true
 		return fault
 	}
-	fault = g.run()
+	fault = g.Run()
 	if fault == nil {
-		if g.result.Limit != "" {
-			j.Params.Notes.Add("the answer ended at %s %s", g.bill.whose(), g.result.Limit)
+		if g.Result.Limit != "" {
+			j.Params.Notes.Add("the answer ended at %s %s", g.Bill.Whose(), g.Result.Limit)
 			warn(c.ctx, j.Params.Notes)
 		}
 		c.ctx.SetContentType("application/json")
-		c.ctx.SetBody(g.answer())
+		c.ctx.SetBody(g.Answer())
 		c.warnUnkept(j)
 	}
 	returned = true

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/api/openai/generation"
 	"weir/internal/inference"
 )
 
@@ -76,13 +77,13 @@ var transcripts = []struct {
 			r.say("Hello world", 0)
 		}}},
 	{name: "chat heartbeat chunk", path: routeChat, body: `{"messages":[{"role":"user","content":"Hello"}],"stream":true,"stream_options":{"include_usage":true}}`,
-		change: func(c *Config) { c.Heartbeat = HeartbeatChunk },
+		change: func(c *Config) { c.Heartbeat = generation.HeartbeatChunk },
 		backend: &fakeBackend{script: func(r *fakeRun) {
 			time.Sleep(15 * time.Second)
 			r.say("Hello", 0)
 		}}},
 	{name: "chat heartbeat off", path: routeChat, body: `{"messages":[{"role":"user","content":"Hello"}],"stream":true}`,
-		change: func(c *Config) { c.Heartbeat = HeartbeatOff },
+		change: func(c *Config) { c.Heartbeat = generation.HeartbeatOff },
 		backend: &fakeBackend{script: func(r *fakeRun) {
 			time.Sleep(time.Hour)
 			r.say("Hello", 0)

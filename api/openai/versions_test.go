@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/api/edge"
+	"weir/api/openai/generation"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/internal/inference"
@@ -241,7 +242,7 @@ func TestRefusalsAreKnown(t *testing.T) {
 		"I'm sorry, but I cannot help with that.": true, "I can’t do that.": true,
 		"The answer is 4.": false, "": false, strings.Repeat("x ", 100) + "I cannot ": false,
 	} {
-		if refuses(text) != want {
+		if generation.Refuses(text) != want {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}

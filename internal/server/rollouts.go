@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"weir/api/admin"
-	"weir/api/openai"
+	"weir/api/openai/generation"
 	"weir/api/openai/models"
 	"weir/internal/server/state"
 	"weir/router"
@@ -65,7 +65,7 @@ func newRollouts(s *Server) (*rollouts, error) {
 	r.series, err = telemetry.AddRollouts(s.metrics, r.figures)
 	r.shadows = &shadows{
 		control: r.control, series: r.series, versions: r.versionsOf, engaged: s.engines.engaged, changed: r.changed,
-		ask: func(ctx context.Context, version *models.Model, c *models.Copy) (openai.Shadowed, error) {
+		ask: func(ctx context.Context, version *models.Model, c *models.Copy) (generation.Shadowed, error) {
 			return s.edge.Shadow(ctx, version, c)
 		},
 		copies: make(chan copied, shadowQueue), ctx: r.ctx,

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/api/edge"
-	"weir/api/openai"
+	"weir/api/openai/generation"
 	"weir/api/openai/models"
 	"weir/api/tenant"
 	"weir/internal/inference"
@@ -124,17 +124,17 @@ func (c *candidateCheck) body(path, question string, tokens int) []byte {
 }
 
 // ask has a version answer. What a busy server says is no answer for a while.
-func (c *candidateCheck) ask(path, version, question string, tokens int) (openai.Shadowed, error) {
+func (c *candidateCheck) ask(path, version, question string, tokens int) (generation.Shadowed, error) {
 	q := &models.Copy{
 		Ask: models.Ask{Model: c.plan.Model, Endpoint: path, ID: "check"}, Body: c.body(path, question, tokens), Greedy: true,
 	}
 	v := c.r.versionsOf(c.plan.Model)
 	if v == nil {
-		return openai.Shadowed{}, errNotThere
+		return generation.Shadowed{}, errNotThere
 	}
 	entry, release, ok := v.entryOf(c.plan.Model, version)
 	if !ok {
-		return openai.Shadowed{}, errNotThere
+		return generation.Shadowed{}, errNotThere
 	}
 	defer release()
 	for {

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/api/openai"
+	"weir/api/openai/generation"
 	"weir/api/openai/models"
 	"weir/internal/inference"
 	"weir/router/rollout"
@@ -40,7 +40,7 @@ type shadows struct {
 	series   *telemetry.Rollouts
 	versions func(model string) rolled
 	engaged  func() int // requests of users that are computed here
-	ask      func(ctx context.Context, version *models.Model, c *models.Copy) (openai.Shadowed, error)
+	ask      func(ctx context.Context, version *models.Model, c *models.Copy) (generation.Shadowed, error)
 	changed  func(list []rollout.Transition) // takes in what a comparison decides
 
 	copies chan copied
@@ -161,14 +161,14 @@ func askedGreedily(body []byte) bool {
 var errNotThere = errors.New("a reload has taken the version away")
 
 // answeredBy has a copy answered by a version.
-func (s *shadows) answeredBy(c *copied, version string) (openai.Shadowed, error) {
+func (s *shadows) answeredBy(c *copied, version string) (generation.Shadowed, error) {
 	v := s.versions(c.model)
 	if v == nil {
-		return openai.Shadowed{}, errNotThere
+		return generation.Shadowed{}, errNotThere
 	}
 	entry, release, ok := v.entryOf(c.model, version)
 	if !ok {
-		return openai.Shadowed{}, errNotThere
+		return generation.Shadowed{}, errNotThere
 	}
 	defer release()
 	return s.answered(c, entry)
@@ -179,7 +179,7 @@ var errUsersCame = errors.New("requests of users have come")
 
 // answered has a copy computed. Here it waits for a moment without users, and gives way to those that come meanwhile, or for
 // the end of the copies' rest: what it takes then counts against their share of the time.
-func (s *shadows) answered(c *copied, entry *models.Model) (openai.Shadowed, error) {
+func (s *shadows) answered(c *copied, entry *models.Model) (generation.Shadowed, error) {
 	for {
 		alone := false
 		if entry.Upstream == nil {

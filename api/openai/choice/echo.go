@@ -1,4 +1,4 @@
-package openai
+package choice
 
 import (
 	"unicode/utf8"
@@ -12,7 +12,7 @@ import (
 
 // echo puts the prompt before what the choice has. It is called when the
 // first news of the choice came.
-func (c *choice) echo() {
+func (c *Choice) echo() {
 	p := &c.job.Prompts[c.prompt]
 	c.text = append([]byte(p.Text), c.text...)
 	runes := utf8.RuneCountInString(p.Text)
@@ -28,9 +28,9 @@ func (c *choice) echo() {
 // promptRecords gives the prompt's tokens their places in the echoed text.
 // The text of the tokens may be longer at the front than the prompt: some
 // vocabularies begin a text with a space of their own.
-func (c *choice) promptRecords() []answer.TokenRecord {
+func (c *Choice) promptRecords() []answer.TokenRecord {
 	j := c.job
-	records := append([]answer.TokenRecord(nil), c.stream.prompt...)
+	records := append([]answer.TokenRecord(nil), c.stream.Prompt...)
 	d := j.Model.Tokenizer.NewDecoder(j.Params.Special)
 	var piece []byte
 	runes := 0

@@ -1,4 +1,5 @@
-package openai
+// Package choice turns the tokens of one answer into text that is certain to be part of it, thoughts and calls: stop strings, policies, what families mark.
+package choice
 
 import (
 	"slices"
@@ -12,15 +13,15 @@ import (
 	"weir/tokenizer"
 )
 
-// choice is one answer that is being generated: it turns token events into text
+// Choice is one answer that is being generated: it turns token events into text
 // that is certain to be part of the output, which a stop string might still cut.
-type choice struct {
+type Choice struct {
 	index  int // in the response: prompt*n + number
 	prompt int // index of the prompt that is answered
-	number int // of its prompt, as the backend counts
+	Number int // of its prompt, as the backend counts
 
 	job     *job.Job
-	stream  *stream // the prompt's
+	stream  *Source // the prompt's
 	decoder *tokenizer.Decoder
 	stop    stop.Matcher
 	reader  *reader // nil: all text is content
@@ -33,37 +34,44 @@ type choice struct {
 
 	text     []byte               // certain, not taken yet
 	records  []answer.TokenRecord // logprobs not taken yet
-	ids      []inference.TokenID  // ids not taken yet
+	IDs      []inference.TokenID  // ids not taken yet
 	kept     []byte               // all text that was taken, of a tenant with LogPrompts
 	piece    []byte               // scratch
 	received answer.Position      // end of the decoded text
 	given    int                  // bytes of it that are certain; records up to here may be taken
-	tokens   int                  // sampled, the end token included
+	Tokens   int                  // sampled, the end token included
 
-	finish  inference.FinishReason
-	stopped answer.StopReason
+	Finish  inference.FinishReason
+	Stopped answer.StopReason
 	began   bool      // a delta was taken
 	ended   bool      // the delta with finish was taken
-	last    time.Time // of the token before
+	Last    time.Time // of the token before
 }
 
-func newChoice(j *job.Job, st *stream, index int) *choice {
-	return &choice{
-		index: index, prompt: index / j.Params.N, number: index % j.Params.N, job: j, stream: st,
+// Source is what the choices of one prompt have in common.
+type Source struct {
+	*inference.Stream
+	Prompt []answer.TokenRecord // log-probabilities of the prompt so far
+}
+
+// New begins an answer to one of the job's prompts; index counts the answers of all of them.
+func New(j *job.Job, st *Source, index int) *Choice {
+	return &Choice{
+		index: index, prompt: index / j.Params.N, Number: index % j.Params.N, job: j, stream: st,
 		decoder: j.Model.Tokenizer.NewDecoder(j.Params.Special), stop: stop.NewMatcher(j.Params.Stops), reader: newReader(j.Reading, j.Constraint != nil),
 		guard: newGuard(j),
 	}
 }
 
-// token takes in a sampled token. It reports whether the choice is complete
+// Token takes in a sampled token. It reports whether the choice is complete
 // because of a stop string.
-func (c *choice) token(e inference.Event) (complete bool) {
+func (c *Choice) Token(e inference.Event) (complete bool) {
 	if c.hasEnd && c.showEnd() {
 		return true
 	}
-	c.tokens++
+	c.Tokens++
 	if c.job.Params.ReturnTokenIDs {
-		c.ids = append(c.ids, e.Token)
+		c.IDs = append(c.IDs, e.Token)
 	}
 	if c.mayEnd(e.Token) {
 		c.end, c.hasEnd = e, true
@@ -73,24 +81,24 @@ func (c *choice) token(e inference.Event) (complete bool) {
 }
 
 // mayEnd reports whether a token can end the choice.
-func (c *choice) mayEnd(id inference.TokenID) bool {
+func (c *Choice) mayEnd(id inference.TokenID) bool {
 	return slices.Contains(c.job.Params.StopTokens, id) || c.isEOG(id)
 }
 
 // isEOG reports whether a token is one of the model's own end tokens and the
 // request does not ignore them.
-func (c *choice) isEOG(id inference.TokenID) bool {
+func (c *Choice) isEOG(id inference.TokenID) bool {
 	return !c.job.Params.IgnoreEOS && c.job.Model.Tokenizer.IsEOG(id)
 }
 
 // showEnd adds the text of an end token that did not end the choice.
-func (c *choice) showEnd() (complete bool) {
+func (c *Choice) showEnd() (complete bool) {
 	c.hasEnd = false
 	return c.show(c.end)
 }
 
 // show decodes a token and moves what is certain into text.
-func (c *choice) show(e inference.Event) (complete bool) {
+func (c *Choice) show(e inference.Event) (complete bool) {
 	if c.reader != nil {
 		return c.read(e)
 	}
@@ -109,10 +117,10 @@ func (c *choice) show(e inference.Event) (complete bool) {
 
 // match passes c.piece through the stop strings. They count from the first
 // token that min_tokens does not protect.
-func (c *choice) match() (complete bool) {
+func (c *Choice) match() (complete bool) {
 	before := len(c.text)
 	var match *stop.Pattern
-	if c.tokens <= c.job.Params.MinTokens {
+	if c.Tokens <= c.job.Params.MinTokens {
 		c.text = append(c.text, c.piece...)
 	} else {
 		c.text, match = c.stop.Append(c.text, c.piece)
@@ -121,13 +129,13 @@ func (c *choice) match() (complete bool) {
 	if match == nil {
 		return false
 	}
-	c.finish, c.stopped = inference.FinishStop, answer.StopReason{Text: match.Text}
+	c.Finish, c.Stopped = inference.FinishStop, answer.StopReason{Text: match.Text}
 	c.cut()
 	return true
 }
 
 // certain notes that text has grown from a length.
-func (c *choice) certain(before int) {
+func (c *Choice) certain(before int) {
 	c.given += len(c.text) - before
 	if c.reader != nil {
 		c.reader.add(pieceContent, len(c.text)-before)
@@ -135,28 +143,28 @@ func (c *choice) certain(before int) {
 }
 
 // cut drops the records of tokens that begin behind the output's end.
-func (c *choice) cut() {
+func (c *Choice) cut() {
 	for n := len(c.records); n > 0 && c.records[n-1].Start.Bytes >= c.given; n-- {
 		c.records = c.records[:n-1]
 	}
 }
 
-// spent ends the choice because a limit of its tenant does not pay for its next token.
-func (c *choice) spent(limit string) {
-	c.finished(inference.FinishLength)
-	if c.finish == inference.FinishLength { // what was held back may have held a stop string
-		c.stopped.Limit = limit
+// Spent ends the choice because a limit of its tenant does not pay for its next token.
+func (c *Choice) Spent(limit string) {
+	c.Finished(inference.FinishLength)
+	if c.Finish == inference.FinishLength { // what was held back may have held a stop string
+		c.Stopped.Limit = limit
 	}
 }
 
-// finished ends the choice: text that was held back is certain now.
-func (c *choice) finished(reason inference.FinishReason) {
+// Finished ends the choice: text that was held back is certain now.
+func (c *Choice) Finished(reason inference.FinishReason) {
 	ended := c.hasEnd && reason == inference.FinishStop
 	if c.hasEnd && (!ended || c.job.Params.Stops.Include) && c.showEnd() {
 		return // a stop string that the end token completed
 	}
 	if end := c.end.Token; ended && !c.isEOG(end) {
-		c.stopped = answer.StopReason{Token: end, IsToken: true}
+		c.Stopped = answer.StopReason{Token: end, IsToken: true}
 	}
 	if c.rest(ended && c.hasEnd, reason) {
 		return
@@ -165,7 +173,7 @@ func (c *choice) finished(reason inference.FinishReason) {
 	before := len(c.text)
 	c.text = c.stop.Flush(c.text)
 	c.certain(before)
-	c.finish = reason
+	c.Finish = reason
 	if ended && c.job.Params.EndLogprob && !c.job.Params.Stops.Include { // shown, it has its record
 		c.records = append(c.records, answer.TokenRecord{ID: c.end.Token, Logprob: c.end.Logprob, Top: c.end.Top, Start: c.received, End: c.received.Bytes})
 	}
@@ -174,7 +182,7 @@ func (c *choice) finished(reason inference.FinishReason) {
 
 // rest takes in what the decoder and the parser held back. hidden says that an end token
 // has not been shown.
-func (c *choice) rest(hidden bool, reason inference.FinishReason) (complete bool) {
+func (c *Choice) rest(hidden bool, reason inference.FinishReason) (complete bool) {
 	c.piece = c.decoder.Flush(c.piece[:0])
 	if c.reader != nil {
 		return c.closeReading(hidden, reason)
@@ -186,18 +194,18 @@ func (c *choice) rest(hidden bool, reason inference.FinishReason) (complete bool
 }
 
 // ready returns how many records belong to the text that is certain.
-func (c *choice) ready() int {
+func (c *Choice) ready() int {
 	n := 0
-	for n < len(c.records) && (c.records[n].End <= c.given || c.finish != inference.FinishNone) {
+	for n < len(c.records) && (c.records[n].End <= c.given || c.Finish != inference.FinishNone) {
 		n++
 	}
 	return n
 }
 
-// next fills the next delta of a stream: first the certain text, then, in a delta
+// Next fills the next delta of a stream: first the certain text, then, in a delta
 // of its own, the end. It returns false when there is neither.
-func (c *choice) next(d *answer.Delta) bool {
-	over := c.finish != inference.FinishNone
+func (c *Choice) Next(d *answer.Delta) bool {
+	over := c.Finish != inference.FinishNone
 	if c.ended || !c.hasNews() && !over {
 		return false
 	}
@@ -213,8 +221,8 @@ func (c *choice) next(d *answer.Delta) bool {
 	return true
 }
 
-// whole takes all of a choice that has ended.
-func (c *choice) whole(d *answer.Delta) {
+// Whole takes all of a choice that has ended.
+func (c *Choice) Whole(d *answer.Delta) {
 	c.begin(d)
 	if c.reader != nil {
 		c.reader.takeAll(d)
@@ -225,14 +233,14 @@ func (c *choice) whole(d *answer.Delta) {
 }
 
 // close puts the choice's end into d.
-func (c *choice) close(d *answer.Delta) {
-	d.Finish, d.Stopped, d.Called = c.finish, c.stopped, c.called()
+func (c *Choice) close(d *answer.Delta) {
+	d.Finish, d.Stopped, d.Called = c.Finish, c.Stopped, c.called()
 	c.ended = true
 }
 
 // begin makes d ready for the next text. Choice and delta swap buffers, so that a
 // stream allocates nothing per token.
-func (c *choice) begin(d *answer.Delta) {
+func (c *Choice) begin(d *answer.Delta) {
 	if c.job.Echo && !c.began {
 		c.echo()
 	}
@@ -242,25 +250,25 @@ func (c *choice) begin(d *answer.Delta) {
 }
 
 // take adds to d's text the certain tokens.
-func (c *choice) take(d *answer.Delta) {
+func (c *Choice) take(d *answer.Delta) {
 	c.keep(d)
-	d.IDs, c.ids = c.ids, d.IDs[:0]
+	d.IDs, c.IDs = c.IDs, d.IDs[:0]
 	n := c.ready()
 	d.Tokens = append(d.Tokens[:0], c.records[:n]...)
 	c.records = c.records[:copy(c.records, c.records[n:])]
 	p := c.job.Params
 	if d.PromptTokens = nil; d.First && p.PromptLogprobs >= 0 {
-		d.PromptTokens = c.stream.prompt
+		d.PromptTokens = c.stream.Prompt
 	}
 	if p.ContinuousUsage {
-		d.Usage = c.used(answer.Usage{Prompt: len(c.job.Prompts[c.prompt].IDs), Cached: c.stream.Progress().CachedTokens})
+		d.Usage = c.Used(answer.Usage{Prompt: len(c.job.Prompts[c.prompt].IDs), Cached: c.stream.Progress().CachedTokens})
 	}
 	c.began = true
 }
 
-// used adds to u what the choice has generated.
-func (c *choice) used(u answer.Usage) answer.Usage {
-	u.Output += c.tokens
+// Used adds to u what the choice has generated.
+func (c *Choice) Used(u answer.Usage) answer.Usage {
+	u.Output += c.Tokens
 	if c.reader != nil {
 		u.Reasoning += c.reader.reasoned
 		u.Thinks = c.reader.Thinks

@@ -1,7 +1,6 @@
-package openai
+package generation
 
 import (
-	"errors"
 	"io"
 	"runtime/debug"
 	"time"
@@ -12,15 +11,15 @@ import (
 	"weir/internal/inference"
 )
 
-// eventStream is a response body: it reads as server-sent events. The
+// EventStream is a response body: it reads as server-sent events. The
 // connection's goroutine calls Read, which waits for the backend, the client
 // and the clock, so a stream costs no goroutine and no pipe of its own.
 //
 // There is one delta per token that yields text, then one with the finish
 // reason; an error is an event of its own, and nothing follows it.
-type eventStream struct {
-	g       *generation
-	encoder answer.Encoder
+type EventStream struct {
+	g       *Generation
+	Encoder answer.Encoder
 	leave   func() // tells the server that the stream is over
 
 	delta answer.Delta // being written
@@ -38,25 +37,24 @@ type eventStream struct {
 	closed   bool
 }
 
-// chunkBytes is how much a Read gathers before it returns although more news
+// ChunkBytes is how much a Read gathers before it returns although more news
 // is there; it is what the HTTP server takes at once.
-const chunkBytes = 4 << 10
+const ChunkBytes = 4 << 10
 
-var errHungUp = errors.New("the client closed the connection")
-
-func newEventStream(g *generation, leave func()) *eventStream {
-	r := &eventStream{g: g, encoder: g.job.Encoder(), leave: leave}
+// NewEventStream answers with a generation; leave tells the server that the stream is over.
+func NewEventStream(g *Generation, leave func()) *EventStream {
+	r := &EventStream{g: g, Encoder: g.Job.Encoder(), leave: leave}
 	r.rest()
 	r.timer = time.NewTimer(r.untilTimer())
 	return r
 }
 
 // rest sets the next heartbeat, because something was sent just now.
-func (r *eventStream) rest() { r.beat = time.Now().Add(r.g.server.config.HeartbeatEvery) }
+func (r *EventStream) rest() { r.beat = time.Now().Add(r.g.runner.HeartbeatEvery) }
 
 // Read blocks until there are events. A panic below it ends this stream with
 // an error event and nothing else.
-func (r *eventStream) Read(p []byte) (n int, err error) {
+func (r *EventStream) Read(p []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.panicked(v)
@@ -75,40 +73,42 @@ func (r *eventStream) Read(p []byte) (n int, err error) {
 	return r.copy(p), nil
 }
 
-func (r *eventStream) copy(p []byte) int {
+func (r *EventStream) copy(p []byte) int {
 	n := copy(p, r.buf[r.read:])
 	r.read += n
 	return n
 }
 
-func (r *eventStream) panicked(v any) {
-	if h := r.g.server.config.Hooks.OnPanic; h != nil {
+func (r *EventStream) panicked(v any) {
+	if h := r.g.runner.Hooks.OnPanic; h != nil {
 		h("stream", v, debug.Stack())
 	}
 	r.over = true
 	r.buf, r.read = r.buf[:0], 0
-	r.fault(internalError("the server hit a bug while it wrote this stream"))
+	r.fault(api.Refuse("internal_error", "the server hit a bug while it wrote this stream"))
 }
 
-func (r *eventStream) failure() *api.Error { return r.failed }
+// Failure is the error whose event ended the stream, nil where none did.
+func (r *EventStream) Failure() *api.Error { return r.failed }
 
-func (r *eventStream) isComplete() bool { return r.over && r.read == len(r.buf) }
+// IsComplete reports whether the last byte was read.
+func (r *EventStream) IsComplete() bool { return r.over && r.read == len(r.buf) }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.
-func (r *eventStream) Close() error {
+func (r *EventStream) Close() error {
 	if r.closed {
 		return nil
 	}
 	r.closed = true
 	r.timer.Stop()
-	r.g.server.guarded("stream", r.g.end)
+	r.g.runner.Hooks.Guarded("stream", r.g.End)
 	r.leave()
 	return nil
 }
 
 // fill writes what there is to buf; if that is nothing, it waits once.
-func (r *eventStream) fill() error {
+func (r *EventStream) fill() error {
 	if r.news(); len(r.buf) > 0 || r.over {
 		r.rest()
 		return nil
@@ -117,11 +117,11 @@ func (r *eventStream) fill() error {
 	switch r.g.wait(r.timer.C) {
 	case wokeGone:
 		r.over = true
-		if fault := r.g.hungUp(); r.g.job.Background {
-			r.failed, r.buf = fault, r.encoder.AppendFault(r.buf, fault)
+		if fault := r.g.hungUp(); r.g.Job.Background {
+			r.failed, r.buf = fault, r.Encoder.AppendFault(r.buf, fault)
 			return nil
 		}
-		return errHungUp
+		return edge.ErrHungUp
 	case wokeAbort:
 		r.fault(edge.ShuttingDown())
 	case wokeTimer:
@@ -132,11 +132,11 @@ func (r *eventStream) fill() error {
 }
 
 // news handles the events that the backend has sent.
-func (r *eventStream) news() {
-	for len(r.buf) < chunkBytes {
+func (r *EventStream) news() {
+	for len(r.buf) < ChunkBytes {
 		if r.g.open == 0 {
 			r.over = true
-			r.buf = r.encoder.AppendEnd(r.buf, r.g.usage())
+			r.buf = r.Encoder.AppendEnd(r.buf, r.g.usage())
 			return
 		}
 		c, more, err := r.g.step()
@@ -147,17 +147,17 @@ func (r *eventStream) news() {
 		if !more {
 			return
 		}
-		for c != nil && c.next(&r.delta) {
-			r.buf = r.encoder.AppendDelta(r.buf, &r.delta)
+		for c != nil && c.Next(&r.delta) {
+			r.buf = r.Encoder.AppendDelta(r.buf, &r.delta)
 		}
 	}
 }
 
-// await waits until there is something to send: events of the backend, or a heartbeat
+// Await waits until there is something to send: events of the backend, or a heartbeat
 // that is due. What ends the generation before is an error with a status of its own,
 // which clients handle better than an event in a stream: SDKs try again. The progress
 // that some requests ask for begins at once.
-func (r *eventStream) await() *api.Error {
+func (r *EventStream) Await() *api.Error {
 	r.waiting = true
 	defer func() { r.waiting = false }()
 	for !r.wantsProgress() && time.Now().Before(r.beat) {
@@ -179,12 +179,12 @@ func (r *eventStream) await() *api.Error {
 }
 
 // fault ends the stream with an error event.
-func (r *eventStream) fault(e *api.Error) {
+func (r *EventStream) fault(e *api.Error) {
 	r.over, r.failed = true, e
-	r.g.fail(e)
+	r.g.Fail(e)
 	if r.waiting && len(r.buf) == 0 {
 		r.refusal = e
 		return
 	}
-	r.buf = r.encoder.AppendFault(r.buf, e)
+	r.buf = r.Encoder.AppendFault(r.buf, e)
 }

@@ -1,4 +1,4 @@
-package openai
+package choice
 
 import (
 	"weir/api/moderation"
@@ -37,7 +37,7 @@ func newGuard(j *job.Job) *guard {
 
 // screen passes c.piece through the policy, of a choice whose text is content. last says that
 // no more comes.
-func (c *choice) screen(last bool) (complete bool) {
+func (c *Choice) screen(last bool) (complete bool) {
 	g := c.guard
 	text, blocked := g.content.Append(g.text[:0], c.piece)
 	if last && !blocked {
@@ -48,18 +48,19 @@ func (c *choice) screen(last bool) (complete bool) {
 }
 
 // block ends a choice before what the policy does not allow.
-func (c *choice) block() (complete bool) {
+func (c *Choice) block() (complete bool) {
 	before := len(c.text)
 	c.text = c.stop.Flush(c.text)
 	c.certain(before)
-	c.finish = inference.FinishFiltered
+	c.Finish = inference.FinishFiltered
 	return true
 }
 
-func (c *choice) isFiltered() bool { return c.finish == inference.FinishFiltered }
+// IsFiltered reports whether a policy ended the choice.
+func (c *Choice) IsFiltered() bool { return c.Finish == inference.FinishFiltered }
 
-// isCutOff reports whether a policy or a limit of the tenant ended the choice.
-func (c *choice) isCutOff() bool { return c.isFiltered() || c.stopped.Limit != "" }
+// IsCutOff reports whether a policy or a limit of the tenant ended the choice.
+func (c *Choice) IsCutOff() bool { return c.IsFiltered() || c.Stopped.Limit != "" }
 
 // screen gives the parts that may be told. They are valid until the next call.
 func (g *guard) screen(parts []family.Part, hidden bool) (told []family.Part, blocked bool) {

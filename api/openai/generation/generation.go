@@ -1,30 +1,34 @@
-package openai
+// Package generation runs a job's prompts on their backend and gives the answers, whole or as a stream of server-sent events; what the meter, the hooks and the response cache are told of it.
+package generation
 
 import (
 	"cmp"
 	"errors"
+	"net/http"
 	"reflect"
 	"slices"
 	"time"
 
 	"weir/api"
 	"weir/api/edge"
+	"weir/api/meter"
 	"weir/api/openai/answer"
+	"weir/api/openai/choice"
 	"weir/api/openai/job"
 	"weir/internal/inference"
 )
 
-// generation is a job while its backend runs it: one stream per prompt, one
+// Generation is a job while its backend runs it: one stream per prompt, one
 // choice per answer. One goroutine at a time owns it: the connection's.
-type generation struct {
-	server   *Server
-	job      *job.Job
+type Generation struct {
+	runner   *Runner
+	Job      *job.Job
 	streams  []*stream
-	choices  []*choice // prompt*n + number
-	open     int       // choices without a finish reason
+	choices  []*choice.Choice // prompt*n + number
+	open     int              // choices without a finish reason
 	gone     <-chan struct{}
-	bill     *bill
-	recalled *recollection
+	Bill     *meter.Bill
+	recalled *Cached
 
 	events [32]inference.Event // polled, not handled yet: of streams[from]
 	next   int
@@ -32,58 +36,57 @@ type generation struct {
 	from   int
 
 	cases   []reflect.SelectCase // for several streams only
-	result  edge.RequestFinish
+	Result  edge.RequestFinish
 	slowest time.Duration // gap between tokens so far
 	ended   bool
 }
 
 // stream is one prompt's run.
 type stream struct {
-	*inference.Stream
-	prompt  []answer.TokenRecord // logprobs of the prompt so far
-	began   bool                 // its first token came
+	choice.Source
+	began   bool // its first token came
 	done    bool
 	err     error // how it ended
 	broken  error // set when a choice ended as no answer ends; the stream's own error says more
 	dropped bool  // cancelled as a whole
 }
 
-// start submits a job's prompts to its backend, all or none. The caller must call
+// Start submits a job's prompts to its backend, all or none. The caller must call
 // end on the generation.
-func (s *Server) start(j *job.Job, paid *bill, recalled *recollection, gone <-chan struct{}) (*generation, *api.Error) {
-	g := &generation{server: s, job: j, bill: paid, recalled: recalled, gone: gone,
-		result: edge.RequestFinish{RequestStart: j.RequestStart(), Status: statusOK, FromCache: recalled.isHit()}}
-	if h := s.config.Hooks.OnRequestStart; h != nil {
-		h(g.result.RequestStart)
+func (r *Runner) Start(j *job.Job, paid *meter.Bill, recalled *Cached, gone <-chan struct{}) (*Generation, *api.Error) {
+	g := &Generation{runner: r, Job: j, Bill: paid, recalled: recalled, gone: gone,
+		Result: edge.RequestFinish{RequestStart: j.RequestStart(), Status: http.StatusOK, FromCache: recalled.IsHit()}}
+	if h := r.Hooks.OnRequestStart; h != nil {
+		h(g.Result.RequestStart)
 	}
 	streams, err := g.submit()
 	if err != nil {
 		fault := edge.Fault(err)
-		g.fail(fault)
-		g.end() // no choices, so the hook sees a finish without reasons
+		g.Fail(fault)
+		g.End() // no choices, so the hook sees a finish without reasons
 		return nil, fault
 	}
 	for _, st := range streams {
-		g.streams = append(g.streams, &stream{Stream: st})
+		g.streams = append(g.streams, &stream{Source: choice.Source{Stream: st}})
 	}
 	for i := range len(j.Prompts) * j.Params.N {
-		g.choices = append(g.choices, newChoice(j, g.streams[i/j.Params.N], i))
+		g.choices = append(g.choices, choice.New(j, &g.streams[i/j.Params.N].Source, i))
 	}
 	g.open = len(g.choices)
 	return g, nil
 }
 
 // submit starts the prompts' streams: the backend's, or those of a hit of the cache.
-func (g *generation) submit() ([]*inference.Stream, error) {
-	if g.recalled.isHit() {
-		return g.recalled.streams(g.job.Prompts), nil
+func (g *Generation) submit() ([]*inference.Stream, error) {
+	if g.recalled.IsHit() {
+		return g.recalled.streams(g.Job.Prompts), nil
 	}
-	return g.job.Model.Backend.SubmitAll(g.job.Requests())
+	return g.Job.Model.Backend.SubmitAll(g.Job.Requests())
 }
 
 // step handles one event and returns the choice that it changed, if any. more is
 // false when no event is left to handle now, or there is an error.
-func (g *generation) step() (c *choice, more bool, err error) {
+func (g *Generation) step() (c *choice.Choice, more bool, err error) {
 	if g.next == g.polled {
 		if ok, err := g.poll(); !ok {
 			return nil, false, err
@@ -98,7 +101,7 @@ func (g *generation) step() (c *choice, more bool, err error) {
 // poll fills the buffer from the next stream that has events. A stream that
 // has ended while a choice of its own has not is an error, once its events
 // are handled.
-func (g *generation) poll() (ok bool, err error) {
+func (g *Generation) poll() (ok bool, err error) {
 	for range g.streams {
 		g.from = (g.from + 1) % len(g.streams)
 		st := g.streams[g.from]
@@ -120,10 +123,10 @@ func (g *generation) poll() (ok bool, err error) {
 // is a bug of the backend.
 var errSilentEnd = errors.New("the stream ended before its choices did")
 
-func (g *generation) unfinished(stream int) bool {
-	n := g.job.Params.N
+func (g *Generation) unfinished(stream int) bool {
+	n := g.Job.Params.N
 	for _, c := range g.choices[stream*n : (stream+1)*n] {
-		if c.finish == inference.FinishNone {
+		if c.Finish == inference.FinishNone {
 			return true
 		}
 	}
@@ -132,36 +135,36 @@ func (g *generation) unfinished(stream int) bool {
 
 // handle gives an event to its choice; events of choices that are complete
 // come too late and are dropped.
-func (g *generation) handle(st *stream, e inference.Event) *choice {
+func (g *Generation) handle(st *stream, e inference.Event) *choice.Choice {
 	switch e.Kind {
 	case inference.EventPrompt:
-		st.prompt = append(st.prompt, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top})
+		st.Prompt = append(st.Prompt, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top})
 		return nil
 	case inference.EventToken, inference.EventFinish:
 	default:
 		return nil // embeddings are never asked for here
 	}
-	if e.Choice < 0 || e.Choice >= g.job.Params.N {
+	if e.Choice < 0 || e.Choice >= g.Job.Params.N {
 		return nil
 	}
-	c := g.choices[g.from*g.job.Params.N+e.Choice]
-	if c.finish != inference.FinishNone {
+	c := g.choices[g.from*g.Job.Params.N+e.Choice]
+	if c.Finish != inference.FinishNone {
 		return nil
 	}
 	g.recalled.take(g.from, e)
 	if e.Kind == inference.EventFinish {
 		st.finished(c, e.Finish)
 	} else if limit := g.pay(); limit != "" {
-		g.result.Limit = limit
-		c.spent(limit)
-		st.Cancel(c.number)
+		g.Result.Limit = limit
+		c.Spent(limit)
+		st.Cancel(c.Number)
 	} else {
 		g.timed(st, c)
-		if c.token(e) {
-			st.Cancel(c.number)
+		if c.Token(e) {
+			st.Cancel(c.Number)
 		}
 	}
-	if c.finish != inference.FinishNone {
+	if c.Finish != inference.FinishNone {
 		g.open--
 	}
 	return c
@@ -169,10 +172,10 @@ func (g *generation) handle(st *stream, e inference.Event) *choice {
 
 // finished ends a choice, or notes that its backend gave it up: then the
 // stream's end says why, and the client gets an error, not a short answer.
-func (st *stream) finished(c *choice, reason inference.FinishReason) {
+func (st *stream) finished(c *choice.Choice, reason inference.FinishReason) {
 	switch reason {
 	case inference.FinishStop, inference.FinishLength:
-		c.finished(reason)
+		c.Finished(reason)
 	case inference.FinishCancelled:
 		st.broken = inference.ErrCancelled
 	default:
@@ -181,29 +184,29 @@ func (st *stream) finished(c *choice, reason inference.FinishReason) {
 }
 
 // timed reports a token's time to the hooks.
-func (g *generation) timed(st *stream, c *choice) {
+func (g *Generation) timed(st *stream, c *choice.Choice) {
 	now := time.Now()
-	hooks := &g.server.config.Hooks
-	if g.result.FirstToken.IsZero() {
-		g.result.FirstToken = now
+	hooks := g.runner.Hooks
+	if g.Result.FirstToken.IsZero() {
+		g.Result.FirstToken = now
 	}
-	g.result.LastToken = now
-	if g.recalled.isHit() {
+	g.Result.LastToken = now
+	if g.recalled.IsHit() {
 		return // hooks measure the engine
 	}
 	if !st.began {
 		st.began = true
 		if hooks.OnFirstToken != nil {
-			hooks.OnFirstToken(&g.result.RequestStart, now.Sub(g.job.Arrived))
+			hooks.OnFirstToken(&g.Result.RequestStart, now.Sub(g.Job.Arrived))
 		}
 	}
-	if hooks.OnTokenGap != nil && !c.last.IsZero() {
-		gap := now.Sub(c.last)
+	if hooks.OnTokenGap != nil && !c.Last.IsZero() {
+		gap := now.Sub(c.Last)
 		slowest := gap > g.slowest
 		g.slowest = max(g.slowest, gap)
-		hooks.OnTokenGap(&g.result.RequestStart, gap, slowest)
+		hooks.OnTokenGap(&g.Result.RequestStart, gap, slowest)
 	}
-	c.last = now
+	c.Last = now
 }
 
 // wakeup says why wait returned.
@@ -217,7 +220,7 @@ const (
 )
 
 // wait blocks until something happens. timer may be nil.
-func (g *generation) wait(timer <-chan time.Time) wakeup {
+func (g *Generation) wait(timer <-chan time.Time) wakeup {
 	if len(g.streams) > 1 {
 		return g.waitMany(timer)
 	}
@@ -228,14 +231,14 @@ func (g *generation) wait(timer <-chan time.Time) wakeup {
 		return wokeTimer
 	case <-g.gone:
 		return wokeGone
-	case <-g.server.running.Aborted():
+	case <-g.runner.Running.Aborted():
 		return wokeAbort
 	}
 }
 
 // waitMany is wait for several prompts, which no select statement can list.
-func (g *generation) waitMany(timer <-chan time.Time) wakeup {
-	g.cases = append(g.cases[:0], receive(timer), receive(g.gone), receive(g.server.running.Aborted()))
+func (g *Generation) waitMany(timer <-chan time.Time) wakeup {
+	g.cases = append(g.cases[:0], receive(timer), receive(g.gone), receive(g.runner.Running.Aborted()))
 	fixed := []wakeup{wokeTimer, wokeGone, wokeAbort}
 	for _, st := range g.streams {
 		if !st.done {
@@ -252,8 +255,8 @@ func receive(ch any) reflect.SelectCase {
 	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ch)}
 }
 
-// run waits for the whole answer.
-func (g *generation) run() *api.Error {
+// Run waits for the whole answer.
+func (g *Generation) Run() *api.Error {
 	for {
 		fault := g.drain()
 		if fault == nil && g.open == 0 {
@@ -263,14 +266,14 @@ func (g *generation) run() *api.Error {
 			fault = g.pause()
 		}
 		if fault != nil {
-			g.fail(fault)
+			g.Fail(fault)
 			return fault
 		}
 	}
 }
 
 // pause waits for events of the backend; a hang-up or an abort is an error.
-func (g *generation) pause() *api.Error {
+func (g *Generation) pause() *api.Error {
 	switch g.wait(nil) {
 	case wokeGone:
 		return g.hungUp()
@@ -282,7 +285,7 @@ func (g *generation) pause() *api.Error {
 }
 
 // drain handles all events that have arrived.
-func (g *generation) drain() *api.Error {
+func (g *Generation) drain() *api.Error {
 	for g.open > 0 {
 		_, more, err := g.step()
 		if err != nil {
@@ -295,27 +298,27 @@ func (g *generation) drain() *api.Error {
 	return nil
 }
 
-// fail records an error as the result and cancels the streams that run.
-func (g *generation) fail(fault *api.Error) {
-	g.result.Status, g.result.Code = fault.Status, fault.Code
+// Fail records an error as the result and cancels the streams that run.
+func (g *Generation) Fail(fault *api.Error) {
+	g.Result.Status, g.Result.Code = fault.Status, fault.Code
 	g.cancel()
 }
 
 // hungUp records that nobody waits for the answer any more: the client hung up, or has
 // cancelled a response that is computed without it.
-func (g *generation) hungUp() *api.Error {
+func (g *Generation) hungUp() *api.Error {
 	fault := edge.ClientGone()
-	if g.job.Background {
+	if g.Job.Background {
 		fault = edge.Cancelled()
-	} else if h := g.server.config.Hooks.OnDisconnect; h != nil && g.result.Status != edge.StatusHungUp {
-		h(g.job.Model.ID)
+	} else if h := g.runner.Hooks.OnDisconnect; h != nil && g.Result.Status != edge.StatusHungUp {
+		h(g.Job.Model.ID)
 	}
-	g.fail(fault)
+	g.Fail(fault)
 	return fault
 }
 
 // cancel ends every stream that has not ended.
-func (g *generation) cancel() {
+func (g *Generation) cancel() {
 	for _, st := range g.streams {
 		if !st.done && !st.dropped {
 			st.dropped = true
@@ -324,76 +327,77 @@ func (g *generation) cancel() {
 	}
 }
 
-// end ends a started generation: the code that wrote the last byte or gave up
+// End ends a started generation: the code that wrote the last byte or gave up
 // calls it. Further calls do nothing.
-func (g *generation) end() {
+func (g *Generation) End() {
 	if g.ended {
 		return
 	}
 	g.ended = true
-	if g.open > 0 && g.result.Status == statusOK {
+	if g.open > 0 && g.Result.Status == http.StatusOK {
 		_ = g.hungUp() // nobody took the answer to its end
 	}
 	g.cancel()
-	g.result.Finished = time.Now()
-	g.result.CachedTokens = g.cachedTokens()
-	g.result.Compute = g.job.Beside
+	g.Result.Finished = time.Now()
+	g.Result.CachedTokens = g.CachedTokens()
+	g.Result.Compute = g.Job.Beside
 	for _, st := range g.streams {
-		g.result.Compute += st.Compute()
+		g.Result.Compute += st.Compute()
 	}
-	g.result.OutputTokens = g.outputTokens()
-	generated := g.result.OutputTokens
-	if g.result.FromCache {
+	g.Result.OutputTokens = g.outputTokens()
+	generated := g.Result.OutputTokens
+	if g.Result.FromCache {
 		generated = 0
 	}
-	if g.result.Charged() && !g.result.Prefix {
-		g.result.Cost = g.job.Price().Cost(int64(g.result.PromptTokens), int64(g.result.CachedTokens), int64(generated))
+	if g.Result.Charged() && !g.Result.Prefix {
+		g.Result.Cost = g.Job.Price().Cost(int64(g.Result.PromptTokens), int64(g.Result.CachedTokens), int64(generated))
 	}
 	g.settle()
-	if g.open == 0 && g.result.Status == statusOK && !slices.ContainsFunc(g.choices, (*choice).isCutOff) {
+	if g.open == 0 && g.Result.Status == http.StatusOK && !slices.ContainsFunc(g.choices, (*choice.Choice).IsCutOff) {
 		g.recalled.keep() // what a policy or a limit of the tenant cut off is no answer for later
 	}
-	g.result.Moderated = g.job.Moderated
-	g.result.Admitted = g.admitted()
+	g.Result.Moderated = g.Job.Moderated
+	g.Result.Admitted = g.admitted()
 	for _, c := range g.choices {
-		g.result.Unreadable += c.unreadable()
-		reason := c.finish
+		g.Result.Unreadable += c.Unreadable()
+		reason := c.Finish
 		if reason == inference.FinishNone {
 			reason = inference.FinishCancelled
-			if g.result.Status >= statusInternal {
+			if g.Result.Status >= http.StatusInternalServerError {
 				reason = inference.FinishError
 			}
 		}
-		g.result.Reasons = append(g.result.Reasons, reason)
+		g.Result.Reasons = append(g.Result.Reasons, reason)
 	}
 	g.judge()
-	if h := g.server.config.Hooks.OnRequestFinish; h != nil {
-		g.result.Texts = g.texts()
-		h(g.result)
+	if h := g.runner.Hooks.OnRequestFinish; h != nil {
+		g.Result.Texts = g.texts()
+		h(g.Result)
 	}
-	if g.job.Copied != nil && g.open == 0 && g.result.Status == statusOK {
-		g.job.Copied(g.answers(), &g.result)
+	if g.Job.Copied != nil && g.open == 0 && g.Result.Status == http.StatusOK {
+		g.Job.Copied(g.answers(), &g.Result)
 	}
 }
 
-// answer encodes what run has gathered, in the format of the job's endpoint.
-func (g *generation) answer() []byte {
+// Answer encodes what run has gathered, in the format of the job's endpoint.
+func (g *Generation) Answer() []byte {
 	choices := make([]answer.Delta, len(g.choices))
 	for i, c := range g.choices {
-		c.whole(&choices[i])
+		c.Whole(&choices[i])
 	}
-	return g.job.Encoder().AppendWhole(nil, choices, g.usage())
+	return g.Job.Encoder().AppendWhole(nil, choices, g.usage())
 }
 
-func (g *generation) usage() answer.Usage {
-	u := answer.Usage{Prompt: g.result.PromptTokens, Cached: g.cachedTokens()}
+func (g *Generation) usage() answer.Usage {
+	u := answer.Usage{Prompt: g.Result.PromptTokens, Cached: g.CachedTokens()}
 	for _, c := range g.choices {
-		u = c.used(u)
+		u = c.Used(u)
 	}
 	return u
 }
 
-func (g *generation) cachedTokens() int {
+// CachedTokens counts the tokens of the prompts that the prefix cache had.
+func (g *Generation) CachedTokens() int {
 	n := 0
 	for _, st := range g.streams {
 		n += st.Progress().CachedTokens
@@ -402,7 +406,7 @@ func (g *generation) cachedTokens() int {
 }
 
 // admitted is when the first of the prompts became running.
-func (g *generation) admitted() (first time.Time) {
+func (g *Generation) admitted() (first time.Time) {
 	for _, st := range g.streams {
 		if t := st.Admitted(); !t.IsZero() && (first.IsZero() || t.Before(first)) {
 			first = t
@@ -411,10 +415,10 @@ func (g *generation) admitted() (first time.Time) {
 	return first
 }
 
-func (g *generation) outputTokens() int {
+func (g *Generation) outputTokens() int {
 	n := 0
 	for _, c := range g.choices {
-		n += c.tokens
+		n += c.Tokens
 	}
 	return n
 }

@@ -1,4 +1,4 @@
-package openai
+package choice
 
 import (
 	"fmt"
@@ -66,7 +66,14 @@ func TestGuardReadsEveryKindOfPart(t *testing.T) {
 	}
 	repaired := part(family.CallArguments, 0, `"}`)
 	repaired.Repaired = true
-	m := &models.Model{Policy: testPolicy(t, bombRule, mailRule)}
+	policy, err := moderation.New(moderation.Spec{Name: "house", Rules: []moderation.RuleSpec{
+		{ID: "bombs", Category: "violence", Words: []string{"pipe bomb"}, Input: moderation.Block, Output: moderation.Block},
+		{ID: "mail", PII: []string{"email"}, Input: moderation.Flag, Output: moderation.Redact},
+	}}, moderation.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &models.Model{Policy: policy}
 	for _, c := range []struct {
 		name   string
 		hidden bool

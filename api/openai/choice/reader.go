@@ -1,4 +1,4 @@
-package openai
+package choice
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func (r *reader) add(k pieceKind, n int) {
 }
 
 // read takes in a token. A control token's text belongs to markers or to nothing.
-func (c *choice) read(e inference.Event) (complete bool) {
+func (c *Choice) read(e inference.Event) (complete bool) {
 	r := c.reader
 	thinking := r.parser.Thinking()
 	r.parts = r.parts[:0]
@@ -101,7 +101,7 @@ func (c *choice) read(e inference.Event) (complete bool) {
 }
 
 // parse hands c.piece to the parser and takes in its parts.
-func (c *choice) parse(control bool) (complete bool) {
+func (c *Choice) parse(control bool) (complete bool) {
 	if len(c.piece) == 0 {
 		return false
 	}
@@ -111,7 +111,7 @@ func (c *choice) parse(control bool) (complete bool) {
 }
 
 // takeIn adds the parser's parts to what was read, as far as the policy lets them through.
-func (c *choice) takeIn(cut bool) (complete bool) {
+func (c *Choice) takeIn(cut bool) (complete bool) {
 	if c.guard == nil {
 		return c.takeParts(c.reader.parts, cut)
 	}
@@ -122,7 +122,7 @@ func (c *choice) takeIn(cut bool) (complete bool) {
 // takeParts adds parts to what was read. cut says that the answer ended for its length: what
 // the parser made up to complete a call is left out then, so that nobody takes half a call
 // for a whole one.
-func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
+func (c *Choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 	r := c.reader
 	for i := range parts {
 		switch p := &parts[i]; {
@@ -143,7 +143,7 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 		default:
 			c.settleText(nil)
 			if over := r.tell(p); over && !cut {
-				c.finish = inference.FinishStop
+				c.Finish = inference.FinishStop
 				return true
 			}
 		}
@@ -152,7 +152,7 @@ func (c *choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 }
 
 // readContent takes in text of the answer, which stop strings may end.
-func (c *choice) readContent(text []byte) (complete bool) {
+func (c *Choice) readContent(text []byte) (complete bool) {
 	before := c.received
 	c.received.Bytes += len(text)
 	c.received.Runes += utf8.RuneCount(text)
@@ -163,7 +163,7 @@ func (c *choice) readContent(text []byte) (complete bool) {
 
 // settleText ends a run of content: a stop string goes over no call and no thought, so
 // text that was held back for one is certain.
-func (c *choice) settleText(rest []byte) {
+func (c *Choice) settleText(rest []byte) {
 	before := len(c.text)
 	c.text = c.stop.Flush(c.text)
 	c.certain(before)
@@ -212,7 +212,7 @@ func (r *reader) readCall(p *family.Part) {
 
 // closeReading takes in c.piece and what the parser held back. hidden says that an end
 // token was not shown; a call may have ended with it.
-func (c *choice) closeReading(hidden bool, reason inference.FinishReason) (complete bool) {
+func (c *Choice) closeReading(hidden bool, reason inference.FinishReason) (complete bool) {
 	r := c.reader
 	if c.parse(false) {
 		return true
@@ -226,19 +226,19 @@ func (c *choice) closeReading(hidden bool, reason inference.FinishReason) (compl
 	cut := reason != inference.FinishStop
 	r.parts = r.parser.Close(r.parts[:0])
 	if c.takeIn(cut) || c.guard == nil {
-		return c.finish != inference.FinishNone
+		return c.Finish != inference.FinishNone
 	}
 	parts, blocked := c.guard.close()
 	return c.takeParts(parts, cut) || blocked && c.block()
 }
 
 // called reports whether a choice that has ended has called tools.
-func (c *choice) called() bool {
-	return c.reader != nil && c.finish == inference.FinishStop && c.reader.parser.Calls() > 0
+func (c *Choice) called() bool {
+	return c.reader != nil && c.Finish == inference.FinishStop && c.reader.parser.Calls() > 0
 }
 
-// unreadable is how many calls could not be read to their end.
-func (c *choice) unreadable() int {
+// Unreadable is how many calls could not be read to their end.
+func (c *Choice) Unreadable() int {
 	if c.reader == nil {
 		return 0
 	}
@@ -246,7 +246,7 @@ func (c *choice) unreadable() int {
 }
 
 // hasNews reports whether there is something to take but the end.
-func (c *choice) hasNews() bool {
+func (c *Choice) hasNews() bool {
 	if c.reader != nil {
 		return len(c.reader.pieces) > 0
 	}
@@ -254,7 +254,7 @@ func (c *choice) hasNews() bool {
 }
 
 // takePiece moves the next piece of a stream into d.
-func (c *choice) takePiece(d *answer.Delta) {
+func (c *Choice) takePiece(d *answer.Delta) {
 	r := c.reader
 	p := r.pieces[0]
 	r.pieces = r.pieces[:copy(r.pieces, r.pieces[1:])]
@@ -295,7 +295,7 @@ func (r *reader) takeAll(d *answer.Delta) {
 }
 
 // doubt notes the log-probability of a token that the parser is about to read.
-func (c *choice) doubt(e inference.Event) {
+func (c *Choice) doubt(e inference.Event) {
 	if !c.job.Params.Logprobs {
 		return
 	}
@@ -307,7 +307,7 @@ func (c *choice) doubt(e inference.Event) {
 
 // believe moves the records of tokens that turned out to be content to those of the
 // answer. at is where their text stands in it. Tokens before that text were markup.
-func (c *choice) believe(text []byte, at answer.Position) {
+func (c *Choice) believe(text []byte, at answer.Position) {
 	r := c.reader
 	if len(r.doubtful) == 0 {
 		return
@@ -331,7 +331,7 @@ func (c *choice) believe(text []byte, at answer.Position) {
 
 // disbelieve drops the records of tokens that turned out to be no content: those of a
 // thought's text, or all where a call was read.
-func (c *choice) disbelieve(text []byte) {
+func (c *Choice) disbelieve(text []byte) {
 	r := c.reader
 	to := len(r.source)
 	if i := bytes.Index(r.source, text); text != nil && i >= 0 {

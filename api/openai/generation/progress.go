@@ -1,4 +1,4 @@
-package openai
+package generation
 
 import (
 	"strconv"
@@ -14,21 +14,20 @@ import (
 // are comments, which the SSE standard tells clients to skip.
 
 // untilTimer is the time to the next heartbeat or look at the progress.
-func (r *eventStream) untilTimer() time.Duration {
-	c := &r.g.server.config
+func (r *EventStream) untilTimer() time.Duration {
 	d := time.Until(r.beat)
 	if r.wantsProgress() {
-		d = min(d, c.ProgressEvery)
+		d = min(d, r.g.runner.ProgressEvery)
 	}
 	return max(d, 0)
 }
 
-func (r *eventStream) wantsProgress() bool {
-	return r.g.job.Params.IncludeProgress && r.g.result.FirstToken.IsZero()
+func (r *EventStream) wantsProgress() bool {
+	return r.g.Job.Params.IncludeProgress && r.g.Result.FirstToken.IsZero()
 }
 
 // tick writes the progress or the heartbeat that is due.
-func (r *eventStream) tick() {
+func (r *EventStream) tick() {
 	if r.wantsProgress() {
 		r.reportProgress()
 	}
@@ -40,18 +39,18 @@ func (r *eventStream) tick() {
 	}
 }
 
-func (r *eventStream) pulse() {
-	switch r.g.server.config.Heartbeat {
+func (r *EventStream) pulse() {
+	switch r.g.runner.Heartbeat {
 	case HeartbeatComment:
 		r.buf = append(r.buf, answer.Heartbeat...)
 	case HeartbeatChunk:
-		r.buf = r.encoder.AppendPulse(r.buf)
+		r.buf = r.Encoder.AppendPulse(r.buf)
 	case HeartbeatOff:
 	}
 }
 
 // reportProgress writes a comment when something has changed.
-func (r *eventStream) reportProgress() {
+func (r *EventStream) reportProgress() {
 	p := r.g.progress()
 	if p == r.progress {
 		return
@@ -64,7 +63,7 @@ func (r *eventStream) reportProgress() {
 		r.buf = append(r.buf, ": prefill "...)
 		r.buf = strconv.AppendInt(r.buf, int64(p.PrefillTokens), 10)
 		r.buf = append(r.buf, '/')
-		r.buf = strconv.AppendInt(r.buf, int64(r.g.result.PromptTokens), 10)
+		r.buf = strconv.AppendInt(r.buf, int64(r.g.Result.PromptTokens), 10)
 		r.buf = append(r.buf, " cached="...)
 		r.buf = strconv.AppendInt(r.buf, int64(p.CachedTokens), 10)
 	}
@@ -73,7 +72,7 @@ func (r *eventStream) reportProgress() {
 
 // progress is that of all prompts together: the last one's place in the
 // queue, and sums.
-func (g *generation) progress() inference.Progress {
+func (g *Generation) progress() inference.Progress {
 	var all inference.Progress
 	for _, st := range g.streams {
 		p := st.Progress()
