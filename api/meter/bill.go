@@ -8,7 +8,7 @@ import (
 
 // Bill is what a request of a limited tenant pays with: reserved before it is
 // submitted, topped up while tokens come, settled when it ends. One goroutine at a
-// time owns it. Of a request without limits it is nil, and all methods do nothing.
+// time owns it. A request without limits has none: all methods of nil do nothing.
 type Bill struct {
 	meter     Meter
 	grant     quota.Grant
@@ -19,7 +19,7 @@ type Bill struct {
 	key       string // id of the key whose limit ended the answer; "" where it was the tenant's, or none
 }
 
-// A top-up is for this many further tokens, or for a quarter of what there is: so
+// topUpTokens is how many further tokens a top-up is for at least; it is for a quarter of what there is, where that is more: so
 // an answer costs few of them, however long it gets.
 const topUpTokens = 64
 
