@@ -21,6 +21,16 @@ var foreign = strings.Fields(`--help --version
 	--enable-prompt-tokens-details --kv-events-config --page-size --prefix-caching-hash-algo --data-parallel-external-lb
 	--web --enable-feature --ignore-missing --from-literal --cpunodebind --membind --latency --shapes --roles --cores --every --set --set-file`)
 
+// documentPages are the pages for readers.
+func documentPages(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	return append(files, "../../README.md", "../../bench/README.md")
+}
+
 // What the documents tell readers to type exists: every verb of weir and every flag.
 func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 	flags, verbs := map[string]bool{}, map[string]*cobra.Command{}
@@ -40,14 +50,10 @@ func TestDocumentsNameVerbsAndFlagsThatExist(t *testing.T) {
 	for _, name := range foreign {
 		flags[name] = true
 	}
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(files) < 10 {
-		t.Fatal(files, err)
-	}
 	flag := regexp.MustCompile(`(?:^|[\s` + "`" + `(])(--[a-z][a-z0-9-]*)`)
 	verb := regexp.MustCompile("(?:^|`|\\./)weir ((?:[a-z]+(?:-[a-z]+)* ?)+)")
 	code := regexp.MustCompile("`[^`]*`")
-	for _, file := range append(files, "../../README.md", "../../bench/README.md") {
+	for _, file := range documentPages(t) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
