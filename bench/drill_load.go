@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// attempt is a request that was sent once, whatever became of it.
+// attempt is a request that was sent once, however it ended.
 type attempt struct {
 	at   time.Duration // its end
 	ok   bool

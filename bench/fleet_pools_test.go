@@ -34,7 +34,7 @@ func TestFleetPools(t *testing.T) {
 	}
 	dead := run(3, FleetFault{Replica: 0, At: 20 * time.Second}, FleetFault{Replica: 1, At: 40 * time.Second, Down: 20 * time.Second})
 	if dead.Retries == 0 && dead.Prefills == pooled.Prefills {
-		t.Error("nothing became of the faults")
+		t.Error("the faults changed nothing")
 	}
 }
 

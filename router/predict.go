@@ -13,7 +13,7 @@ type Predictor interface {
 	// to be changed.
 	Describe() *Description
 	// Predict fills p's outputs, or refuses with one of inference's sentinels. It
-	// returns when ctx ends, whatever became of the rows.
+	// returns when ctx ends, whatever happened to the rows.
 	Predict(ctx context.Context, p *Prediction) error
 }
 

@@ -44,7 +44,7 @@ type Hooks struct {
 	// OnRefused: a request was answered with an error, by whichever part.
 	OnRefused func(Refusal)
 	// OnClientRetry: a request for a generation came that its client says it has sent
-	// before; whatever becomes of it.
+	// before, however it ends.
 	OnClientRetry func()
 	// OnDisconnect: the client hung up on a running request.
 	OnDisconnect func(model string)

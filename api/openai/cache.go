@@ -19,7 +19,7 @@ import (
 // Kept are answers with one choice per prompt, without log-probabilities, to requests
 // of temperature 0 or with a seed of their own.
 
-// CacheStats counts what became of requests that the response cache could answer; ok
+// CacheStats counts what happened to requests that the response cache could answer; ok
 // is false where there is none.
 func (s *Server) CacheStats() (st replay.CacheStats, ok bool) {
 	if s.cache == nil {

@@ -32,7 +32,7 @@ func init() {
 
 func keyed(key string) string { return edge.KeyHeader + ": " + key + "\r\n" }
 
-// keyRig counts what becomes of keys.
+// keyRig counts what happens to keys.
 type keyRig struct {
 	*rig
 	mu   sync.Mutex

@@ -99,7 +99,7 @@ func versionedRig(t *testing.T, c Config, v *fakeVersions, b *fakeBackend) *rig 
 
 const helloChat = `{"model":%q,"messages":[{"role":"user","content":"Hello"}]%s}`
 
-// Whatever becomes of a request, it holds its version to its end and then lets it go once.
+// However a request ends, it holds its version to its end and then lets it go once.
 func TestVersionsAreHeldAndLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &fakeVersions{takes: time.Second}

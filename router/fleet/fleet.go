@@ -285,24 +285,8 @@ func (f *Fleet) has(fl *flight) bool {
 	})
 }
 
-// closeBreaker gives a replica a closed breaker that has seen nothing.
-func (f *Fleet) closeBreaker(r *replica) {
-	r.breaker.Store(f.config.newBreaker(func(_, to string) { f.config.Changed(Change{r.id, "breaker " + to, ""}) }))
-}
-
-// reopen judges an attempt that the breaker was not asked about: a good answer closes it.
-func (f *Fleet) reopen(r *replica) func(error) {
-	asked := r.breaker.Load()
-	return func(err error) {
-		if err == nil && r.breaker.Load() == asked {
-			f.closeBreaker(r)
-			f.config.Changed(Change{r.id, "breaker closed", ""})
-		}
-	}
-}
-
 // regroup makes the set of replicas that the sources give. Replicas that stay keep what is
-// known of them; requests that run go on, whatever becomes of their replica.
+// known of them; requests that run go on, whatever happens to their replica.
 func (f *Fleet) regroup() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 	"weir/router/prefix"
 )
 
-// maxAttempts bounds the replicas that are asked and that may have worked for a request;
-// such as could not be reached do not count.
+// maxAttempts limits the attempts that may have reached a replica; connections that were refused do not count.
 const maxAttempts = 3
 
 // flight is one request on its way through the fleet.

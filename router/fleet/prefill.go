@@ -19,7 +19,7 @@ import (
 
 // A long prompt goes to a prefill replica first where that is expected to cost less: the replica computes the prompt's KV blocks and
 // stops before the first token. Then the request goes to a decode replica as any other; the prefill replica is among those that hold the
-// prompt, and the decode replica is told so, and fetches the blocks. Whatever becomes of the first part, the second one takes place, and
+// prompt, and the decode replica is told so, and fetches the blocks. Whatever happens to the first part, the second one takes place, and
 // computes what it does not get.
 
 // prefilled is what a prefill replica has computed for a request.

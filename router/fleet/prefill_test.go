@@ -122,7 +122,7 @@ func TestAPrefillReplicaComputesALongPrompt(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the prefix, the decode replica answers, once, and computes what it does not get.
+// Whatever happens to the prefix, the decode replica answers, once, and computes what it does not get.
 func TestAPrefixThatFailsIsComputedByTheDecodeReplica(t *testing.T) {
 	for outcome, answer := range map[string]http.HandlerFunc{
 		"refused":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },

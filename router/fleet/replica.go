@@ -74,9 +74,6 @@ func (c *replicaCounts) untell(tokens int) { c.untold.Add(int64(tokens)) }
 
 func (c *replicaCounts) add(f Fault) { c.faults[f].Add(1) }
 
-// breaker keeps requests from a replica that fails.
-type breaker = gobreaker.TwoStepCircuitBreaker[struct{}]
-
 // State is what the probes found out of a replica.
 type State string
 
@@ -161,21 +158,6 @@ var (
 	// errRefused: as above, but the answer came sooner than one to the request would have.
 	errRefused = fmt.Errorf("refused: %w", errNotJudged)
 )
-
-// newBreaker opens after failures in a row, or when half of many requests fail, and lets one
-// request try the replica again after a pause.
-func (c *Config) newBreaker(changed func(from, to string)) *breaker {
-	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Interval: breakerWindow, BucketPeriod: breakerWindow / 10, Timeout: c.BreakerPause,
-		ReadyToTrip: func(n gobreaker.Counts) bool {
-			return n.ConsecutiveFailures >= uint32(c.BreakerFailures) || n.Requests >= 20 && n.TotalFailures*2 >= n.Requests //nolint:gosec // checked
-		},
-		IsExcluded:    func(err error) bool { return errors.Is(err, errNotJudged) },
-		OnStateChange: func(_ string, from, to gobreaker.State) { changed(from.String(), to.String()) },
-	})
-}
-
-const breakerWindow = time.Minute
 
 // attempt is a request at one replica.
 type attempt struct {

@@ -47,7 +47,7 @@ func TestGrammarsAtTheirLimitsGiveBack(t *testing.T) {
 	var kept []*Grammar
 	for i := range grammars {
 		g := compile(Limits{Bytes: limit}, doubled)
-		for range 2 { // the second answer begins afresh
+		for range 2 { // the second answer starts from nothing
 			if err := answer(g, strings.Repeat("a", 100)); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "bytes") {
 				t.Fatalf("grammar %d: %v, want an ErrLimit of bytes", i, err)
 			}

@@ -208,7 +208,7 @@ func TestAmbiguityIsBounded(t *testing.T) {
 	}
 }
 
-// TestFullEnginesGiveWay: what one grammar keeps is bounded; a new answer begins afresh, an old one goes on.
+// TestFullEnginesGiveWay: what one grammar keeps is bounded; a new answer starts from nothing, an old one goes on.
 func TestFullEnginesGiveWay(t *testing.T) {
 	b := NewBuilder(Limits{States: 200})
 	g, err := b.Compile(b.Regex(mustParse(t, `a{1000}`)))

@@ -279,7 +279,7 @@ func (p *prediction) completes(rule int32) item {
 		return h
 	}
 	h := item{rule: rule, row: p.r}
-	p.home[rule] = h // for rules that wait for each other in a circle, which cannot complete anyhow
+	p.home[rule] = h // for rules that wait for each other in a circle, which cannot complete in any case
 	w := p.waits[rule]
 	if len(w) == 1 && p.g.code[w[0].it.at].op != opCount && p.g.code[w[0].it.at+1].op == opEnd {
 		if w[0].owner == none {

@@ -14,7 +14,7 @@ import (
 )
 
 // Request is what a request of POST /v1/responses says beside its chat: what its
-// answer repeats, and what becomes of the answer.
+// answer repeats, and whether the answer is kept.
 type Request struct {
 	instructions []byte // JSON
 	tools        []byte // JSON, as the answer lists them
@@ -110,7 +110,7 @@ func (r *Request) refuseOthers(o *jsonbody.Object, fault **api.Error) {
 	}
 }
 
-// readStore reads what becomes of the answer. As with OpenAI, it is kept unless the request
+// readStore reads whether the answer is kept. As with OpenAI, it is kept unless the request
 // says otherwise.
 func (r *Request) readStore(o *job.Body, fault **api.Error) {
 	r.Previous = o.Previous
