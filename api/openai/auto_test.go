@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/openai/constraint"
 	"weir/api/openai/job"
 	"weir/internal/inference"
 	"weir/tokenizer/family"
@@ -135,13 +136,13 @@ func TestAutoGivesUpOnTooLargeSchemas(t *testing.T) {
 	}
 	q.Tools.Choice = family.Choice{Mode: family.Auto, Parallel: true}
 	q.Options = family.Options{Tools: q.Tools.Tools, Choice: q.Tools.Choice}
-	r := &answerRules{model: m, reading: q}
-	c, fault := r.compile(grammar.Limits{})
-	if fault != nil || c.grammar == nil || len(c.warnings) != 1 || !strings.Contains(c.warnings[0], "tools are not enforced") {
+	r := &constraint.AnswerRules{Model: m, Reading: q}
+	c, fault := r.Compile(grammar.Limits{})
+	if fault != nil || c.Grammar == nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "tools are not enforced") {
 		t.Errorf("%+v %+v", c, fault)
 	}
 	q.Tools.Choice.Mode, q.Options.Choice.Mode = family.Required, family.Required
-	if c, fault = r.compile(grammar.Limits{}); fault == nil {
-		t.Errorf("a demanded call has %+v", c.warnings)
+	if c, fault = r.Compile(grammar.Limits{}); fault == nil {
+		t.Errorf("a demanded call has %+v", c.Warnings)
 	}
 }

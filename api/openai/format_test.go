@@ -7,20 +7,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"weir/api"
+	"weir/api/openai/constraint"
 	"weir/api/openai/format"
-	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
-	"weir/api/replay"
 	"weir/internal/inference"
-	turns "weir/internal/turn"
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
@@ -216,11 +212,11 @@ func TestJ12Strings(t *testing.T) {
 		{`{"type":"string"}`, "\"a\xff\"", false},
 	} {
 		f := &format.Format{Kind: format.Schema, Text: []byte(c.schema)}
-		compiled, fault := (&answerRules{format: f}).compile(grammar.Limits{})
+		compiled, fault := (&constraint.AnswerRules{Format: f}).Compile(grammar.Limits{})
 		if fault != nil {
 			t.Fatal(fault)
 		}
-		m, err := compiled.grammar.Matcher(models.NewVocabulary(mustTokenizer(t)).Build())
+		m, err := compiled.Grammar.Matcher(models.NewVocabulary(mustTokenizer(t)).Build())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,88 +346,6 @@ func TestJ15LargeCountsCostNothing(t *testing.T) {
 	}
 }
 
-// Few grammars are compiled at once; whoever hangs up or waits too long gives up its turn alone.
-func TestJ16CompilingIsBounded(t *testing.T) {
-	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
-	v := grammar.NewVocabulary([][]byte{[]byte("a"), []byte("b")}, nil)
-	get := func(tenant string, r *answerRules, gone <-chan struct{}) (*compiledRules, error) {
-		p := g.compiling(tenant, gone)
-		defer p.end()
-		c, _, err := p.begin(r.hash(), r, v)
-		return c, err
-	}
-	var taken []*turns.Turn
-	for range max(1, runtime.NumCPU()/4) {
-		turn, err := g.turns.Take(nil, "tenant")
-		if err != nil {
-			t.Fatal(err)
-		}
-		taken = append(taken, turn)
-	}
-	gone := make(chan struct{})
-	close(gone)
-	r := &answerRules{format: &format.Format{Kind: format.Regex, Field: "regex", Text: []byte("a+")}}
-	if _, err := get("tenant", r, gone); err == nil || err.(*api.Error).Code != "client_closed_request" { //nolint:errorlint // it is one
-		t.Errorf("without a turn: %v", err)
-	}
-	for _, turn := range taken {
-		turn.End()
-	}
-	c, err := get("tenant", r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, _ := get("tenant", r, gone); again != c {
-		t.Error("compiled twice for one tenant")
-	}
-	if other, _ := get("other", r, nil); other == c {
-		t.Error("one tenant got another one's grammar")
-	}
-}
-
-// Rules that differ in any part are another grammar.
-func TestRulesDifferByAllTheyHave(t *testing.T) {
-	seen := map[replay.Hash]string{}
-	see := func(what string, r *answerRules) {
-		if other, found := seen[r.hash()]; found {
-			t.Errorf("%s equals %s", what, other)
-		}
-		seen[r.hash()] = what
-	}
-	for i, f := range []format.Format{
-		{}, {Kind: format.Schema}, {Text: []byte("a")}, {Choices: []string{"a"}}, {Choices: []string{"", "a"}}, {Choices: []string{"a", ""}},
-	} {
-		for k, edit := range []func(*format.Format){
-			func(*format.Format) {}, func(f *format.Format) { f.Options.Strict = true }, func(f *format.Format) { f.Options.Closed = true },
-			func(f *format.Format) { f.Options.Compact = true }, func(f *format.Format) { f.Options.Documents = []byte("{}") }, func(f *format.Format) { f.Options.Whitespace = "a" },
-		} {
-			g := f
-			edit(&g)
-			see(fmt.Sprintf("format %d.%d", i, k), &answerRules{format: &g})
-		}
-	}
-	tool := family.Tool{Name: "f", Parameters: []byte("{}")}
-	for i, edit := range []func(*models.Model, *job.Reading){
-		func(*models.Model, *job.Reading) {},
-		func(m *models.Model, _ *job.Reading) { m.ID = "m" },
-		func(m *models.Model, _ *job.Reading) { m.Version = "v" },
-		func(_ *models.Model, q *job.Reading) { q.Thinks = true },
-		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Thinking = true },
-		func(_ *models.Model, q *job.Reading) { q.Options.Opening.Markup = "<" },
-		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Mode = family.Required },
-		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Parallel = true },
-		func(_ *models.Model, q *job.Reading) { q.Options.Choice.Names = []string{"f"} },
-		func(_ *models.Model, q *job.Reading) { q.Options.Tools = append(q.Options.Tools, tool) },
-		func(_ *models.Model, q *job.Reading) { q.Options.Tools[0].Name = "g" },
-		func(_ *models.Model, q *job.Reading) { q.Options.Tools[0].Parameters = nil },
-		func(_ *models.Model, q *job.Reading) { q.Options.Tools[0].Strict = true },
-	} {
-		m, q := &models.Model{}, &job.Reading{Options: family.Options{Tools: []family.Tool{tool}}}
-		edit(m, q)
-		see(fmt.Sprintf("reading %d", i), &answerRules{model: m, reading: q})
-	}
-}
-
 // Calls that are demanded, and those of strict tools, are bound by the family's grammar; so are
 // texts beside tools that may not be called.
 func TestCallsAreBoundByTheirSchemas(t *testing.T) {
@@ -537,7 +451,7 @@ func FuzzFormat(f *testing.F) {
 		if fault != nil || got == nil {
 			return
 		}
-		if c, fault := (&answerRules{format: got}).compile(grammar.Limits{}); (c == nil) == (fault == nil) {
+		if c, fault := (&constraint.AnswerRules{Format: got}).Compile(grammar.Limits{}); (c == nil) == (fault == nil) {
 			t.Errorf("%s: %v, %v", body, c, fault)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"weir/api/edge"
 	"weir/api/meter"
 	"weir/api/moderation"
+	"weir/api/openai/constraint"
 	"weir/api/openai/generation"
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
@@ -44,7 +45,7 @@ type Server struct {
 	models    atomic.Pointer[models.Set] // nil until SetModels
 	loading   atomic.Pointer[models.LoadProgress]
 	turns     *turnstile.Turnstile
-	grammars  *grammars
+	grammars  *constraint.Compiler
 	runner    *generation.Runner
 	reports   chan struct{}     // of usage, as many as may be read at once
 	estimates *meter.Estimates  // of the lengths of answers, for quotas
@@ -81,7 +82,7 @@ func New(c Config) (*Server, error) {
 	s.reports = make(chan struct{}, reportsAtOnce)
 	s.runner = &generation.Runner{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates,
 		Heartbeat: c.Heartbeat, HeartbeatEvery: c.HeartbeatEvery, ProgressEvery: c.ProgressEvery}
-	s.grammars = newGrammars(c, s.running.Aborted(), s.busy)
+	s.grammars = constraint.NewCompiler(c.GrammarBytes, s.running.Aborted(), s.busy)
 	s.loading.Store(&models.LoadProgress{})
 	return s, nil
 }
@@ -411,7 +412,9 @@ func (c *call) answerBy(e *endpoint, m *models.Model, o *job.Body, lowered lower
 		j.KV = c.caller.KV
 		return c.prefill(j)
 	}
-	if fault = c.constrain(j); fault != nil {
+	took, fault := c.server.grammars.Constrain(j, c.watch)
+	c.beside += took
+	if fault != nil {
 		return j.Explain(fault)
 	}
 	j.Beside = c.beside

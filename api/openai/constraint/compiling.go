@@ -1,4 +1,4 @@
-package openai
+package constraint
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 // beginning an answer. It takes a turn where there is something to work out. One goroutine
 // uses it.
 type compiling struct {
-	from   *grammars
+	from   *Compiler
 	tenant string
 	gone   <-chan struct{} // closed when the client hangs up
 
@@ -27,19 +27,19 @@ type compiling struct {
 	over  chan struct{} // closed at the end
 }
 
-func (g *grammars) compiling(tenant string, gone <-chan struct{}) *compiling {
+func (g *Compiler) compiling(tenant string, gone <-chan struct{}) *compiling {
 	return &compiling{from: g, tenant: tenant, gone: gone}
 }
 
 // begin gives compiled rules and the matcher of an answer; the matcher is nil where no
 // grammar binds it. An error that is an api.Error came before the rules were there.
-func (p *compiling) begin(key replay.Hash, r *answerRules, v *grammar.Vocabulary) (*compiledRules, *grammar.Matcher, error) {
+func (p *compiling) begin(key replay.Hash, r *AnswerRules, v *grammar.Vocabulary) (*compiledRules, *grammar.Matcher, error) {
 	g := p.from
 	c, known := g.cache.Get(p.tenant, key)
 	if known {
 		g.cache.Weigh(p.tenant, key, c.bytes(r)) // answers have made it larger
 	}
-	if !known || c.grammar != nil && !c.grammar.Begun(v) {
+	if !known || c.Grammar != nil && !c.Grammar.Begun(v) {
 		if fault := p.take(); fault != nil {
 			return nil, nil, fault
 		}
@@ -48,16 +48,16 @@ func (p *compiling) begin(key replay.Hash, r *answerRules, v *grammar.Vocabulary
 	if !known { // it may have been compiled for another request meanwhile
 		if c, known = g.cache.Get(p.tenant, key); !known {
 			var fault *api.Error
-			if c, fault = r.compile(grammar.Limits{Meter: p.meter, Account: account}); fault != nil {
+			if c, fault = r.Compile(grammar.Limits{Meter: p.meter, Account: account}); fault != nil {
 				return nil, nil, p.blame(fault)
 			}
 			g.cache.Put(p.tenant, key, c, c.bytes(r))
 		}
 	}
-	if c.grammar == nil {
+	if c.Grammar == nil {
 		return c, nil, nil
 	}
-	m, err := c.grammar.MatcherUnder(v, p.meter)
+	m, err := c.Grammar.MatcherUnder(v, p.meter)
 	if err != nil && p.meter.Err() != nil && !errors.Is(p.meter.Err(), work.ErrSpent) {
 		return nil, nil, p.ended()
 	}

@@ -1,4 +1,5 @@
-package openai
+// Package constraint compiles what binds answers (formats and demanded calls) to a constraint of the engine, fairly between tenants, within bounds of time and memory.
+package constraint
 
 import (
 	"errors"
@@ -20,12 +21,12 @@ import (
 	"weir/tokenizer/grammar/tag"
 )
 
-// answerRules are what the grammar of an answer is made of: its text's format, and how a
+// AnswerRules are what the grammar of an answer is made of: its text's format, and how a
 // thought and calls stand beside the text.
-type answerRules struct {
-	model   *models.Model
-	format  *format.Format // nil: the text is free
-	reading *job.Reading   // nil: there is neither thought nor call
+type AnswerRules struct {
+	Model   *models.Model
+	Format  *format.Format // nil: the text is free
+	Reading *job.Reading   // nil: there is neither thought nor call
 
 	schemas format.SchemaRules // of tools
 }
@@ -33,36 +34,36 @@ type answerRules struct {
 // rulesOf are the rules of a job's answers; ok is false where nothing binds them. Where
 // the model chooses between text and calls, the rules let all text pass that begins no
 // call.
-func rulesOf(j *job.Job) (r answerRules, ok bool) {
-	r = answerRules{j.Model, j.Params.Format, j.Reading, j.Params.Schemas}
-	return r, r.format != nil || r.reading != nil && r.reading.Tools.Choice.Mode != family.None
+func rulesOf(j *job.Job) (r AnswerRules, ok bool) {
+	r = AnswerRules{j.Model, j.Params.Format, j.Reading, j.Params.Schemas}
+	return r, r.Format != nil || r.Reading != nil && r.Reading.Tools.Choice.Mode != family.None
 }
 
 // lazy reports whether the request demands nothing: rules that cannot be kept are left
 // out then, with a warning.
-func (r *answerRules) lazy() bool { return r.format == nil && !r.reading.Tools.Forced() }
+func (r *AnswerRules) lazy() bool { return r.Format == nil && !r.Reading.Tools.Forced() }
 
 // field is the request's field that binds the answers.
-func (r *answerRules) field() string {
-	if r.format != nil {
-		return r.format.Field
+func (r *AnswerRules) field() string {
+	if r.Format != nil {
+		return r.Format.Field
 	}
 	return "tools"
 }
 
 // hash is over all that decides on the grammar.
-func (r *answerRules) hash() replay.Hash {
+func (r *AnswerRules) hash() replay.Hash {
 	d := digest.New()
-	d.Flag(r.format != nil)
-	if r.format != nil {
-		r.format.WriteTo(d)
+	d.Flag(r.Format != nil)
+	if r.Format != nil {
+		r.Format.WriteTo(d)
 	}
-	d.Flag(r.reading != nil)
-	if r.reading != nil || r.format != nil && r.format.Kind == format.Tag {
-		d.Text(r.model.ID) // its family, and which markers are control tokens
-		d.Text(r.model.Version)
+	d.Flag(r.Reading != nil)
+	if r.Reading != nil || r.Format != nil && r.Format.Kind == format.Tag {
+		d.Text(r.Model.ID) // its family, and which markers are control tokens
+		d.Text(r.Model.Version)
 	}
-	if q := r.reading; q != nil {
+	if q := r.Reading; q != nil {
 		d.Flag(q.Thinks)
 		d.Flag(q.Options.Opening.Thinking)
 		d.Text(q.Options.Opening.Markup)
@@ -83,22 +84,22 @@ func (r *answerRules) hash() replay.Hash {
 }
 
 // size is how many bytes of the request the rules take.
-func (r *answerRules) size() (n int) {
-	if r.format != nil {
-		n = r.format.Size()
+func (r *AnswerRules) size() (n int) {
+	if r.Format != nil {
+		n = r.Format.Size()
 	}
-	if r.reading != nil {
+	if r.Reading != nil {
 		n += len(r.schemas.Documents)
-		for i := range r.reading.Options.Tools {
-			n += len(r.reading.Options.Tools[i].Parameters)
+		for i := range r.Reading.Options.Tools {
+			n += len(r.Reading.Options.Tools[i].Parameters)
 		}
 	}
 	return n
 }
 
-// compile makes a grammar of the rules, and the words for what it does not enforce. The
+// Compile makes a grammar of the rules, and the words for what it does not enforce. The
 // grammar is nil where nothing demands one and none can be made.
-func (r *answerRules) compile(limits grammar.Limits) (*compiledRules, *api.Error) {
+func (r *AnswerRules) Compile(limits grammar.Limits) (*compiledRules, *api.Error) {
 	c, fault := r.compileWith(limits, r.schema)
 	if fault == nil || !r.lazy() {
 		return c, fault
@@ -114,7 +115,7 @@ func (r *answerRules) compile(limits grammar.Limits) (*compiledRules, *api.Error
 	if fault != nil {
 		c = &compiledRules{}
 	}
-	c.warnings = []string{warning}
+	c.Warnings = []string{warning}
 	return c, nil
 }
 
@@ -122,40 +123,40 @@ func (r *answerRules) compile(limits grammar.Limits) (*compiledRules, *api.Error
 type schemaCompiler func(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error)
 
 // schema adds those that follow their schema.
-func (r *answerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
+func (r *AnswerRules) schema(c *compiledRules, b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
 	o := r.schemas.Options(strict)
 	s, report, err := schema.Add(b, text, o)
-	c.warn(r.reading.Tools.PathOf(text), report.Ignored)
+	c.warn(r.Reading.Tools.PathOf(text), report.Ignored)
 	return s, err
 }
 
-func (r *answerRules) compileWith(limits grammar.Limits, add schemaCompiler) (*compiledRules, *api.Error) {
+func (r *AnswerRules) compileWith(limits grammar.Limits, add schemaCompiler) (*compiledRules, *api.Error) {
 	b, c := grammar.NewBuilder(limits), &compiledRules{}
 	start, fault := r.add(b, c, add)
 	if fault != nil {
 		return nil, fault
 	}
 	var err error
-	if c.grammar, err = b.Compile(start); err != nil {
+	if c.Grammar, err = b.Compile(start); err != nil {
 		return nil, r.refuse(err)
 	}
 	return c, nil
 }
 
 // add adds the rules to a grammar: a format's alone, or within those of the family.
-func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schemaCompiler) (start grammar.Symbol, fault *api.Error) {
+func (r *AnswerRules) add(b *grammar.Builder, c *compiledRules, arguments schemaCompiler) (start grammar.Symbol, fault *api.Error) {
 	var body *grammar.Symbol
-	if r.format != nil {
-		text, ignored, err := r.format.Add(b, r.control)
+	if r.Format != nil {
+		text, ignored, err := r.Format.Add(b, r.control)
 		if err != nil {
 			return 0, r.refuse(err)
 		}
 		c.warn("", ignored)
-		if body = &text; r.reading == nil {
+		if body = &text; r.Reading == nil {
 			return text, nil
 		}
 	}
-	q := r.reading
+	q := r.Reading
 	rules := family.Rules{
 		Tools: slices.Clone(q.Options.Tools), Choice: q.Options.Choice, Opening: q.Options.Opening, Thought: q.Thinks, Body: body,
 		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
@@ -175,7 +176,7 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 	if q.Options.Choice.Mode == family.Auto {
 		rules.Loose = func(t *family.Tool, err error) {
 			fault = nil
-			c.warnings = append(c.warnings, fmt.Sprintf("arguments of %s are not enforced: %s", jsonbody.HeaderQuote(t.Name), jsonbody.HeaderQuote(err.Error())))
+			c.Warnings = append(c.Warnings, fmt.Sprintf("arguments of %s are not enforced: %s", jsonbody.HeaderQuote(t.Name), jsonbody.HeaderQuote(err.Error())))
 		}
 	}
 	start, err := q.Family.Grammar(b, rules)
@@ -189,27 +190,27 @@ func (r *answerRules) add(b *grammar.Builder, c *compiledRules, arguments schema
 }
 
 // control reports whether a text is a control token of the model.
-func (r *answerRules) control(text string) bool {
-	id, known := r.model.Tokenizer.ID(text)
-	return known && r.model.Tokenizer.IsControl(id)
+func (r *AnswerRules) control(text string) bool {
+	id, known := r.Model.Tokenizer.ID(text)
+	return known && r.Model.Tokenizer.IsControl(id)
 }
 
 // refuse tells the client what is wrong with the rules.
-func (r *answerRules) refuse(err error) *api.Error {
+func (r *AnswerRules) refuse(err error) *api.Error {
 	if tooComplex(err) {
 		return api.RefuseParam("format_too_complex", r.field(), "%s: %v", r.field(), err)
 	}
-	if r.format == nil {
+	if r.Format == nil {
 		return api.RefuseParam("invalid_schema", "tools", "tools: %v", err)
 	}
-	if r.format.Kind <= format.Schema {
-		return schemaFault(r.format.Field, err)
+	if r.Format.Kind <= format.Schema {
+		return schemaFault(r.Format.Field, err)
 	}
-	param := r.format.Field
+	param := r.Format.Field
 	if wrong := (*tag.Error)(nil); errors.As(err, &wrong) && wrong.Pointer != "" {
 		param += "#" + wrong.Pointer
 	}
-	return api.RefuseParam(r.format.Code(), param, "%s: %v", r.format.Field, err)
+	return api.RefuseParam(r.Format.Code(), param, "%s: %v", r.Format.Field, err)
 }
 
 // tooComplex reports whether what is wrong with rules is how much they take.
@@ -232,13 +233,13 @@ func schemaFault(field string, err error) *api.Error {
 
 // compiledRules is an answer's grammar.
 type compiledRules struct {
-	grammar  *grammar.Grammar // nil: the answer is free
-	warnings []string
+	Grammar  *grammar.Grammar // nil: the answer is free
+	Warnings []string
 }
 
 // warn notes keywords that the grammar does not enforce.
 func (c *compiledRules) warn(field string, ignored []schema.Ignored) {
 	for _, i := range ignored {
-		c.warnings = append(c.warnings, fmt.Sprintf("not enforced %s at %s", jsonbody.HeaderQuote(i.Keyword), jsonbody.HeaderQuote(field+"#"+i.Pointer)))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("not enforced %s at %s", jsonbody.HeaderQuote(i.Keyword), jsonbody.HeaderQuote(field+"#"+i.Pointer)))
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package constraint
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"weir/api/openai/format"
@@ -37,7 +36,7 @@ func hostileFormats() map[string]*format.Format {
 // TestS1HostileFormatsAreBounded: whatever the form, an answer of a hostile pattern ends with format_too_complex within its limits of work
 // and of memory, or stays within them.
 func TestS1HostileFormatsAreBounded(t *testing.T) {
-	tok := mustTokenizer(t)
+	tok := byteTokenizer(t)
 	v := models.NewVocabulary(tok).Build()
 	limits := grammar.Limits{Work: 2_000_000, Answer: 10_000_000, Bytes: 8 << 20}
 	live := func() int64 {
@@ -52,7 +51,7 @@ func TestS1HostileFormatsAreBounded(t *testing.T) {
 		before := live()
 		limits.Account = work.NewAccount(0, nil)
 		limits.Meter = &work.Meter{Limit: compileUnits}
-		c, fault := (&answerRules{format: f, model: &models.Model{Tokenizer: tok}}).compile(limits)
+		c, fault := (&AnswerRules{Format: f, Model: &models.Model{Tokenizer: tok}}).Compile(limits)
 		if fault != nil {
 			if fault.Code != "format_too_complex" {
 				t.Errorf("%s: %v", name, fault)
@@ -60,7 +59,7 @@ func TestS1HostileFormatsAreBounded(t *testing.T) {
 			ended++
 			continue
 		}
-		m, err := c.grammar.MatcherUnder(v, &work.Meter{Limit: compileUnits})
+		m, err := c.Grammar.MatcherUnder(v, &work.Meter{Limit: compileUnits})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -134,7 +133,7 @@ func TestG12CompilingIsChargedWhereTheWorkIs(t *testing.T) {
 		meter := &work.Meter{Limit: limit}
 		var a, z runtime.MemStats
 		runtime.ReadMemStats(&a)
-		_, fault := (&answerRules{format: f}).compile(grammar.Limits{Meter: meter})
+		_, fault := (&AnswerRules{Format: f}).Compile(grammar.Limits{Meter: meter})
 		runtime.ReadMemStats(&z)
 		if fault == nil || fault.Code != "format_too_complex" {
 			t.Errorf("closed %v: %v after %d units", closed, fault, meter.Spent())
@@ -145,110 +144,5 @@ func TestG12CompilingIsChargedWhereTheWorkIs(t *testing.T) {
 		if allocated := z.TotalAlloc - a.TotalAlloc; allocated > 200<<20 {
 			t.Errorf("closed %v: %d MB were allocated", closed, allocated>>20)
 		}
-	}
-}
-
-// TestACompileEndsWithItsClient: a hang-up ends the work in its middle.
-func TestACompileEndsWithItsClient(t *testing.T) {
-	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
-	gone, once := make(chan struct{}), sync.Once{}
-	p := g.compiling("tenant", gone)
-	if fault := p.take(); fault != nil {
-		t.Fatal(fault)
-	}
-	defer p.end()
-	ask := p.meter.Ask
-	p.meter.Ask = func() error {
-		if p.meter.Spent() > 100_000 { // in the middle
-			once.Do(func() { close(gone) })
-			<-p.done
-		}
-		return ask()
-	}
-	r := &answerRules{format: &format.Format{Kind: format.Schema, Field: "json", Text: wideSchema(150, 60)}}
-	_, fault := r.compile(grammar.Limits{Meter: p.meter, Account: g.account("tenant")})
-	if fault == nil || p.blame(fault).Code != "client_closed_request" {
-		t.Errorf("%v after %d units", fault, p.meter.Spent())
-	}
-	if p.meter.Spent() > 1_000_000 {
-		t.Errorf("%d units after the client had gone", p.meter.Spent())
-	}
-}
-
-// TestATenantsGrammarsShareAnAccount: what one tenant's grammars take is bounded in all, whatever answers still use of it, and
-// another tenant's room is its own.
-func TestATenantsGrammarsShareAnAccount(t *testing.T) {
-	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
-	g.bytes = 12 << 20
-	tok := mustTokenizer(t)
-	v := models.NewVocabulary(tok).Build()
-	var held []*grammar.Matcher
-	full := 0
-	for i := range 4 {
-		limits := grammar.Limits{Account: g.account("a"), Bytes: 8 << 20}
-		f := &format.Format{Kind: format.Regex, Field: "regex", Text: []byte(fmt.Sprint(i) + hostilePattern)}
-		c, fault := (&answerRules{format: f}).compile(limits)
-		if fault != nil {
-			full++
-			continue
-		}
-		m, err := c.grammar.Matcher(v)
-		if err != nil {
-			full++
-			continue
-		}
-		held = append(held, m)
-		if err := hostileAnswer(matcher{m}, v); errors.Is(err, inference.ErrFormatTooComplex) {
-			full++
-		}
-	}
-	if got := g.account("a").Bytes(); full == 0 || got > 16<<20 {
-		t.Errorf("a tenant's grammars take %d bytes, %d were refused", got, full)
-	}
-	if room := g.account("b").Room(); room != 12<<20 {
-		t.Errorf("another tenant has room for %d bytes", room)
-	}
-	runtime.KeepAlive(held)
-}
-
-// TestHostileFormatsLeaveRoomForOthersOfTheirTenant: formats whose answers have ended at a limit, all of them cached or just over, give way
-// to what their tenant asks for next.
-func TestHostileFormatsLeaveRoomForOthersOfTheirTenant(t *testing.T) {
-	g := newGrammars(DefaultConfig(), nil, func() bool { return false })
-	g.bytes = 16 << 20
-	tok := mustTokenizer(t)
-	v := models.NewVocabulary(tok).Build()
-	answer := func(f *format.Format) error {
-		r := &answerRules{format: f, model: &models.Model{Tokenizer: tok}}
-		p := g.compiling("tenant", nil)
-		defer p.end()
-		_, m, err := p.begin(r.hash(), r, v)
-		if err != nil {
-			return err
-		}
-		return hostileAnswer(matcher{m}, v)
-	}
-	ordinary := &format.Format{Kind: format.Schema, Field: "json", Text: wideSchema(1000, 0), Options: schema.Options{Closed: true}}
-	if err := answer(ordinary); err != nil {
-		t.Fatalf("alone: %v", err)
-	}
-	ended := 0
-	for round := range 3 {
-		for i := range 3 {
-			f := &format.Format{Kind: format.Regex, Field: "regex", Text: fmt.Appendf(nil, "%d,%d%s", round, i, hostilePattern)}
-			if answer(f) != nil {
-				ended++
-			}
-		}
-		again := *ordinary
-		again.Text = append([]byte(strings.Repeat(" ", round)), ordinary.Text...)
-		for _, f := range []*format.Format{ordinary, &again} { // compiled before, and new
-			if err := answer(f); err != nil {
-				t.Errorf("after %d hostile formats: %v", 3*(round+1), err)
-			}
-		}
-	}
-	if ended == 0 {
-		t.Error("no hostile format came to a limit")
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package constraint
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 	"weir/tokenizer/grammar"
 )
 
-// grammars compiles what binds answers, in turns that are fair between tenants, and keeps
+// Compiler compiles what binds answers, in turns that are fair between tenants, and keeps
 // what it has compiled for the tenant that asked for it.
-type grammars struct {
+type Compiler struct {
 	cache   *replay.Cache[*compiledRules]
 	turns   *turns.Queue
 	aborted <-chan struct{}
@@ -39,57 +39,58 @@ const (
 	leastAccount = 128 << 20
 )
 
-func newGrammars(c Config, aborted <-chan struct{}, busy func() bool) *grammars {
-	return &grammars{
-		cache:    replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: c.GrammarBytes, MaxAge: grammarCacheAge}),
+// NewCompiler keeps compiled grammars of so many bytes, of all tenants together. aborted is closed when the server stops; busy says whether sequences run.
+func NewCompiler(bytes int64, aborted <-chan struct{}, busy func() bool) *Compiler {
+	return &Compiler{
+		cache:    replay.NewCache[*compiledRules](replay.CacheConfig{Bytes: bytes, MaxAge: grammarCacheAge}),
 		turns:    turns.NewQueue(turns.Config{Turns: max(1, runtime.NumCPU()/4), Most: maxGrammars, Busy: busy, Rest: 1}),
 		aborted:  aborted,
 		accounts: map[string]*allowance{},
-		bytes:    max(leastAccount, c.GrammarBytes),
+		bytes:    max(leastAccount, bytes),
 	}
 }
 
-// constrain gives a job the constraint of its format and its tools: what is wrong with
-// them is told before the request waits for anything.
-func (c *call) constrain(j *job.Job) *api.Error {
+// Constrain gives a job the constraint of its format and its tools: what is wrong with
+// them is told before the request waits for anything. gone gives the channel that ends the compiling; took is the processor time that it needed.
+func (g *Compiler) Constrain(j *job.Job, gone func() <-chan struct{}) (took time.Duration, fault *api.Error) {
 	rules, bound := rulesOf(j)
 	if !bound || j.MaxTokens == 0 {
-		return nil
+		return 0, nil
 	}
 	if j.Model.Vocabulary == nil {
 		if rules.lazy() {
-			return nil
+			return 0, nil
 		}
-		return jsonbody.Unsupported(rules.field(), "answers of the model "+j.Model.ID+" cannot be constrained: ask for the format in a message")
+		return 0, jsonbody.Unsupported(rules.field(), "answers of the model "+j.Model.ID+" cannot be constrained: ask for the format in a message")
 	}
 	key := rules.hash()
-	p := c.server.grammars.compiling(c.caller.Tenant.Name, c.watch())
-	defer func() { c.beside += p.end() }()
+	p := g.compiling(j.Tenant.Name, gone())
+	defer func() { took = p.end() }()
 	compiled, m, err := p.begin(key, &rules, j.Model.Vocabulary.Build())
-	if fault := (*api.Error)(nil); errors.As(err, &fault) {
-		return fault
+	if errors.As(err, &fault) {
+		return 0, fault
 	}
-	for _, w := range compiled.warnings {
+	for _, w := range compiled.Warnings {
 		j.Params.Notes.Add("%s", w)
 	}
 	switch {
-	case compiled.grammar == nil:
-		return nil
+	case compiled.Grammar == nil:
+		return 0, nil
 	case err != nil && rules.lazy(): // a token that the model's template speaks of and its vocabulary lacks
 		j.Params.Notes.Add("tools are not enforced: %s", jsonbody.HeaderQuote(err.Error()))
-		return nil
+		return 0, nil
 	case err != nil:
-		return rules.refuse(err)
+		return 0, rules.refuse(err)
 	}
 	j.Constraint, j.ConstraintKey = matcher{m}, string(key[:])
-	return nil
+	return 0, nil
 }
 
 // bytes is what rules take, compiled and with their text.
-func (c *compiledRules) bytes(r *answerRules) int64 {
+func (c *compiledRules) bytes(r *AnswerRules) int64 {
 	n := int64(r.size())
-	if c.grammar != nil {
-		n += c.grammar.Bytes()
+	if c.Grammar != nil {
+		n += c.Grammar.Bytes()
 	}
 	return n
 }

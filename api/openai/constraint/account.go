@@ -1,4 +1,4 @@
-package openai
+package constraint
 
 import (
 	"sync"
@@ -18,7 +18,7 @@ type allowance struct {
 // account is that of a tenant's grammars, with the room that can be had. Where less than
 // half is free, the tenant's cached grammars give way, and what nobody uses any more is
 // reclaimed: whenever another eighth was added, and else once a second.
-func (g *grammars) account(tenant string) *work.Account {
+func (g *Compiler) account(tenant string) *work.Account {
 	a := g.accountOf(tenant)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -28,10 +28,10 @@ func (g *grammars) account(tenant string) *work.Account {
 		return a.work
 	}
 	g.cache.Shrink(tenant, g.bytes/4, func(c *compiledRules) int64 {
-		if c.grammar == nil {
+		if c.Grammar == nil {
 			return 0
 		}
-		return c.grammar.Bytes()
+		return c.Grammar.Bytes()
 	})
 	if g.mayCollect(taken-a.left > g.bytes/8) {
 		a.work.Reclaim()
@@ -40,7 +40,7 @@ func (g *grammars) account(tenant string) *work.Account {
 	return a.work
 }
 
-func (g *grammars) accountOf(tenant string) *allowance {
+func (g *Compiler) accountOf(tenant string) *allowance {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if a := g.accounts[tenant]; a != nil {
@@ -60,7 +60,7 @@ func (g *grammars) accountOf(tenant string) *allowance {
 }
 
 // mayCollect reports whether the garbage collector may be asked, and notes that it is.
-func (g *grammars) mayCollect(due bool) bool {
+func (g *Compiler) mayCollect(due bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !due && time.Since(g.collected) <= time.Second {
