@@ -65,7 +65,7 @@ func TestBrownout(t *testing.T) {
 	}
 }
 
-// A brown-out gives nobody a model that the tenant may not use, and a tenant's caps
+// A brown-out gives no client a model that its tenant may not use, and a tenant's caps
 // hold for requests over HTTP.
 func TestBrownoutAndTermsKeepToTheTenant(t *testing.T) {
 	both, one := tenant.New("both"), tenant.New("one")

@@ -25,7 +25,7 @@ func cacheConfig() Config {
 // changing are the fields of an answer that a hit has otherwise.
 var changing = regexp.MustCompile(`"created":\d+|"cached_tokens":\d+`)
 
-// cached sends a request and returns its answer, but for what changes, and what the cache did.
+// cached sends a request and returns its answer, except for what changes, and what the cache did.
 func (r *rig) cached(path, body string) (text, how string) {
 	r.t.Helper()
 	res, text := r.do("POST", path, "X-Request-Id: same\r\n", body)

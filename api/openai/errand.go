@@ -9,8 +9,8 @@ import (
 	"weir/scheduler/quota"
 )
 
-// gone is closed when nobody wants the call's answer any more: the client hung up, or whoever sent the
-// errand has ended it.
+// gone is closed when the call's answer is not wanted any more: the client hung up, or the sender of the
+// internal request has ended it.
 func (c *call) gone() <-chan struct{} {
 	if c.errand != nil {
 		return c.errand.Gone
@@ -18,7 +18,7 @@ func (c *call) gone() <-chan struct{} {
 	return api.Watch(c.ctx)
 }
 
-// context ends with edge.ErrHungUp when the client hangs up or the errand's sender ends it, and with edge.ErrStopped when the server stops. The
+// context ends with edge.ErrHungUp when the client hangs up or the sender of the internal request ends it, and with edge.ErrStopped when the server stops. The
 // caller ends it with the call.
 func (c *call) context() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := c.untilStopped()
@@ -30,7 +30,7 @@ func (c *call) untilStopped() (context.Context, context.CancelCauseFunc) {
 	return context.WithCancelCause(c.server.running.Context())
 }
 
-// untilHangUp ends a context when the client hangs up or the errand's sender ends it; never that of an execution under an idempotency key.
+// untilHangUp ends a context when the client hangs up or the sender of the internal request ends it; never that of an execution under an idempotency key.
 func (c *call) untilHangUp(ctx context.Context, cancel context.CancelCauseFunc) {
 	switch {
 	case c.execution != nil:

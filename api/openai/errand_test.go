@@ -23,7 +23,7 @@ func errandOf(method, path, body string) *fasthttp.RequestCtx {
 	return ctx
 }
 
-// An errand is a request of its caller: the tenant's class, quota and errors, and the price that it was given.
+// An internal request is one of its caller: the tenant's class, quota and errors, and the price that it was given.
 func TestErrandIsARequestOfItsCaller(t *testing.T) {
 	c, m := limited(quota.Limits{DailyCost: 1_000_000_000})
 	c.APIKeys = nil
@@ -76,7 +76,7 @@ func TestErrandsAreRefusedAsRequests(t *testing.T) {
 	}
 }
 
-// An errand that nobody wants any more is cancelled as a request whose client hung up.
+// An internal request that is not wanted any more is cancelled as a request whose client hung up.
 func TestErrandThatIsGoneIsCancelled(t *testing.T) {
 	began := make(chan struct{})
 	b := &fakeBackend{script: func(r *fakeRun) {

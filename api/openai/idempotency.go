@@ -18,8 +18,8 @@ import (
 //
 //   - The key is looked up before anything but the caller's right to the model, since a replay needs no quota. It is
 //     taken last, once the request is read and its quota reserved, so that a refusal
-//     leaves nothing behind in the store. Of several requests that reserve at the same
-//     time one takes the key; the others give their quota back.
+//     leaves nothing behind in the store. One of several requests that reserve at the
+//     same time takes the key; the others give their quota back.
 //   - A client that hangs up does not end the execution, since it will ask again for
 //     the answer. The rest is generated, stored and paid for.
 //   - The answer is stored before its last byte is sent: who has read it to the end

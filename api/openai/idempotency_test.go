@@ -320,7 +320,7 @@ func TestHangUpUnderAKeyDoesNotCancel(t *testing.T) {
 	}
 }
 
-// rawAnswer reads a response's bytes: its header's lines in order, but for those that
+// rawAnswer reads a response's bytes: its header's lines in order, except for those that
 // belong to the exchange itself, and its body.
 func rawAnswer(t *testing.T, addr, request string) (header []string, body string) {
 	t.Helper()
@@ -466,7 +466,7 @@ type takenClaims struct{ replay.Claims }
 func (takenClaims) Finish(context.Context, replay.Claim, []byte) error { return replay.ErrClaimTaken }
 
 // An execution whose key another one has does not send its answer: its stream ends with an error.
-func TestAnAnswerWhoseKeyWasTakenIsGivenToNobody(t *testing.T) {
+func TestAnAnswerWhoseKeyWasTakenIsNotGiven(t *testing.T) {
 	c := DefaultConfig()
 	c.Idempotency.Claims = takenClaims{replay.NewMemory(1 << 20)}
 	k := newKeyRig(t, c, &fakeBackend{})

@@ -5,7 +5,7 @@ import (
 	"weir/api/openai/models"
 )
 
-// takes says which requests the model answers.
+// takesOf says which requests the model answers.
 func takesOf(m *models.Model) string {
 	switch m.Kind() {
 	case models.KindEmbedding:

@@ -25,7 +25,7 @@ func TestLengthsAreCutToWhatFits(t *testing.T) {
 		{routeChat, chatWith(`"max_completion_tokens":1000,"max_tokens":1000`), 256 - chatTokens, "max_tokens 1000 cut to 242; the context has 256"},
 		{routeChat, chatWith(`"max_tokens":1000,"min_tokens":1000`), 256 - chatTokens, "max_tokens 1000 cut to 242; the context has 256"},
 		{routeChat, chatWith(`"n_predict":5`), 5, ""},
-		{routeCompletions, letters(250) + `}`, 6, ""}, // the default of 16 was nobody's wish
+		{routeCompletions, letters(250) + `}`, 6, ""}, // no client asked for the default of 16
 		{routeCompletions, letters(250) + `,"max_tokens":-1}`, 6, ""},
 		{routeCompletions, letters(10) + `,"n_predict":-1}`, 246, ""},
 		{routeCompletions, letters(10) + `,"max_completion_tokens":7}`, 7, ""},

@@ -15,7 +15,7 @@ import (
 	"weir/scheduler/quota"
 )
 
-// A pooling endpoint says how its requests are read, and reading says how the answer
+// poolingEndpoint says how its requests are read, and reading says how the answer
 // is written. What lies between is the same for all of them.
 type poolingEndpoint struct {
 	service

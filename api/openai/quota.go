@@ -145,7 +145,7 @@ func (c *call) strictLimit(r *relayed, most int64) int64 {
 }
 
 // limitAnswer has the servers end each answer after so many tokens, which are paid for: they
-// count them, and nobody here does.
+// count them, and nothing here does.
 func (r *relayed) limitAnswer(limit int64) {
 	var p params.Params
 	var ignored *api.Error

@@ -22,7 +22,7 @@ type answerability struct {
 	fallback string // the model that answers in its place
 }
 
-// answers is what requests to the model find: its own lane, or the first fallback that can answer. Fallbacks of
+// answersOf is what requests to the model find: its own lane, or the first fallback that can answer. Fallbacks of
 // fallbacks are not asked, as requests do not ask them.
 func answersOf(s *models.Set, m *models.Model) answerability {
 	a := answerability{names: m.Names()}

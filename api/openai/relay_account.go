@@ -187,7 +187,7 @@ func (r *relayed) mostOutput() int {
 	return int(min(int64(n)*r.prompts()*int64(p.MaxTokens+slackTokens), maxToldTokens))
 }
 
-// onlyUsage is what the servers get where the client has sent no options. Nobody changes it.
+// onlyUsage is what the servers get where the client has sent no options. It is not changed.
 var onlyUsage = []byte(`{"include_usage":true}`)
 
 // askUsage has the servers tell the usage at the end of a stream, whether or not the client wants to know it.

@@ -187,7 +187,7 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 	}
 }
 
-// A stream that is cut is charged for what was delivered, whoever cut it.
+// A stream that is cut is charged for what was delivered, by whichever side it was cut.
 func TestUsageOfStreamsThatAreCut(t *testing.T) {
 	for _, kind := range []string{"hung up", "deadline", "dies"} {
 		upstream := &counting{kind: kind, words: 5, cut: make(chan bool, 1)}

@@ -20,7 +20,7 @@ func underName(answer, name []byte) []byte {
 	return answer
 }
 
-// appendUnderName appends a line of a stream, likewise.
+// appendUnderName appends a line of a stream in the same way.
 func appendUnderName(dst, line, name []byte) []byte {
 	from, to := modelValue(line)
 	if to == 0 {

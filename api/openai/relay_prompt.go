@@ -79,7 +79,7 @@ const hiddenPromptTokens = 1 << 14
 // that the server runs.
 const elsewhereTokens = 1 << 20
 
-// promptBound tells whether the prompt of a request can have n tokens: a token has a byte or more. Of what has no answer, one text may be
+// promptBound tells whether the prompt of a request can have n tokens: a token has a byte or more. Where there is no answer, one text may be
 // read with each of a list, and each has a template. It reads the body only for a prompt with more tokens than bytes, and once.
 func promptBound(body []byte, writes bool, answers int) (fits func(n int) bool) {
 	most := 0 // not known yet

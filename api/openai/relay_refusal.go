@@ -95,7 +95,7 @@ func refusalOf(a *router.Answer) *api.Error {
 }
 
 // refusalText is what an upstream's error says, in the forms that servers have: {"error":{"message"}}, {"error":"…"},
-// {"message"} and {"detail"}. Of anything else, such as HTML, it is empty.
+// {"message"} and {"detail"}. It is empty for anything else, such as HTML.
 func refusalText(body []byte) (message, param string) {
 	var said struct {
 		Error           json.RawMessage
@@ -107,7 +107,7 @@ func refusalText(body []byte) (message, param string) {
 	}
 	var text any
 	_ = json.Unmarshal(said.Error, &text)  // what has another form says nothing
-	_ = json.Unmarshal(said.Error, &inner) // likewise
+	_ = json.Unmarshal(said.Error, &inner) // as above
 	for _, v := range []any{inner.Message, text, said.Message, said.Detail} {
 		if message, _ = v.(string); message != "" {
 			break

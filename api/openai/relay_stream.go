@@ -33,7 +33,7 @@ type relayStream struct {
 	unsent  []byte     // of the last chunk, what the client had no room for
 	lost    error      // what writing to it failed with
 
-	silent bool // whoever reads the stream writes its fault
+	silent bool // the reader of the stream writes its fault
 
 	begun    []byte // of Responses: the event that began the stream, which one that breaks repeats
 	sequence int64  // of Responses: of the last event
@@ -232,15 +232,15 @@ func (r *relayStream) event(line []byte) (*chunk.Chunk, []byte) {
 
 func (r *relayStream) Failure() *api.Error { return r.failed }
 
-// isComplete implements answerStream.
+// IsComplete implements answerStream.
 func (r *relayStream) IsComplete() bool { return r.last && r.read == len(r.out) }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.
 func (r *relayStream) Close() error {
 	if !r.over && !r.done {
-		r.p.cancel(edge.ErrHungUp)     // nobody took the answer to its end
-		_ = r.p.broken(edge.ErrHungUp) // nobody is left to be told
+		r.p.cancel(edge.ErrHungUp)     // the client did not take the answer to its end
+		_ = r.p.broken(edge.ErrHungUp) // no client is left to be told
 	}
 	r.p.end()
 	return nil

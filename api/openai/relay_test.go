@@ -67,7 +67,7 @@ func serveOn(t *testing.T, s *api.Server) (baseURL string) {
 	return "http://" + ln.Addr().String()
 }
 
-// The bytes of a relayed answer are those that the upstream itself gives, but for the model's name.
+// The bytes of a relayed answer are those that the upstream itself gives, except for the model's name.
 func TestRelayedAnswersAreTheUpstreams(t *testing.T) {
 	backend := &fakeBackend{script: say("Hello world, é👋", time.Millisecond)}
 	base := edgeUpstream(t, backend)

@@ -214,7 +214,7 @@ func appendDeltaText(dst []byte, raw []byte) []byte {
 	return append(append(append(append(dst, text...), piece.Thinking...), piece.Text...), piece.JSON...)
 }
 
-// said are the answers' texts, by choice. Of nil they are nil.
+// said are the answers' texts, by choice. r may be nil.
 func (r *relayedTexts) said() []string {
 	if r == nil {
 		return nil
@@ -226,7 +226,7 @@ func (r *relayedTexts) said() []string {
 	return list
 }
 
-// texts are what is kept. Of nil they are nil.
+// texts are what is kept. r may be nil.
 func (r *relayedTexts) texts() *edge.Texts {
 	if r == nil {
 		return nil

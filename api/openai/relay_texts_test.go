@@ -56,7 +56,7 @@ func canned(t *testing.T, contentType, answer string) (baseURL string) {
 	return s.URL + "/v1"
 }
 
-// Of a tenant that agreed, prompts and answers of relayed requests are kept, decoded so
+// Prompts and answers of relayed requests of a tenant that agreed are kept, decoded so
 // that scrubbing finds what is in them, whole or streamed; of others nothing is.
 func TestTextsOfRelayedRequests(t *testing.T) {
 	const chat = `{"choices":[{"index":1,"message":{"role":"assistant","content":"two"}},` +

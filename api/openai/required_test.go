@@ -43,7 +43,7 @@ func TestADemandedCallThatIsCut(t *testing.T) {
 
 // The response cache keeps an answer's tokens; whether they are a call depends on the
 // request, and so does where they end.
-func TestCachedAnswersAreReadAnew(t *testing.T) {
+func TestCachedAnswersAreReadAgain(t *testing.T) {
 	c := cacheConfig()
 	b := &fakeBackend{script: say(parisCall+"\n"+romeCall, 0)}
 	r := newRig(t, c, b)

@@ -15,7 +15,7 @@ import (
 	"weir/internal/inference"
 )
 
-// A shadow is an answer that nobody sees: a copy of a request that a client was answered,
+// A shadow is an answer that no client sees: a copy of a request that a client was answered,
 // computed by another version to be compared. It is not billed, hooks do not hear of it,
 // and it runs in the lowest class.
 
@@ -30,7 +30,7 @@ func greedyCopy(o *jsonbody.Object) *jsonbody.Object {
 // and no tenant's cached blocks are read.
 var shadows = tenant.New("weir-shadow")
 
-// copied keeps what a copy of the call's request needs; nil: nobody wants one, or the body does not
+// copied keeps what a copy of the call's request needs; nil: no copy is wanted, or the body does not
 // have all that the model reads.
 func (c *call) copied() func(texts []string, f *edge.RequestFinish) {
 	if c.held == nil || c.held.Copy == nil || bytes.Contains(c.ctx.PostBody(), []byte(`"previous_response_id"`)) {

@@ -143,7 +143,7 @@ func TestChoicesShareALimit(t *testing.T) {
 }
 
 // Twenty short answers teach that answers are short; 64 long ones at once then stay within
-// each strict limit all the same, and whoever is let in gets what it asked for, but for
+// each strict limit all the same, and a request that is let in gets what it asked for, except for
 // the one that takes the rest of a budget.
 func TestLongAnswersAfterShortOnes(t *testing.T) {
 	for _, l := range []quota.Limits{
@@ -198,7 +198,7 @@ func TestLongAnswersAfterShortOnes(t *testing.T) {
 	}
 }
 
-// Nobody here counts the tokens of a relayed answer while they come: what is asked of its
+// This server does not count the tokens of a relayed answer while they come: what is asked of its
 // server ends with what is reserved.
 func TestRelayedAnswersKeepStrictLimits(t *testing.T) {
 	for _, body := range []string{

@@ -221,7 +221,7 @@ func TestErrorsOfStreamsBeforeAndAfterTheFirstByte(t *testing.T) {
 	}
 }
 
-// A stream that nobody can begin yet has its header with the first heartbeat at the
+// A stream that cannot begin yet has its header with the first heartbeat at the
 // latest, and at once where it asked for progress.
 func TestHeaderOfAQuietStream(t *testing.T) {
 	for fields, want := range map[string]time.Duration{

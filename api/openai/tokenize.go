@@ -101,7 +101,7 @@ func (c *call) encodePrompt(o *job.Body, m *models.Model, fault **api.Error) []i
 	return ids
 }
 
-// finish takes the fields that nobody read and sends the warnings.
+// finish takes the fields that were not read and sends the warnings.
 func (c *call) finish(o *jsonbody.Object, fault **api.Error) {
 	o.FinishBut(params.Unsupported, fault)
 	warn(c.ctx, o.Notes)

@@ -76,7 +76,7 @@ func (v *fakeVersions) Acquire(a *models.Ask) (models.Held, error) {
 	return h, nil
 }
 
-// idle checks that nobody holds a version.
+// idle checks that no request holds a version.
 func (v *fakeVersions) idle(t *testing.T, what string) {
 	t.Helper()
 	v.mu.Lock()

@@ -24,9 +24,13 @@ const (
 	unusedNames = "Names that are not used"
 )
 
-// wordsLater are folders whose words are not checked yet: other changes move their files at present. They go from this list
+// wordsLater are files and folders whose words are not checked yet: other changes move their files at present. They go from this list
 // with those changes.
-var wordsLater = []string{"api/openai"}
+var wordsLater = []string{
+	"api/openai/health.go", "api/openai/relay.go", "api/openai/relay_reword.go", "api/openai/responses_background.go",
+	"api/openai/responses_events.go", "api/openai/responses_events_test.go", "api/openai/responses_store.go", "api/openai/server.go",
+	"api/openai/stored",
+}
 
 // wordsKept are texts that are data, licences or history.
 var wordsKept = []string{"CHANGELOG.md", "NOTICE", "docs/rfcs", "internal/defaultmodel/train", "bench/quality.txt"}

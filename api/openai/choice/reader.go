@@ -11,7 +11,7 @@ import (
 	"weir/tokenizer/family"
 )
 
-// reader is the state of a choice that is taken apart. What it has read and nobody took
+// reader is the state of a choice that is taken apart. What it has read and what was not taken
 // stands in pieces, in the order of the answer; the text itself is the choice's.
 type reader struct {
 	*job.Reading
@@ -120,7 +120,7 @@ func (c *Choice) takeIn(cut bool) (complete bool) {
 }
 
 // takeParts adds parts to what was read. cut says that the answer ended for its length: what
-// the parser made up to complete a call is left out then, so that nobody takes half a call
+// the parser made up to complete a call is left out then, so that no client takes half a call
 // for a whole one.
 func (c *Choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 	r := c.reader

@@ -22,7 +22,7 @@ func (c *Choice) keep(d *answer.Delta) {
 	}
 }
 
-// Said is what was kept of the answer, and text that nobody has taken.
+// Said is what was kept of the answer, and text that was not taken yet.
 func (c *Choice) Said() string {
 	kept := bytes.Clone(c.kept)
 	if c.reader != nil {

@@ -46,7 +46,7 @@ func (r Reader) ReadCompletion(o *job.Body, m *models.Model) (*job.Job, *api.Err
 	return j, j.LimitOutput("prompt", defaultMaxTokens)
 }
 
-// readLogprobs reads logprobs, a count of alternatives. With echo the prompt's
+// readCompletionLogprobs reads logprobs, a count of alternatives. With echo the prompt's
 // tokens have theirs too. An answer of no tokens needs some pass over the
 // prompt, and the one for logprobs is what backends offer.
 func readCompletionLogprobs(j *job.Job, o *jsonbody.Object, fault **api.Error) {

@@ -160,7 +160,7 @@ func (h *history) writeFields(dst []byte, m *pastMessage) ([]byte, *api.Error) {
 }
 
 // contentJSON is a message's content as the template reads it. An answer of calls alone has
-// empty text, but for templates that ask whether there is any.
+// empty text, except for templates that ask whether there is any.
 func (h *history) contentJSON(m *pastMessage) ([]byte, *api.Error) {
 	if m.content == nil && len(m.calls) > 0 && h.family != nil && h.family.NullContent {
 		return []byte("null"), nil

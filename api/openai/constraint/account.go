@@ -16,7 +16,7 @@ type allowance struct {
 }
 
 // account is that of a tenant's grammars, with the room that can be had. Where less than
-// half is free, the tenant's cached grammars give way, and what nobody uses any more is
+// half is free, the tenant's cached grammars give way, and what no request uses any more is
 // reclaimed: whenever another eighth was added, and else once a second.
 func (g *Compiler) account(tenant string) *work.Account {
 	a := g.accountOf(tenant)

@@ -20,7 +20,7 @@ import (
 	"weir/tokenizer/grammar/schema"
 )
 
-// Few grammars are compiled at once; whoever hangs up or waits too long gives up its turn alone.
+// Few grammars are compiled at once; a client that hangs up or waits too long gives up its own turn alone.
 func TestJ16CompilingIsBounded(t *testing.T) {
 	g := NewCompiler(64<<20, nil, func() bool { return false })
 	v := grammar.NewVocabulary([][]byte{[]byte("a"), []byte("b")}, nil)

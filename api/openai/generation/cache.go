@@ -51,7 +51,7 @@ func (r *Cached) streams(prompts []job.Prompt) []*inference.Stream {
 	return list
 }
 
-// isHit: nothing is computed.
+// IsHit: nothing is computed.
 func (r *Cached) IsHit() bool { return r != nil && r.hit }
 
 // take notes an event of a prompt's answer.

@@ -304,7 +304,7 @@ func (g *Generation) Fail(fault *api.Error) {
 	g.cancel()
 }
 
-// hungUp records that nobody waits for the answer any more: the client hung up, or has
+// hungUp records that no client waits for the answer any more: the client hung up, or has
 // cancelled a response that is computed without it.
 func (g *Generation) hungUp() *api.Error {
 	fault := edge.ClientGone()
@@ -335,7 +335,7 @@ func (g *Generation) End() {
 	}
 	g.ended = true
 	if g.open > 0 && g.Result.Status == http.StatusOK {
-		_ = g.hungUp() // nobody took the answer to its end
+		_ = g.hungUp() // the client did not take the answer to its end
 	}
 	g.cancel()
 	g.Result.Finished = time.Now()

@@ -7,7 +7,7 @@ import (
 	"weir/api/meter"
 )
 
-// A runner runs generations: what all of one server have in common.
+// Runner runs generations: what all of one server have in common.
 type Runner struct {
 	Hooks          *edge.Hooks
 	Running        *edge.Running

@@ -27,7 +27,7 @@ var refusals = []string{"i'm sorry, but", "i am sorry, but", "i cannot ", "i can
 // refusalBytes is where an answer that refuses has said so.
 const refusalBytes = 120
 
-// Shadow computes an answer that no hook hears of, and that nobody pays for.
+// Shadow computes an answer that no hook hears of, and that no tenant pays for.
 func (r *Runner) Shadow(ctx context.Context, j *job.Job) (Shadowed, error) {
 	quiet := *r
 	quiet.Hooks = &edge.Hooks{}

@@ -13,7 +13,7 @@ type Body struct {
 	*jsonbody.Object
 	Turn *turnstile.Turn // nil for a short body
 
-	// Of a request of /v1/responses.
+	// Requests of /v1/responses have these.
 	KeepsResponses bool              // the server does
 	Previous       string            // id of the response that the request goes on from; "" is none
 	Earlier        []json.RawMessage // the items of the conversation so far

@@ -53,7 +53,7 @@ type Job struct {
 	Moderated      *moderation.Report                          // what the model's policy finds; nil: there is none
 	KeepsTexts     bool                                        // its tenant agreed, or a rollout compares them
 	Arm            router.Arm                                  // of the rollout that chose the version
-	Copied         func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: nobody wants it
+	Copied         func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: it is not wanted
 }
 
 // noTools are those of a request without tools; never changed.

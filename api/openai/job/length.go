@@ -18,7 +18,7 @@ func (j *Job) RefuseNoTokens(fault **api.Error) {
 
 // LimitOutput gives the job its limit of output tokens, otherwise where the
 // request names none, and refuses prompts that leave no room for an answer.
-// A limit beyond the context is cut, and refused by a strict server: whoever
+// A limit beyond the context is cut, and refused by a strict server: a client that
 // sends it seldom counted the prompt. part says in which field prompts are.
 func (j *Job) LimitOutput(part string, otherwise int) *api.Error {
 	p, limit := j.Params, j.Model.MaxModelLen

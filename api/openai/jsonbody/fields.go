@@ -2,7 +2,7 @@ package jsonbody
 
 import "weir/api"
 
-// Of the typed readers below, ok is false when the field is absent or null, or when its
+// The typed readers below return false as ok when the field is absent or null, or when its
 // value is refused. The first refusal is kept in *fault and later ones are
 // dropped, so that a caller may read all fields and look once.
 

@@ -99,7 +99,7 @@ func appendToolUse(dst []byte, p *answer.CallPart) []byte {
 }
 
 // closeBlock ends the open block, if there is one. A thought ends with a signature: clients
-// send no thought back that has none. It vouches for nothing, and nobody checks it.
+// send no thought back that has none. It vouches for nothing, and is not checked.
 func (e *messageEncoder) closeBlock(dst []byte) []byte {
 	if e.open == answer.NoItem {
 		return dst
@@ -136,7 +136,7 @@ func (e *messageEncoder) AppendEnd(dst []byte, u answer.Usage) []byte {
 	return append(appendMessageEvent(dst, "message_stop"), answer.EventEnd...)
 }
 
-// appendFault implements answer.Encoder.
+// AppendFault implements answer.Encoder.
 func (e *messageEncoder) AppendFault(dst []byte, fault *api.Error) []byte {
 	dst = append(dst, "event: error\ndata: "...)
 	return append(AppendFault(dst, fault, ""), "\n\n"...)

@@ -105,7 +105,7 @@ func readMessageList(o *jsonbody.Object, w *translation.Translation, fault **api
 	}
 }
 
-// message adds a message, whose content is a text or blocks.
+// messageTurn adds a message, whose content is a text or blocks.
 func messageTurn(t *translation.Messages, o *jsonbody.Object, path string, raw []byte) (role string, fault *api.Error) {
 	m, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
@@ -170,7 +170,7 @@ func speakBlocks(t *translation.Messages, b *blockTexts) {
 	}
 }
 
-// block adds a block of a message.
+// readBlock adds a block of a message.
 func readBlock(t *translation.Messages, o *jsonbody.Object, texts *blockTexts, path string, raw []byte) *api.Error {
 	b, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
@@ -218,7 +218,7 @@ func readBlock(t *translation.Messages, o *jsonbody.Object, texts *blockTexts, p
 	return fault
 }
 
-// resultBlock adds what a tool has given. Templates know no failed calls: the text says so.
+// readResultBlock adds what a tool has given. Templates know no failed calls: the text says so.
 func readResultBlock(t *translation.Messages, b *jsonbody.Object, fault **api.Error) {
 	id := b.Need("tool_use_id", fault)
 	b.Flag("is_error", false, fault)

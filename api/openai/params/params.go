@@ -22,7 +22,7 @@ const (
 	maxMetadata  = 16 // pairs of metadata; the OpenAI API's limit
 )
 
-// Params are what both generation endpoints take, checked and complete but
+// Params are what both generation endpoints take, checked and complete except
 // for the prompt.
 type Params struct {
 	Stream          bool

@@ -53,7 +53,7 @@ func newWholeReader(o *job.Body, m *models.Model) *textReader {
 
 // readTruncation reads how texts are cut that are too long: vLLM's
 // truncate_prompt_tokens and truncation_side, and text-embeddings-inference's truncate
-// and truncation_direction. Of a text the beginning stays unless asked otherwise, as in
+// and truncation_direction. The beginning of a text stays unless asked otherwise, as in
 // the libraries that these models come from.
 func (r *textReader) readTruncation(o *jsonbody.Object, fault **api.Error) {
 	r.keep = params.ReadTruncate(o, r.model, fault)

@@ -66,7 +66,7 @@ func logit(labels []float32) float32 {
 	return labels[0]
 }
 
-// sigmoid maps a logit to a score from 0 to 1. Of a distance between two logits it is the
+// sigmoid maps a logit to a score from 0 to 1. For a distance between two logits that is the
 // softmax.
 func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 

@@ -14,8 +14,8 @@ import (
 	"weir/internal/inference"
 )
 
-// Terms are when a request is served: its class, and the times after which nobody
-// needs its answer. A tenant's caps bound both.
+// Terms are when a request is served: its class, and the times after which its
+// answer is not needed. A tenant's caps bound both.
 type Terms struct {
 	Class inference.Class
 	Tier  string // service_tier of the answer; "" where the request has none
@@ -28,7 +28,7 @@ type Terms struct {
 // may decide.
 const Header = "X-Weir-Class"
 
-// A termsReader reads the terms of one request.
+// Reader reads the terms of one request.
 type Reader struct {
 	Header         *fasthttp.RequestHeader
 	Arrived        time.Time
@@ -117,15 +117,15 @@ var (
 // OwnFields are this server's alone: no upstream gets them.
 var OwnFields = []string{"ttft_deadline_ms", "deadline_ms"}
 
-// ReadDeadlines reads what a request says about its deadlines. Of several that are
-// given the soonest counts, and so does the tenant's cap.
+// ReadDeadlines reads what a request says about its deadlines. The soonest of
+// several counts, and so does the tenant's cap.
 func (r Reader) ReadDeadlines(o *jsonbody.Object, t *tenant.Tenant, fault **api.Error) Terms {
 	most := edge.MaxDeadline.Milliseconds()
 	first, _ := o.Integer("ttft_deadline_ms", 1, most, fault)
 	done, _ := o.Integer("deadline_ms", 1, most, fault)
 	toFirst, toDone := t.FirstTokenTimeout, t.TotalTimeout
 	if r.ClientTimeouts {
-		var ignored *api.Error // whoever reads the field reports it
+		var ignored *api.Error // the reader of the field reports it
 		if waits := edge.ClientTimeout(r.Header); o.Flag("stream", false, &ignored) {
 			toFirst = edge.Sooner(toFirst, waits) // libraries wait so long for each event
 		} else {

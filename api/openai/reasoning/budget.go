@@ -97,7 +97,7 @@ func Bound(m *models.Model, most int, thinking bool, inner inference.Constraint)
 
 func (b *Constraint) now() *state { return &b.path[len(b.path)-1] }
 
-// isEnding reports whether the end of the thought is being written.
+// IsEnding reports whether the end of the thought is being written.
 func (b *Constraint) IsEnding() bool { return b.now().phase == forced }
 
 // Under says what counts the inner constraint's work.
@@ -107,7 +107,7 @@ func (b *Constraint) Under(m *work.Meter) {
 	}
 }
 
-// Mask is the inner constraint's but for the end of a thought.
+// Mask is the inner constraint's except for the end of a thought.
 func (b *Constraint) Mask(dst []uint64) (end bool, err error) {
 	if s := b.now(); s.phase == forced {
 		clear(dst)

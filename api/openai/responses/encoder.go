@@ -19,7 +19,7 @@ const Prefix = "resp_"
 
 // Encoder writes the response objects of POST /v1/responses, whole or as typed
 // events. Both are made of the same items: an answer that is no stream is a stream whose
-// events nobody reads.
+// events that no client reads.
 //
 // The answer's thought, text and calls become items in the order in which they come. One
 // item is open at a time; it is closed by the first delta of another kind, of another call,
@@ -158,7 +158,7 @@ func (e *Encoder) appendLastEvent(dst []byte, state State) []byte {
 	return append(e.appendLast(append(dst, `,"response":`...), state), answer.EventEnd...)
 }
 
-// appendFault implements answer.Encoder. What an item had so far stays in the object.
+// AppendFault implements answer.Encoder. What an item had so far stays in the object.
 func (e *Encoder) AppendFault(dst []byte, fault *api.Error) []byte {
 	e.cut = true
 	dst = e.closeItem(e.appendBegin(dst))

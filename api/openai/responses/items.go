@@ -56,7 +56,7 @@ func (r *Request) readInput(o *job.Body, w *translation.Translation, fault **api
 	}
 }
 
-// item adds an item of a conversation.
+// readItem adds an item of a conversation.
 func readItem(t *translation.Messages, o *jsonbody.Object, path string, raw json.RawMessage) *api.Error {
 	item, fault := o.Parse(path, raw, jsonbody.MaxFields)
 	if fault != nil {
@@ -130,7 +130,7 @@ func readMessageItem(t *translation.Messages, item *jsonbody.Object, fault **api
 	}
 }
 
-// reasoningItem adds a thought: its text, or else its summary. One that is encrypted was
+// readReasoningItem adds a thought: its text, or else its summary. One that is encrypted was
 // another server's, and says nothing here.
 func readReasoningItem(t *translation.Messages, item *jsonbody.Object, fault **api.Error) {
 	item.Take("encrypted_content")

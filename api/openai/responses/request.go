@@ -31,7 +31,7 @@ type Request struct {
 	Store        bool   // the response is kept
 	background   bool   // it is computed without its client
 	Truncates    bool   // the oldest items are left out of an input that does not fit
-	Keeper       Keeper // stores it as it changes; nil: nobody does
+	Keeper       Keeper // stores it as it changes; nil: it is not stored
 }
 
 // A Keeper stores a response as it changes. Its owner is the goroutine that answers.

@@ -50,7 +50,7 @@ func (w *Translation) Set(name string, raw []byte) { w.Chat.Add(name, raw) }
 // SetText gives the chat a field that is a string.
 func (w *Translation) SetText(name, text string) { w.Set(name, api.AppendString(nil, text)) }
 
-// Finish completes the chat. Fields of the client's request that nobody has taken are the
+// Finish completes the chat. Fields of the client's request that were not taken are the
 // same in a chat, or unknown to both.
 func (w *Translation) Finish(o *jsonbody.Object) {
 	w.Set("messages", w.Messages.End())
@@ -214,7 +214,7 @@ func (t *Messages) Result(path, call string, content []byte) {
 	t.add(path, "tool", append(append(fields, `,"content":`...), content...))
 }
 
-// Think adds a thought to the assistant's message, which begins anew where it has more
+// Think adds a thought to the assistant's message, which begins again where it has more
 // than thoughts.
 func (t *Messages) Think(path, text string) {
 	if t.answer.content != nil || t.answer.calls != nil {

@@ -55,7 +55,7 @@ func leavesRoom(j *job.Job) bool {
 	return j.Room(0) >= min(wanted, j.MaxTokens) && j.Model.MaxModelLen-len(j.Prompts[0].IDs) >= wanted
 }
 
-// without is the chat without the messages before one, but for those of the system that lead.
+// without is the chat without the messages before one, except for those of the system that lead.
 func (w *Translation) without(whole *job.Body, before int) *job.Body {
 	t := &w.Messages
 	messages := []byte{'['}
@@ -79,7 +79,7 @@ func (t *Messages) leading() int {
 	return n
 }
 
-// starts are the messages of the user with which the rest of a conversation may begin, but for
+// starts are the messages of the user with which the rest of a conversation may begin, except for
 // the first, in order.
 func (t *Messages) starts() (list []int) {
 	for i := t.leading() + 1; i < len(t.roles); i++ {

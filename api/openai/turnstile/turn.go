@@ -152,7 +152,7 @@ func (t *Turn) Encode(m *models.Model, part string, spans []tokenizer.Span, o to
 	return ids, nil
 }
 
-// Tokenise gives the ids of spans, as far as o's limit. The fault is that nobody
+// Tokenise gives the ids of spans, as far as o's limit. The fault is that no client
 // waits for them any more.
 func (t *Turn) Tokenise(m *models.Model, spans []tokenizer.Span, o tokenizer.EncodeOptions) ([]int32, *api.Error) {
 	t.breathe()
