@@ -31,7 +31,7 @@ func (s *Server) CacheStats() (st replay.CacheStats, ok bool) {
 // Forget drops the answers that the server's memory holds of a tenant, and returns how
 // many there were.
 func (s *Server) Forget(tenant string) (answers int) {
-	s.background.forget(tenant, "")
+	s.responses.Runs.Forget(tenant, "")
 	if s.cache != nil {
 		answers = s.cache.Forget(tenant)
 	}

@@ -11,6 +11,7 @@ import (
 	"weir/api/openai/generation"
 	"weir/api/openai/params"
 	"weir/api/openai/pooling"
+	"weir/api/openai/stored"
 	"weir/api/replay"
 	"weir/api/tenant"
 	ledger "weir/api/usage" // usage is a type of this package
@@ -46,7 +47,7 @@ type Config struct {
 	Usage ledger.Ledger // what tenants read of their own at GET /v1/usage; nil: it is not kept
 
 	Idempotency   Idempotency
-	Responses     Responses
+	Responses     stored.Config
 	ResponseCache replay.CacheConfig // off without Bytes
 	GrammarBytes  int64              // of compiled grammars, of all tenants together
 
@@ -90,7 +91,7 @@ func DefaultConfig() Config {
 		CompressMinBytes: 1 << 10,
 		AbortTimeout:     2 * time.Second,
 		Idempotency:      Idempotency{TTL: 24 * time.Hour, MaxAnswerBytes: 4 << 20, TenantBytes: 64 << 20},
-		Responses:        Responses{TTL: 24 * time.Hour, TenantBytes: 64 << 20},
+		Responses:        stored.Config{TTL: 24 * time.Hour, TenantBytes: 64 << 20},
 		ResponseCache:    replay.CacheConfig{MaxAge: time.Hour},
 		GrammarBytes:     64 << 20,
 	}

@@ -41,7 +41,7 @@ func (s *Server) Ready() (ready bool, why string) {
 		return false, "loading"
 	case !isReady(set):
 		return false, models.NotReady
-	case s.unkept.now.Load():
+	case s.responses.IsFailing():
 		return true, "ready, but the store does not take responses"
 	}
 	return true, "ready"

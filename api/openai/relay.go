@@ -18,6 +18,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/priority"
+	"weir/api/openai/stored"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/chunk"
@@ -44,7 +45,7 @@ type passage struct {
 	texts    *relayedTexts                               // of a tenant with LogPrompts, or of a rollout, which compares them
 	keeps    bool                                        // the tenant agreed that texts are kept
 	copied   func(texts []string, f *edge.RequestFinish) // gets the whole answer; nil: nobody wants it
-	run      *backgroundRun                              // of a response that nobody waits for; nil: of no such
+	run      *stored.Run                                 // of a response that nobody waits for; nil: of no such
 	route    *route                                      // that the client asked on
 	form     form                                        // of the answer
 	reasoned int                                         // output tokens that were thoughts
@@ -106,8 +107,8 @@ func (c *call) relay(r *relayed) *api.Error {
 		h(p.result.RequestStart)
 	}
 	if r.inBackground() {
-		p.run = s.background.add(backgroundKeyOf(r.job))
-		go watchFor(ctx, cancel, errCancelled, p.run.cancel)
+		p.run = s.responses.Runs.Add(stored.KeyOf(r.job))
+		go watchFor(ctx, cancel, errCancelled, p.run.Cancel)
 	} else {
 		c.untilHangUp(ctx, cancel)
 	}

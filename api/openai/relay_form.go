@@ -10,6 +10,7 @@ import (
 	"weir/api/openai/answer"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/responses"
+	"weir/api/openai/stored"
 	"weir/internal/inference"
 	"weir/router/chunk"
 )
@@ -247,7 +248,7 @@ func (r *relayStream) appendFailed(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, `,"param":null`...)
 	} else {
 		dst = append(dst, "response.failed\ndata: {\"type\":\"response.failed\",\"response\":"...)
-		dst = append(dst, underName(withStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.p.name)...)
+		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.p.name)...)
 	}
 	dst = append(dst, `,"sequence_number":`...)
 	return append(strconv.AppendInt(dst, r.sequence+1, 10), answer.EventEnd...)

@@ -10,6 +10,7 @@ import (
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
 	"weir/api/openai/responses"
+	"weir/api/openai/stored"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -168,31 +169,28 @@ func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, se
 	s, j := c.server, r.job
 	object, kept := responses.Begin(j)
 	if !kept {
-		s.background.end(backgroundKeyOf(j), p.run)
+		s.responses.Runs.End(stored.KeyOf(j), p.run)
 		p.end()
-		return responsesUnavailable()
+		return stored.Unavailable()
 	}
 	var body *rewordedStream
 	if j.Params.Stream {
 		body = newRewordedStream(p, j, len(sent.Tokens))
-		c.beginEvents(p.run, body.encoder)
+		c.stored().BeginEvents(p.run, body.encoder)
 	} else {
 		c.ctx.SetContentType("application/json")
 		c.ctx.SetBody(object)
 	}
-	held := c.held
-	c.held = nil
+	release := c.releaser()
 	go func() {
 		defer func() {
-			if held != nil {
-				held.Release()
-			}
-			s.background.end(backgroundKeyOf(j), p.run)
+			release()
+			s.responses.Runs.End(stored.KeyOf(j), p.run)
 		}()
 		defer p.end()
 		over := make(chan struct{})
 		defer close(over)
-		go s.lookForCancel(backgroundKeyOf(j), p.run, over)
+		go s.responses.LookForCancel(stored.KeyOf(j), p.run, over)
 		if body != nil {
 			p.askEvents(ctx, r, sent, body)
 			return
@@ -202,7 +200,7 @@ func (c *call) relayInBackground(ctx context.Context, p *passage, r *relayed, se
 		}
 	}()
 	if body != nil {
-		c.stream(c.follow(p.run.events, 0))
+		c.stream(c.stored().Follow(p.run.Events, 0))
 	}
 	return nil
 }
@@ -214,10 +212,10 @@ func (p *passage) askEvents(ctx context.Context, r *relayed, sent *router.Call, 
 		fault = p.refused(nil, r.job)
 	}
 	if fault == nil && p.answer.Events != nil {
-		fault = p.run.events.copy(body)
+		fault = p.run.Events.Copy(body)
 	}
 	if fault != nil {
-		p.run.events.add(body.encoder.AppendFault(nil, fault))
+		p.run.Events.Add(body.encoder.AppendFault(nil, fault))
 	}
 }
 

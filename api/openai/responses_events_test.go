@@ -100,7 +100,7 @@ func TestBackgroundStreamsResume(t *testing.T) {
 	if res, body := r.do("GET", "/v1/responses/"+id+"?stream=true&starting_after=x", "", ""); res.StatusCode != 400 {
 		t.Errorf("a number that is none: %d %s", res.StatusCode, body)
 	}
-	r.openai.background.forget("", id) // as another process that shares the store has it
+	r.openai.responses.Runs.Forget("", id) // as another process that shares the store has it
 	if _, body := r.do("GET", "/v1/responses/"+id+"?stream=true&starting_after=4", "", ""); !strings.HasPrefix(body, "event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":5,\"response\":{\"id\":\""+id) {
 		t.Errorf("elsewhere: %s", body)
 	}
@@ -149,23 +149,5 @@ func TestBackgroundStreamsAreCancelled(t *testing.T) {
 	}
 	if n := hungUp.Load(); n != 0 {
 		t.Errorf("%d clients hung up", n)
-	}
-}
-
-// What the logs of responses that have ended take is bounded; the oldest go first.
-func TestPastEventsAreBounded(t *testing.T) {
-	var p pastEvents
-	for _, id := range []string{"a", "b", "c"} {
-		l := newEventLog()
-		l.text = make([]byte, pastBytes/2)
-		p.keep(backgroundKey{"t", id}, l)
-	}
-	if p.logs[backgroundKey{"t", "c"}] == nil || p.logs[backgroundKey{"t", "a"}] != nil || p.bytes > pastBytes || len(p.keys) != len(p.logs) {
-		t.Errorf("%d logs of %d bytes are kept", len(p.logs), p.bytes)
-	}
-	p.drop(backgroundKey{"t", "c"})
-	p.drop(backgroundKey{"t", "c"})
-	if len(p.keys) != len(p.logs) || len(p.logs) == 0 && p.bytes != 0 {
-		t.Errorf("%d logs of %d bytes are left", len(p.logs), p.bytes)
 	}
 }

@@ -271,7 +271,7 @@ func TestResponsesAreCancelledFromElsewhere(t *testing.T) {
 	r, other := newRig(t, c, b), newRig(t, c, &fakeBackend{})
 	defer r.close()
 	defer other.close()
-	r.openai.background.lookEvery = 5 * time.Millisecond
+	r.openai.responses.Runs.LookEvery = 5 * time.Millisecond
 	_, body := r.post(routeResponses, `{"input":"hi","background":true}`)
 	id := readStored(t, body).ID
 	if res, body := other.do("POST", "/v1/responses/"+id+"/cancel", "", ""); res.StatusCode != 200 || readStored(t, body).Status != "cancelled" {

@@ -23,6 +23,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/priority"
+	"weir/api/openai/stored"
 	"weir/api/openai/turnstile"
 	"weir/api/replay"
 	"weir/api/tenant"
@@ -52,8 +53,7 @@ type Server struct {
 	cache     *generation.Cache // nil: off
 	keys      *edge.Keys
 
-	background backgroundRuns
-	unkept     unkept
+	responses *stored.Responses
 }
 
 // New returns a server without models.
@@ -76,7 +76,7 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.background.lookEvery = lookForCancelEvery
+	s.responses = stored.New(c.Responses, s.running, c.HeartbeatEvery)
 	s.routes, s.unknown = s.routeTable(), s.other()
 	s.turns = turnstile.New("long prompts wait to be tokenised", s.running.Aborted(), s.busy)
 	s.reports = make(chan struct{}, reportsAtOnce)
@@ -315,7 +315,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 		return fault
 	}
 	if e == &responseEndpoint {
-		if fault = c.recallConversation(o); fault != nil {
+		if fault = c.stored().Recall(o); fault != nil {
 			return fault
 		}
 	}
@@ -464,13 +464,13 @@ func (c *call) run(j *job.Job, who quota.Holder) *api.Error {
 	}
 	c.started = true
 	gone := c.watch()
-	var run *backgroundRun
+	var run *stored.Run
 	if j.Background {
-		run = s.background.add(backgroundKeyOf(j))
-		gone = run.cancel
+		run = s.responses.Runs.Add(stored.KeyOf(j))
+		gone = run.Cancel
 		defer func() {
 			if !handedOver {
-				s.background.end(backgroundKeyOf(j), run)
+				s.responses.Runs.End(stored.KeyOf(j), run)
 			}
 		}()
 	}

@@ -1,13 +1,16 @@
-package openai
+package stored
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"weir/api"
 	"weir/api/conversation"
@@ -15,35 +18,74 @@ import (
 	"weir/api/openai/job"
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/responses"
+	"weir/api/tenant"
 )
 
 // Responses are kept unless their request says store: false, so that clients can read them
 // again and go on from them.
 
-// Responses says how responses are kept.
+// Responses are the responses that a server keeps, and those that it computes without their clients.
 type Responses struct {
+	config         Config
+	running        *edge.Running
+	heartbeatEvery time.Duration // of streams that are read again
+	Runs           Runs
+	unkept         unkept
+}
+
+// New returns those of a server that keeps none yet.
+func New(c Config, running *edge.Running, heartbeatEvery time.Duration) *Responses {
+	s := &Responses{config: c, running: running, heartbeatEvery: heartbeatEvery}
+	s.Runs.LookEvery = lookForCancelEvery
+	return s
+}
+
+// Call is a request that has to do with stored responses.
+type Call struct {
+	Responses *Responses
+	Ctx       *fasthttp.RequestCtx
+	Tenant    *tenant.Tenant
+	ID        string                 // of the response that the path names
+	Gone      func() <-chan struct{} // gives the channel that is closed when the client hangs up; nil: it never does
+	Events    func(io.ReadCloser)    // answers with events
+}
+
+// Unkept counts the responses that their request wanted to be kept and that the store did not take.
+func (s *Responses) Unkept() uint64 { return s.unkept.count.Load() }
+
+// IsFailing reports whether the store did not take the last response.
+func (s *Responses) IsFailing() bool { return s.unkept.now.Load() }
+
+// NewKeeper keeps a response of a job.
+func (s *Responses) NewKeeper(record conversation.Response) *keeper {
+	return &keeper{responses: s, record: record}
+}
+
+// Config says how responses are kept.
+type Config struct {
 	TTL         time.Duration      // of a response from its last use on; 0: none is kept
 	TenantBytes int64              // of one tenant; the longest unused go first
 	Store       conversation.Store // nil: in memory
 	Failed      func(error)        // hears of a store that does not answer; nil: nobody does
 }
 
-func (s *Server) keepsResponses() bool { return s.config.Responses.TTL > 0 }
+// keeps reports whether responses are kept at all.
+func (s *Responses) keeps() bool { return s.config.TTL > 0 }
 
 // keepsResponses reports whether those of the caller are kept.
-func (c *call) keepsResponses() bool {
-	return c.server.keepsResponses() && !c.caller.Tenant.KeepsNothing()
+func (c *Call) keepsResponses() bool {
+	return c.Responses.keeps() && !c.Tenant.KeepsNothing()
 }
 
 // keepsNothing says why responses are not kept.
-func (c *call) keepsNothing() string {
-	if c.caller.Tenant.KeepsNothing() {
+func (c *Call) keepsNothing() string {
+	if c.Tenant.KeepsNothing() {
 		return "nothing of this tenant is kept (retention: none)"
 	}
 	return "this server keeps no responses (--responses-ttl 0)"
 }
 
-func (r *Responses) failed(err error) {
+func (r *Config) failed(err error) {
 	if r.Failed != nil {
 		r.Failed(err)
 	}
@@ -61,8 +103,8 @@ func askContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), edge.AskTimeout)
 }
 
-// recallConversation finds the items that a request goes on from.
-func (c *call) recallConversation(o *job.Body) *api.Error {
+// Recall finds the items that a request goes on from.
+func (c *Call) Recall(o *job.Body) *api.Error {
 	o.KeepsResponses = c.keepsResponses()
 	var fault *api.Error
 	id, ok := o.Text("previous_response_id", &fault)
@@ -74,7 +116,7 @@ func (c *call) recallConversation(o *job.Body) *api.Error {
 	}
 	ctx, cancel := askContext()
 	defer cancel()
-	chain, err := c.server.config.Responses.Store.Conversation(ctx, c.caller.Tenant.Name, id)
+	chain, err := c.Responses.config.Store.Conversation(ctx, c.Tenant.Name, id)
 	if err != nil {
 		return c.lostConversation(id, err)
 	}
@@ -85,7 +127,7 @@ func (c *call) recallConversation(o *job.Body) *api.Error {
 		}
 		input, fault := jsonbody.Array("", r.Input, math.MaxInt32)
 		if fault != nil {
-			return internalError("a stored response cannot be read; send the whole conversation as input")
+			return api.Refuse("internal_error", "a stored response cannot be read; send the whole conversation as input")
 		}
 		output, fault := outputOf(r.Object)
 		if fault != nil {
@@ -96,7 +138,7 @@ func (c *call) recallConversation(o *job.Body) *api.Error {
 	return nil
 }
 
-func (c *call) lostConversation(id string, err error) *api.Error {
+func (c *Call) lostConversation(id string, err error) *api.Error {
 	const wayOut = "send the whole conversation as input"
 	broken, isBroken := errors.AsType[*conversation.BrokenError](err)
 	switch {
@@ -110,11 +152,12 @@ func (c *call) lostConversation(id string, err error) *api.Error {
 		return api.RefuseParam("previous_response_not_found", "previous_response_id",
 			"the conversation of %s has more than %d responses or %d bytes; %s", jsonbody.HeaderQuote(id), conversation.MaxResponses, conversation.MaxBytes, wayOut)
 	}
-	c.server.config.Responses.failed(err)
-	return responsesUnavailable()
+	c.Responses.config.failed(err)
+	return Unavailable()
 }
 
-func responsesUnavailable() *api.Error {
+// Unavailable is the fault of a store that does not answer.
+func Unavailable() *api.Error {
 	return api.Refuse("responses_unavailable", "the store of responses does not answer; retry, or send the whole conversation as input with store: false")
 }
 
@@ -122,7 +165,7 @@ func responsesUnavailable() *api.Error {
 func outputOf(object []byte) ([]json.RawMessage, *api.Error) {
 	o, fault := jsonbody.ParseObject("", object, jsonbody.MaxFields)
 	if fault != nil {
-		return nil, internalError("a stored response cannot be read; send the whole conversation as input")
+		return nil, api.Refuse("internal_error", "a stored response cannot be read; send the whole conversation as input")
 	}
 	raw, ok := o.Take("output")
 	if !ok {
@@ -133,8 +176,8 @@ func outputOf(object []byte) ([]json.RawMessage, *api.Error) {
 
 // keeper keeps a response as it changes. Its owner is the goroutine that answers.
 type keeper struct {
-	server *Server
-	record conversation.Response // without object and status
+	responses *Responses
+	record    conversation.Response // without object and status
 }
 
 // Keep stores an object; false where that failed.
@@ -143,14 +186,14 @@ func (k *keeper) Keep(status string, object []byte) bool {
 	r.Status, r.Object = status, append([]byte(nil), object...)
 	ctx, cancel := historyContext()
 	defer cancel()
-	c := &k.server.config.Responses
+	c := &k.responses.config
 	err := c.Store.KeepResponse(ctx, &r, c.TTL)
 	if err != nil && !errors.Is(err, conversation.ErrFinished) {
-		k.server.unkept.add()
+		k.responses.unkept.add()
 		c.failed(err)
 		return false
 	}
-	k.server.unkept.over()
+	k.responses.unkept.over()
 	return true
 }
 
@@ -171,87 +214,48 @@ func (u *unkept) over() {
 	}
 }
 
-// Unkept counts the responses that their request wanted to be kept and that the store did not take.
-func (s *Server) Unkept() uint64 { return s.unkept.count.Load() }
-
-// warnUnkept tells the client of a whole answer that it cannot come back to it.
-func (c *call) warnUnkept(j *job.Job) {
-	if r := responses.RequestOf(j); r != nil && r.Keeper != nil && !r.Store {
-		j.Params.Notes.Add("the response is not kept: the store of responses failed")
-		warn(c.ctx, j.Params.Notes)
-	}
-}
-
-// keepResponse prepares a job's response for being kept.
-func (c *call) keepResponse(j *job.Job) {
-	r := responses.RequestOf(j)
-	if r == nil || !r.Store {
-		return
-	}
-	r.Keeper = &keeper{server: c.server, record: conversation.Response{
-		Tenant: c.caller.Tenant.Name, ID: j.ID, Previous: r.Previous, Input: r.StoredInput(j.ID),
-	}}
-}
-
-// storedResponse answers for one response: GET and DELETE.
-func (c *call) storedResponse() *api.Error {
-	if string(c.ctx.Method()) == http.MethodDelete {
-		return c.deleteResponse()
-	}
-	if c.ctx.QueryArgs().GetBool("stream") {
-		return c.streamResponse()
-	}
-	r, fault := c.findResponse()
-	if fault != nil {
-		return fault
-	}
-	c.ctx.SetContentType("application/json")
-	c.ctx.SetBody(objectOf(r))
-	return nil
-}
-
 // findResponse finds the response that the path names.
-func (c *call) findResponse() (*conversation.Response, *api.Error) {
-	if !c.server.keepsResponses() {
+func (c *Call) findResponse() (*conversation.Response, *api.Error) {
+	if !c.Responses.keeps() {
 		return nil, c.noResponse()
 	}
 	ctx, cancel := askContext()
 	defer cancel()
-	r, err := c.server.config.Responses.Store.FindResponse(ctx, c.caller.Tenant.Name, c.rest)
+	r, err := c.Responses.config.Store.FindResponse(ctx, c.Tenant.Name, c.ID)
 	switch {
 	case errors.Is(err, conversation.ErrUnknown):
 		return nil, c.noResponse()
 	case err != nil:
-		c.server.config.Responses.failed(err)
-		return nil, responsesUnavailable()
+		c.Responses.config.failed(err)
+		return nil, Unavailable()
 	}
 	return r, nil
 }
 
-func (c *call) noResponse() *api.Error {
-	return api.RefuseParam("response_not_found", "response_id", "no response %s is kept: it never was, was deleted, or was not used for too long", jsonbody.HeaderQuote(c.rest))
+func (c *Call) noResponse() *api.Error {
+	return api.RefuseParam("response_not_found", "response_id", "no response %s is kept: it never was, was deleted, or was not used for too long", jsonbody.HeaderQuote(c.ID))
 }
 
-func (c *call) deleteResponse() *api.Error {
-	if !c.server.keepsResponses() {
+func (c *Call) deleteResponse() *api.Error {
+	if !c.Responses.keeps() {
 		return c.noResponse()
 	}
 	ctx, cancel := historyContext()
 	defer cancel()
-	err := c.server.config.Responses.Store.DeleteResponse(ctx, c.caller.Tenant.Name, c.rest)
-	c.server.background.forget(c.caller.Tenant.Name, c.rest)
+	err := c.Responses.config.Store.DeleteResponse(ctx, c.Tenant.Name, c.ID)
+	c.Responses.Runs.Forget(c.Tenant.Name, c.ID)
 	switch {
 	case errors.Is(err, conversation.ErrUnknown):
 		return c.noResponse()
 	case err != nil:
-		c.server.config.Responses.failed(err)
-		return responsesUnavailable()
+		c.Responses.config.failed(err)
+		return Unavailable()
 	}
-	api.WriteJSON(c.ctx, statusOK, struct {
+	api.WriteJSON(c.Ctx, http.StatusOK, struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
 		Deleted bool   `json:"deleted"`
-	}{c.rest, "response", true})
+	}{c.ID, "response", true})
 	return nil
 }
 
@@ -261,11 +265,11 @@ func objectOf(r *conversation.Response) []byte {
 		return r.Object
 	}
 	fault := api.Refuse("request_cancelled", "the process that computed the response is gone; ask again")
-	return withStatus(r.Object, "failed", responses.AppendFault(nil, fault))
+	return WithStatus(r.Object, "failed", responses.AppendFault(nil, fault))
 }
 
-// withStatus gives an object another status and error.
-func withStatus(object []byte, status string, fault []byte) []byte {
+// WithStatus gives an object another status and error.
+func WithStatus(object []byte, status string, fault []byte) []byte {
 	o, err := jsonbody.ParseObject("", object, jsonbody.MaxFields)
 	if err != nil {
 		return object
@@ -288,18 +292,18 @@ const (
 	mostItems    = 100
 )
 
-// inputItems lists the items that a request has added to its conversation, the last first
+// ServeInputItems lists the items that a request has added to its conversation, the last first
 // unless order says asc.
-func (c *call) inputItems() *api.Error {
+func (c *Call) ServeInputItems() *api.Error {
 	r, fault := c.findResponse()
 	if fault != nil {
 		return fault
 	}
 	items, fault := jsonbody.Array("", r.Input, math.MaxInt32)
 	if fault != nil {
-		return internalError("a stored response cannot be read")
+		return api.Refuse("internal_error", "a stored response cannot be read")
 	}
-	args := c.ctx.QueryArgs()
+	args := c.Ctx.QueryArgs()
 	limit := defaultItems
 	if raw := args.Peek("limit"); raw != nil {
 		n, ok := jsonbody.ParseIndex(string(raw))
@@ -340,7 +344,7 @@ func (c *call) inputItems() *api.Error {
 	} else {
 		page.Data = []json.RawMessage{}
 	}
-	api.WriteJSON(c.ctx, statusOK, page)
+	api.WriteJSON(c.Ctx, http.StatusOK, page)
 	return nil
 }
 
@@ -350,4 +354,21 @@ func itemID(item []byte) string {
 	}
 	_ = json.Unmarshal(item, &named) // stored items are objects
 	return named.ID
+}
+
+// Serve answers for one response: GET and DELETE.
+func (c *Call) Serve() *api.Error {
+	if string(c.Ctx.Method()) == http.MethodDelete {
+		return c.deleteResponse()
+	}
+	if c.Ctx.QueryArgs().GetBool("stream") {
+		return c.streamResponse()
+	}
+	r, fault := c.findResponse()
+	if fault != nil {
+		return fault
+	}
+	c.Ctx.SetContentType("application/json")
+	c.Ctx.SetBody(objectOf(r))
+	return nil
 }

@@ -1,4 +1,4 @@
-package openai
+package stored
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 // response, and no events: another process tells the end alone, whose event holds the whole
 // response.
 
-// eventLog holds the events of one response, in order: event n has sequence_number n.
-type eventLog struct {
+// EventLog holds the events of one response, in order: event n has sequence_number n.
+type EventLog struct {
 	mu   sync.Mutex
 	text []byte
 	ends []int // of each event in text
@@ -32,10 +32,10 @@ type eventLog struct {
 	more chan struct{} // closed and replaced when events have come
 }
 
-func newEventLog() *eventLog { return &eventLog{more: make(chan struct{})} }
+func newEventLog() *EventLog { return &EventLog{more: make(chan struct{})} }
 
-// add adds a piece of a stream. Comments, which are no events, are left out.
-func (l *eventLog) add(piece []byte) {
+// Add adds a piece of a stream. Comments, which are no events, are left out.
+func (l *EventLog) Add(piece []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := len(l.ends)
@@ -61,26 +61,26 @@ func (l *eventLog) add(piece []byte) {
 }
 
 // end is where the last whole event ends.
-func (l *eventLog) end() int {
+func (l *EventLog) end() int {
 	if n := len(l.ends); n > 0 {
 		return l.ends[n-1]
 	}
 	return 0
 }
 
-func (l *eventLog) wake() {
+func (l *EventLog) wake() {
 	close(l.more)
 	l.more = make(chan struct{})
 }
 
-// copy adds a stream to its end. The fault is that of one that broke off without an event
+// Copy adds a stream to its end. The fault is that of one that broke off without an event
 // for it.
-func (l *eventLog) copy(body answerStream) *api.Error {
+func (l *EventLog) Copy(body io.ReadCloser) *api.Error {
 	defer func() { _ = body.Close() }() // nothing is left to be written
 	buf := make([]byte, generation.ChunkBytes)
 	for {
 		n, err := body.Read(buf)
-		l.add(buf[:n])
+		l.Add(buf[:n])
 		switch {
 		case err == io.EOF: //nolint:errorlint // as io.Copy has it
 			return nil
@@ -91,14 +91,14 @@ func (l *eventLog) copy(body answerStream) *api.Error {
 }
 
 // close says that no more events come.
-func (l *eventLog) close() {
+func (l *EventLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over, l.line = true, nil
 	l.wake()
 }
 
-func (l *eventLog) size() int {
+func (l *EventLog) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return cap(l.text) + 8*cap(l.ends)
@@ -106,7 +106,7 @@ func (l *eventLog) size() int {
 
 // read copies what follows a place, which it moves on. Where nothing does, over says that
 // nothing will, and more is closed when something has come.
-func (l *eventLog) read(p []byte, at *int) (n int, over bool, more <-chan struct{}) {
+func (l *EventLog) read(p []byte, at *int) (n int, over bool, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n = copy(p, l.text[min(*at, l.end()):l.end()])
@@ -115,7 +115,7 @@ func (l *eventLog) read(p []byte, at *int) (n int, over bool, more <-chan struct
 }
 
 // from is the place of an event; those that have not come follow the last.
-func (l *eventLog) from(event int) int {
+func (l *EventLog) from(event int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if event = min(event, len(l.ends)); event == 0 {
@@ -126,17 +126,17 @@ func (l *eventLog) from(event int) int {
 
 // pastEvents are the logs of responses that have ended, the oldest first.
 type pastEvents struct {
-	keys  []backgroundKey
-	logs  map[backgroundKey]*eventLog
+	keys  []Key
+	logs  map[Key]*EventLog
 	bytes int
 }
 
 // pastBytes bounds what the logs of responses that have ended take.
 const pastBytes = 32 << 20
 
-func (p *pastEvents) keep(k backgroundKey, l *eventLog) {
+func (p *pastEvents) keep(k Key, l *EventLog) {
 	if p.logs == nil {
-		p.logs = map[backgroundKey]*eventLog{}
+		p.logs = map[Key]*EventLog{}
 	}
 	p.keys = append(p.keys, k)
 	p.logs[k] = l
@@ -145,7 +145,7 @@ func (p *pastEvents) keep(k backgroundKey, l *eventLog) {
 	}
 }
 
-func (p *pastEvents) drop(k backgroundKey) {
+func (p *pastEvents) drop(k Key) {
 	l := p.logs[k]
 	if l == nil {
 		return
@@ -161,17 +161,17 @@ func (p *pastEvents) drop(k backgroundKey) {
 }
 
 // eventsOf gives the log of a response; nil where this process has none.
-func (b *backgroundRuns) eventsOf(k backgroundKey) *eventLog {
+func (b *Runs) eventsOf(k Key) *EventLog {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.runs[k]; r != nil {
-		return r.events
+		return r.Events
 	}
 	return b.past.logs[k]
 }
 
-// forget drops the events of a response that was deleted, or of a tenant's where id is "".
-func (b *backgroundRuns) forget(tenant, id string) {
+// Forget drops the events of a response that was deleted, or of a tenant's where id is "".
+func (b *Runs) Forget(tenant, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for k := range b.past.logs {
@@ -181,22 +181,22 @@ func (b *backgroundRuns) forget(tenant, id string) {
 	}
 }
 
-// beginEvents begins the log of a run with what is known of its response at once: a client
+// BeginEvents begins the log of a run with what is known of its response at once: a client
 // that is cut off early needs its id.
-func (c *call) beginEvents(run *backgroundRun, e answer.Encoder) {
-	b := &c.server.background
+func (c *Call) BeginEvents(run *Run, e answer.Encoder) {
+	b := &c.Responses.Runs
 	b.mu.Lock()
-	run.events = newEventLog()
+	run.Events = newEventLog()
 	b.mu.Unlock()
 	if e, ok := e.(*responses.Encoder); ok {
-		run.events.add(e.AppendQueued(nil))
+		run.Events.Add(e.AppendQueued(nil))
 	}
 }
 
-// eventFollower is a response body: the events of a log behind a place, as they come. Its
+// Follower is a response body: the events of a log behind a place, as they come. Its
 // owner is the connection's goroutine.
-type eventFollower struct {
-	log   *eventLog
+type Follower struct {
+	log   *EventLog
 	at    int
 	gone  <-chan struct{}
 	every time.Duration // between heartbeats
@@ -204,12 +204,13 @@ type eventFollower struct {
 	ended bool
 }
 
-func (c *call) follow(l *eventLog, event int) *eventFollower {
-	return &eventFollower{log: l, at: l.from(event), gone: c.watch(), every: c.server.config.HeartbeatEvery}
+// Follow reads the events of a log from one on.
+func (c *Call) Follow(l *EventLog, event int) *Follower {
+	return &Follower{log: l, at: l.from(event), gone: c.Gone(), every: c.Responses.heartbeatEvery}
 }
 
 // Read implements io.Reader.
-func (f *eventFollower) Read(p []byte) (int, error) {
+func (f *Follower) Read(p []byte) (int, error) {
 	n, over, more := f.log.read(p, &f.at)
 	switch {
 	case n > 0:
@@ -230,12 +231,14 @@ func (f *eventFollower) Read(p []byte) (int, error) {
 	}
 }
 
-func (f *eventFollower) Failure() *api.Error { return nil }
+// Failure is never one: the events hold it.
+func (f *Follower) Failure() *api.Error { return nil }
 
-func (f *eventFollower) IsComplete() bool { return f.ended }
+// IsComplete reports whether the last event was read.
+func (f *Follower) IsComplete() bool { return f.ended }
 
 // Close implements io.Closer. The response goes on without this client.
-func (f *eventFollower) Close() error {
+func (f *Follower) Close() error {
 	if f.stop != nil {
 		f.stop()
 	}
@@ -244,9 +247,9 @@ func (f *eventFollower) Close() error {
 
 // streamResponse answers GET with stream=true: the events of a response behind the one with
 // the number starting_after.
-func (c *call) streamResponse() *api.Error {
+func (c *Call) streamResponse() *api.Error {
 	next := 0
-	if raw := c.ctx.QueryArgs().Peek("starting_after"); raw != nil {
+	if raw := c.Ctx.QueryArgs().Peek("starting_after"); raw != nil {
 		n, ok := jsonbody.ParseIndex(string(raw))
 		if !ok {
 			return api.RefuseParam("invalid_value", "starting_after", "starting_after is %s; it must be the sequence_number of an event", jsonbody.HeaderQuote(string(raw)))
@@ -257,24 +260,24 @@ func (c *call) streamResponse() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if l := c.server.background.eventsOf(backgroundKey{r.Tenant, r.ID}); l != nil {
-		c.events(c.follow(l, next))
+	if l := c.Responses.Runs.eventsOf(Key{r.Tenant, r.ID}); l != nil {
+		c.Events(c.Follow(l, next))
 		return nil
 	}
 	l := newEventLog()
-	f := c.follow(l, 0)
+	f := c.Follow(l, 0)
 	over := make(chan struct{})
 	f.stop = sync.OnceFunc(func() { close(over) })
-	go c.server.tellEnd(l, r, next, over)
-	c.events(f)
+	go c.Responses.tellEnd(l, r, next, over)
+	c.Events(f)
 	return nil
 }
 
 // tellEnd writes the last event of a response that another process computes, or has computed,
 // once the store has it.
-func (s *Server) tellEnd(l *eventLog, r *conversation.Response, number int, over <-chan struct{}) {
+func (s *Responses) tellEnd(l *EventLog, r *conversation.Response, number int, over <-chan struct{}) {
 	defer l.close()
-	ticker := time.NewTicker(s.background.lookEvery)
+	ticker := time.NewTicker(s.Runs.LookEvery)
 	defer ticker.Stop()
 	for !r.Finished() && !r.Lost {
 		select {
@@ -285,7 +288,7 @@ func (s *Server) tellEnd(l *eventLog, r *conversation.Response, number int, over
 		case <-ticker.C:
 		}
 		ctx, cancel := historyContext()
-		found, err := s.config.Responses.Store.FindResponse(ctx, r.Tenant, r.ID)
+		found, err := s.config.Store.FindResponse(ctx, r.Tenant, r.ID)
 		cancel()
 		if err != nil {
 			return // deleted, or the store is away: the stream breaks, and the client asks again
@@ -300,5 +303,5 @@ func (s *Server) tellEnd(l *eventLog, r *conversation.Response, number int, over
 	event = append(append(event, "\ndata: {\"type\":\"response."...), status...)
 	event = strconv.AppendInt(append(event, `","sequence_number":`...), int64(number), 10)
 	event = append(append(append(event, `,"response":`...), bytes.ReplaceAll(objectOf(r), []byte{'\n'}, []byte{' '})...), answer.EventEnd...)
-	l.add(event)
+	l.Add(event)
 }
