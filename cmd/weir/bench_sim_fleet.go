@@ -52,7 +52,7 @@ func newBenchSimFleet() *cobra.Command {
 	f.DurationVar(&o.Scaling.StartUp, "start-up", time.Minute, "with --autoscale: time that a new replica needs until it serves")
 	f.Float64Var(&o.Scaling.Running, "running", 6, "with --autoscale: requests that shall run at a replica, in the mean; more want another replica")
 	f.Float64Var(&o.Load.Swing, "swing", 0, "the rate goes from 1 - SWING of its mean up to 1 + SWING in the middle of the run, and back")
-	f.IntVar(&o.Pools.Prefill, "prefill", 0, "of the replicas, so many compute prompts for the others; see docs/replicas.md")
+	f.IntVar(&o.Pools.Prefill, "prefill", 0, "of the replicas, so many compute prompts for the others; see docs/kv-transfer.md")
 	f.Float64Var(&o.Pools.Rate, "fetch-rate", 20_000, "with --prefill: prompt tokens a second whose KV blocks come from another replica")
 	f.Float64Var(&o.Load.Documents.Rate, "documents", 0, "long prompts with short answers that come in a second, between the conversations")
 	f.IntVar(&o.Load.Documents.Tokens, "document-tokens", 4000, "with --documents: length of the longest; the shortest have half of it")

@@ -122,16 +122,38 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	if err != nil || len(rfcs) == 0 {
 		t.Fatal(rfcs, err)
 	}
-	link := regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
 	for _, file := range slices.Concat(pages, rfcs, []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../bench/README.md"}) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+			to := file
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(file), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s, which is not there", filepath.Base(file), m[1])
+			} else if m[2] != "" && filepath.Ext(to) == ".md" && !hasHeading(t, to, m[2]) {
+				t.Errorf("%s links to %s#%s, and that page has no such heading", filepath.Base(file), m[1], m[2])
 			}
 		}
 	}
+}
+
+// hasHeading reports whether a page has a heading with an anchor as GitHub makes it.
+func hasHeading(t *testing.T, page, anchor string) bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		kept := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		if strings.ReplaceAll(kept, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
 }

@@ -3,7 +3,7 @@
 
     vllm.py --weir ./weir --tokenizer m.gguf --served m --vllm http://127.0.0.1:8001,ipc:///run/kv1.sock,ipc:///run/replay1.sock,PID --vllm ...
 
-needs the packages openai and anthropic, and vLLMs that run, started as docs/replicas.md says, with
+needs the packages openai and anthropic, and vLLMs that run, started as docs/kv-transfer.md says, with
 --enable-prompt-tokens-details --enable-auto-tool-choice --tool-call-parser hermes and the topic "kv". The last one is killed with all its children,
 if it has a PID. The status is 1 if a case fails.
 """
