@@ -140,7 +140,11 @@ func checkPlan(t *testing.T, c *Catalogue, plan *Plan) {
 
 // More requests never cost less, and never need fewer replicas of a kind.
 func TestMoreRateNeverNeedsLess(t *testing.T) {
-	for seed := range uint64(2) {
+	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		before, replicas := 0.0, 0
 		all := fleet(rand.New(rand.NewPCG(seed, 1)), 1, 1)
 		one := fleet(rand.New(rand.NewPCG(seed, 1)), 1, 1)
@@ -167,6 +171,9 @@ func TestMoreRateNeverNeedsLess(t *testing.T) {
 
 // Models together never cost more than each alone, and what stands on instances keeps all bounds, with and without zones.
 func TestModelsTogether(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates fleets for seconds")
+	}
 	shared, mixed := 0, 0
 	for seed := range uint64(4) {
 		c := fleet(rand.New(rand.NewPCG(seed, 2)), 2+int(seed)%2, []float64{0.05, 0.4, 30, 12}[seed])

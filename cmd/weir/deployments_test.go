@@ -140,6 +140,9 @@ func (p *process) kill() {
 // A version comes to three servers by one call. Two of them are killed while they pull it, and one before: after their start
 // all three answer with the same version, which one call more takes back.
 func TestADeploymentOutlivesServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several processes")
+	}
 	t.Parallel()
 	url := postgresSchema(t)
 	hub := newSlowHub(t)
@@ -435,6 +438,9 @@ func TestARouterFollowsDeployments(t *testing.T) {
 
 // Two of three routers are killed while they follow a deployment: after their start all end with the same version.
 func TestTwoOfThreeRoutersAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the leases of killed processes")
+	}
 	t.Parallel()
 	url := postgresSchema(t)
 	replica := startProcess(t, 1024)
@@ -491,6 +497,9 @@ func TestARouterChecksBeforeItMoves(t *testing.T) {
 // A rollout runs on all servers: the one that gets the requests takes the others with it, a killed one goes on where they are,
 // and all end with the candidate.
 func TestARolloutOverServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several processes")
+	}
 	t.Parallel()
 	url := postgresSchema(t)
 	folders := []string{t.TempDir(), t.TempDir(), t.TempDir()}

@@ -381,6 +381,9 @@ func TestOutcomesOverHTTP(t *testing.T) {
 // A process that is killed in a step, the last one included, goes on in it with what was seen of both arms, and the rollout comes to
 // its end.
 func TestRolloutSurvivesKillsInEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the leases of killed processes")
+	}
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "weir.yml")

@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 
 	"weir/configs"
 	"weir/engine/kernel/isa"
-	"weir/internal/server/local"
 )
 
 // The configuration accepts what kernels exist for, and a level beyond the
@@ -17,7 +16,7 @@ func TestCPULevelsAreTheKernels(t *testing.T) {
 	for _, name := range configs.CPULevels {
 		c := configs.Default()
 		c.Engine.CPULevel = name
-		opts, err := local.EngineOptions(c)
+		opts, err := EngineOptions(c)
 		switch {
 		case name == "auto":
 			if err != nil || opts.Level != isa.Best() {
