@@ -28,15 +28,23 @@ type Removed struct {
 	Bytes    int64           `json:"bytes"`
 }
 
+// Collector removes versions, and what no version needs.
+type Collector struct {
+	*layout
+	blobs    *blobs
+	journal  *Journal
+	versions *Versions
+}
+
 // Remove gives up an alias, and with its last alias the version. A reference by digest gives up a version that no alias
 // has. The files that no other version has are removed, unless a running process uses them: then Collect removes them later.
-func (r *Registry) Remove(ctx context.Context, text string) (Removed, error) {
+func (c *Collector) Remove(ctx context.Context, text string) (Removed, error) {
 	ref, err := ParseRef(text)
 	if err != nil {
 		return Removed{}, err
 	}
 	var out Removed
-	err = r.commit(ctx, func(ix *index) error {
+	err = c.journal.commit(ctx, func(ix *index) error {
 		e, err := ix.find(ref)
 		if err != nil {
 			return err
@@ -49,9 +57,9 @@ func (r *Registry) Remove(ctx context.Context, text string) (Removed, error) {
 		} else {
 			delete(ix.aliases, ref.String())
 			out.Aliases = []string{ref.String()}
-			r.change(ix, Change{Action: "model.untag", Object: ref.String(), From: string(d)})
+			c.journal.change(ix, Change{Action: "model.untag", Object: ref.String(), From: string(d)})
 		}
-		used, err := r.leased()
+		used, err := c.blobs.leased()
 		if err != nil {
 			return err
 		}
@@ -60,18 +68,18 @@ func (r *Registry) Remove(ctx context.Context, text string) (Removed, error) {
 		case used[d]:
 			out.Kept = []digest.Digest{d}
 		default:
-			r.drop(ix, e, &out)
+			c.drop(ix, e, &out)
 		}
 		return nil
 	})
 	if _, late := errors.AsType[*AuditError](err); err != nil && !late {
 		return Removed{}, err
 	}
-	return out, errors.Join(err, r.sweep(ctx, &out))
+	return out, errors.Join(err, c.sweep(ctx, &out))
 }
 
 // drop takes a version out of the index.
-func (r *Registry) drop(ix *index, e *entry, out *Removed) {
+func (c *Collector) drop(ix *index, e *entry, out *Removed) {
 	d := e.desc.Digest
 	delete(ix.entries, d)
 	for _, alias := range ix.aliasesOf(d) {
@@ -79,14 +87,14 @@ func (r *Registry) drop(ix *index, e *entry, out *Removed) {
 		out.Aliases = append(out.Aliases, alias)
 	}
 	out.Versions = append(out.Versions, d)
-	r.change(ix, Change{Action: "model.remove", Object: e.name, From: string(d), Source: e.source})
+	c.journal.change(ix, Change{Action: "model.remove", Object: e.name, From: string(d), Source: e.source})
 }
 
 // Collect gives up the versions that no alias has and no running process uses, and removes the files that no version has.
-func (r *Registry) Collect(ctx context.Context) (Removed, error) {
+func (c *Collector) Collect(ctx context.Context) (Removed, error) {
 	var out Removed
-	err := r.commit(ctx, func(ix *index) error {
-		used, err := r.leased()
+	err := c.journal.commit(ctx, func(ix *index) error {
+		used, err := c.blobs.leased()
 		if err != nil {
 			return err
 		}
@@ -97,7 +105,7 @@ func (r *Registry) Collect(ctx context.Context) (Removed, error) {
 			case used[d]:
 				out.Kept = append(out.Kept, d)
 			default:
-				r.drop(ix, e, &out)
+				c.drop(ix, e, &out)
 			}
 		}
 		return nil
@@ -105,13 +113,13 @@ func (r *Registry) Collect(ctx context.Context) (Removed, error) {
 	if _, late := errors.AsType[*AuditError](err); err != nil && !late {
 		return out, err
 	}
-	return out, errors.Join(err, r.sweep(ctx, &out))
+	return out, errors.Join(err, c.sweep(ctx, &out))
 }
 
 // Evict makes room for coming bytes: it gives up versions that were pulled, the least recently used first, until what
 // stays fits in limit. Imported versions, those that processes use, and those that keep names stay. ErrInUse where that
 // is not enough; 0 is no limit.
-func (r *Registry) Evict(ctx context.Context, limit, coming int64, keep []string) (Removed, error) {
+func (c *Collector) Evict(ctx context.Context, limit, coming int64, keep []string) (Removed, error) {
 	var out Removed
 	if limit <= 0 {
 		return out, nil
@@ -120,12 +128,12 @@ func (r *Registry) Evict(ctx context.Context, limit, coming int64, keep []string
 		return out, fmt.Errorf("%w: the model has %d bytes, and pulled models may have %d together (--models-cache-bytes)", ErrInUse, coming, limit)
 	}
 	var total int64
-	err := r.commit(ctx, func(ix *index) error {
-		used, err := r.leased()
+	err := c.journal.commit(ctx, func(ix *index) error {
+		used, err := c.blobs.leased()
 		if err != nil {
 			return err
 		}
-		pulled, err := r.pulled(ix, &total)
+		pulled, err := c.pulled(ix, &total)
 		if err != nil {
 			return err
 		}
@@ -136,7 +144,7 @@ func (r *Registry) Evict(ctx context.Context, limit, coming int64, keep []string
 			if used[v.Digest] || slices.ContainsFunc(v.Aliases, func(a string) bool { return slices.Contains(keep, a) }) {
 				continue
 			}
-			r.drop(ix, ix.entries[v.Digest], &out)
+			c.drop(ix, ix.entries[v.Digest], &out)
 			total -= v.Size
 		}
 		return nil
@@ -144,7 +152,7 @@ func (r *Registry) Evict(ctx context.Context, limit, coming int64, keep []string
 	if _, late := errors.AsType[*AuditError](err); err != nil && !late {
 		return out, err
 	}
-	err = errors.Join(err, r.sweep(ctx, &out))
+	err = errors.Join(err, c.sweep(ctx, &out))
 	if err == nil && total+coming > limit {
 		err = fmt.Errorf("%w: pulled models have %d bytes that are in use or preloaded, the new one has %d, and %d are allowed together (--models-cache-bytes)",
 			ErrInUse, total, coming, limit)
@@ -153,13 +161,13 @@ func (r *Registry) Evict(ctx context.Context, limit, coming int64, keep []string
 }
 
 // pulled are the versions that can be had again, the least recently used first, and the sum of their sizes.
-func (r *Registry) pulled(ix *index, total *int64) ([]Version, error) {
+func (c *Collector) pulled(ix *index, total *int64) ([]Version, error) {
 	var list []Version
 	for _, e := range ix.sorted() {
 		if e.source == "" {
 			continue
 		}
-		v, err := r.version(ix, e)
+		v, err := c.versions.version(ix, e)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrFormat) {
 			return nil, err
 		}
@@ -174,41 +182,41 @@ func (r *Registry) pulled(ix *index, total *int64) ([]Version, error) {
 const partAge = 7 * 24 * time.Hour
 
 // sweep removes the files that neither a version nor a running process has.
-func (r *Registry) sweep(ctx context.Context, out *Removed) error {
-	unlock, err := r.lock(ctx, true)
+func (c *Collector) sweep(ctx context.Context, out *Removed) error {
+	unlock, err := c.lock(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	ix, err := r.readIndex()
+	ix, err := c.journal.readIndex()
 	if err != nil {
 		return err
 	}
-	live, err := r.leased()
+	live, err := c.blobs.leased()
 	if err != nil {
 		return err
 	}
-	if err := r.mark(ix, live); err != nil {
+	if err := c.mark(ix, live); err != nil {
 		return fmt.Errorf("nothing is removed from disk: %w", err)
 	}
 	var errs []error
-	errs = append(errs, r.sweepFolder(filepath.Join(blobsFolder, string(digest.SHA256)), func(e fs.DirEntry) error {
-		return r.sweepBlob(e, live, out)
+	errs = append(errs, c.sweepFolder(filepath.Join(blobsFolder, string(digest.SHA256)), func(e fs.DirEntry) error {
+		return c.sweepBlob(e, live, out)
 	}))
 	for _, folder := range []string{verifiedFolder, usedFolder, viewsFolder, signaturesFolder} {
-		errs = append(errs, r.sweepFolder(folder, func(e fs.DirEntry) error {
-			if live[digest.NewDigestFromEncoded(digest.SHA256, e.Name())] || r.isFresh(e) {
+		errs = append(errs, c.sweepFolder(folder, func(e fs.DirEntry) error {
+			if live[digest.NewDigestFromEncoded(digest.SHA256, e.Name())] || c.isFresh(e) {
 				return nil
 			}
-			return os.RemoveAll(r.path(folder, e.Name()))
+			return os.RemoveAll(c.path(folder, e.Name()))
 		}))
 	}
-	errs = append(errs, r.sweepFolder(ingestFolder, r.sweepIngest))
+	errs = append(errs, c.sweepFolder(ingestFolder, c.sweepIngest))
 	return errors.Join(errs...)
 }
 
-func (r *Registry) sweepFolder(folder string, each func(fs.DirEntry) error) error {
-	entries, err := os.ReadDir(r.path(folder))
+func (c *Collector) sweepFolder(folder string, each func(fs.DirEntry) error) error {
+	entries, err := os.ReadDir(c.path(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -221,7 +229,7 @@ func (r *Registry) sweepFolder(folder string, each func(fs.DirEntry) error) erro
 	return errors.Join(errs...)
 }
 
-func (r *Registry) sweepBlob(e fs.DirEntry, live map[digest.Digest]bool, out *Removed) error {
+func (c *Collector) sweepBlob(e fs.DirEntry, live map[digest.Digest]bool, out *Removed) error {
 	if live[digest.NewDigestFromEncoded(digest.SHA256, e.Name())] {
 		return nil
 	}
@@ -229,7 +237,7 @@ func (r *Registry) sweepBlob(e fs.DirEntry, live map[digest.Digest]bool, out *Re
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(r.path(blobsFolder, string(digest.SHA256), e.Name())); err != nil {
+	if err := os.Remove(c.path(blobsFolder, string(digest.SHA256), e.Name())); err != nil {
 		return err
 	}
 	out.Blobs++
@@ -238,21 +246,21 @@ func (r *Registry) sweepBlob(e fs.DirEntry, live map[digest.Digest]bool, out *Re
 }
 
 // isFresh reports whether a file or folder has just been begun by somebody who will give it its name.
-func (r *Registry) isFresh(e fs.DirEntry) bool {
+func (c *Collector) isFresh(e fs.DirEntry) bool {
 	info, err := e.Info()
-	return err == nil && strings.HasPrefix(e.Name(), newPrefix) && r.now().Sub(info.ModTime()) < time.Hour
+	return err == nil && strings.HasPrefix(e.Name(), newPrefix) && c.now().Sub(info.ModTime()) < time.Hour
 }
 
 // sweepIngest removes what is not being written any more: copies at once, for they cannot be gone on with, and beginnings of
 // downloads when they are old.
-func (r *Registry) sweepIngest(e fs.DirEntry) error {
-	path := r.path(ingestFolder, e.Name())
+func (c *Collector) sweepIngest(e fs.DirEntry) error {
+	path := c.path(ingestFolder, e.Name())
 	info, err := e.Info()
 	if err != nil {
 		return err
 	}
 	if strings.HasPrefix(e.Name(), "pull-") {
-		if r.now().Sub(info.ModTime()) < partAge {
+		if c.now().Sub(info.ModTime()) < partAge {
 			return nil
 		}
 	}
@@ -269,7 +277,7 @@ func (r *Registry) sweepIngest(e fs.DirEntry) error {
 
 // mark adds all blobs that the index reaches. Manifests of other tools are followed, too; one that cannot be read stops
 // the removal of anything, for it is not known what it needs.
-func (r *Registry) mark(ix *index, live map[digest.Digest]bool) error {
+func (c *Collector) mark(ix *index, live map[digest.Digest]bool) error {
 	todo := slices.Clone(ix.foreign)
 	for _, e := range ix.entries {
 		todo = append(todo, e.desc)
@@ -284,7 +292,7 @@ func (r *Registry) mark(ix *index, live map[digest.Digest]bool) error {
 		if !isManifest(desc.MediaType) && desc.MediaType != ocispec.MediaTypeImageIndex {
 			continue
 		}
-		data, err := r.readBlob(desc.Digest, maxManifestBytes)
+		data, err := c.blobs.readBlob(desc.Digest, maxManifestBytes)
 		if err != nil {
 			return err
 		}

@@ -60,9 +60,20 @@ type index struct {
 	pending []Change
 }
 
+// Journal is the list of versions and aliases, and the record of who changed it.
+type Journal struct {
+	*layout
+
+	// Actor is who changes aliases, for their history.
+	Actor string
+	// Audit, if set, is told each change of an alias after it is committed. What it fails for is told again by the next
+	// change, and by Deliver: at least once, told apart by Sequence.
+	Audit func(Change) error
+}
+
 // readIndex reads the present state, which is empty where nothing was written yet.
-func (r *Registry) readIndex() (*index, error) {
-	data, err := readSmall(r.path(ocispec.ImageIndexFile), maxIndexBytes)
+func (j *Journal) readIndex() (*index, error) {
+	data, err := readSmall(j.path(ocispec.ImageIndexFile), maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &index{entries: map[digest.Digest]*entry{}, aliases: map[string]digest.Digest{}}, nil
 	}
@@ -71,7 +82,7 @@ func (r *Registry) readIndex() (*index, error) {
 	}
 	ix, err := parseIndex(data)
 	if err != nil {
-		return nil, fmt.Errorf("read the list of models %s: %w", r.path(ocispec.ImageIndexFile), err)
+		return nil, fmt.Errorf("read the list of models %s: %w", j.path(ocispec.ImageIndexFile), err)
 	}
 	return ix, nil
 }
@@ -246,38 +257,38 @@ func (ix *index) near(name string) string {
 }
 
 // change notes what an edit did.
-func (r *Registry) change(ix *index, c Change) {
+func (j *Journal) change(ix *index, c Change) {
 	ix.last++
-	c.Sequence, c.Time, c.Actor = ix.last, r.now().UTC(), r.Actor
+	c.Sequence, c.Time, c.Actor = ix.last, j.now().UTC(), j.Actor
 	ix.pending = append(ix.pending, c)
 }
 
 // commit makes the next state of index.json in one step that other processes see whole or not at all. An edit that
 // fails changes nothing. Changes ride in the same file until history and audit log have them, so a process that is
 // killed on the way loses none.
-func (r *Registry) commit(ctx context.Context, edit func(*index) error) error {
-	unlock, err := r.lock(ctx, true)
+func (j *Journal) commit(ctx context.Context, edit func(*index) error) error {
+	unlock, err := j.lock(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	ix, err := r.readIndex()
+	ix, err := j.readIndex()
 	if err != nil {
 		return err
 	}
 	if err := edit(ix); err != nil {
 		return err
 	}
-	if err := r.writeIndex(ix); err != nil {
+	if err := j.writeIndex(ix); err != nil {
 		return err
 	}
-	return r.deliver(ix)
+	return j.deliver(ix)
 }
 
-func (r *Registry) writeIndex(ix *index) error {
+func (j *Journal) writeIndex(ix *index) error {
 	data, err := ix.encode()
 	if err == nil {
-		err = writeWhole(r.path(ocispec.ImageIndexFile), data)
+		err = writeWhole(j.path(ocispec.ImageIndexFile), data)
 	}
 	if err != nil {
 		return fmt.Errorf("write the list of models: %w", err)
@@ -296,45 +307,45 @@ func (e *AuditError) Error() string {
 func (e *AuditError) Unwrap() error { return e.Err }
 
 // Deliver tells history and audit log what a process that was killed, or a log that failed, left pending.
-func (r *Registry) Deliver(ctx context.Context) error {
-	if ix, err := r.readIndex(); err != nil || len(ix.pending) == 0 {
+func (j *Journal) Deliver(ctx context.Context) error {
+	if ix, err := j.readIndex(); err != nil || len(ix.pending) == 0 {
 		return err
 	}
-	unlock, err := r.lock(ctx, true)
+	unlock, err := j.lock(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	ix, err := r.readIndex()
+	ix, err := j.readIndex()
 	if err != nil {
 		return err
 	}
-	return r.deliver(ix)
+	return j.deliver(ix)
 }
 
 // deliver tells pending changes and notes that it did. The caller has the lock.
-func (r *Registry) deliver(ix *index) error {
+func (j *Journal) deliver(ix *index) error {
 	if len(ix.pending) == 0 {
 		return nil
 	}
-	if err := r.appendHistory(ix.pending); err != nil {
+	if err := j.appendHistory(ix.pending); err != nil {
 		return &AuditError{err}
 	}
-	if r.Audit != nil {
+	if j.Audit != nil {
 		for i, c := range ix.pending {
-			if err := r.Audit(c); err != nil {
+			if err := j.Audit(c); err != nil {
 				ix.pending = ix.pending[i:]
-				return &AuditError{errors.Join(err, r.writeIndex(ix))}
+				return &AuditError{errors.Join(err, j.writeIndex(ix))}
 			}
 		}
 	}
 	ix.pending = nil
-	return r.writeIndex(ix)
+	return j.writeIndex(ix)
 }
 
 // appendHistory writes the changes that history lacks. A last line that a killed process left in halves is cut off.
-func (r *Registry) appendHistory(changes []Change) error {
-	path := r.path(changesFile)
+func (j *Journal) appendHistory(changes []Change) error {
+	path := j.path(changesFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
@@ -381,8 +392,8 @@ func historyEnd(f *os.File) (last, end int64, err error) {
 }
 
 // History are the changes of this folder, the oldest first.
-func (r *Registry) History() ([]Change, error) {
-	data, err := readSmall(r.path(changesFile), 1<<30)
+func (j *Journal) History() ([]Change, error) {
+	data, err := readSmall(j.path(changesFile), 1<<30)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -394,4 +405,15 @@ func (r *Registry) History() ([]Change, error) {
 		}
 	}
 	return changes, err
+}
+
+// move points an alias at a version.
+func (j *Journal) move(ix *index, ref Ref, to digest.Digest) {
+	alias := ref.String()
+	from := ix.aliases[alias]
+	if from == to {
+		return
+	}
+	ix.aliases[alias] = to
+	j.change(ix, Change{Action: "model.tag", Object: alias, From: string(from), To: string(to)})
 }

@@ -20,7 +20,7 @@ type ingest struct {
 }
 
 func (r *Registry) newIngest(ctx context.Context) (*ingest, error) {
-	l, err := r.newLease(ctx)
+	l, err := r.blobs.newLease(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (in *ingest) place(ctx context.Context, f *os.File, d digest.Digest) error 
 	if err != nil {
 		return err
 	}
-	r.remember(d, info)
+	r.blobs.remember(d, info)
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (in *ingest) has(ctx context.Context, d digest.Digest, size int64) (bool, e
 	if err := in.lease.add(ctx, d); err != nil {
 		return false, err
 	}
-	err := in.registry.checkBlob(ctx, d, size, false, func(int64) {})
+	err := in.registry.blobs.checkBlob(ctx, d, size, false, func(int64) {})
 	if errors.Is(err, ErrCorrupt) {
 		return false, nil
 	}
@@ -134,17 +134,6 @@ func (in *ingest) publish(ctx context.Context, e *entry, ref Ref) error {
 	}
 	r.touch(e.desc.Digest)
 	return nil
-}
-
-// move points an alias at a version.
-func (r *Registry) move(ix *index, ref Ref, to digest.Digest) {
-	alias := ref.String()
-	from := ix.aliases[alias]
-	if from == to {
-		return
-	}
-	ix.aliases[alias] = to
-	r.change(ix, Change{Action: "model.tag", Object: alias, From: string(from), To: string(to)})
 }
 
 // Tag points an alias NAME:TAG at the version that a reference names, in one step. Requests in other processes find the

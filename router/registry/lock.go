@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -51,36 +50,26 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lock takes the registry's lock: exclusively to change index.json and to remove files, shared to announce that blobs
-// are used. It is held for moments only, never while a model is copied or checked.
-func (r *Registry) lock(ctx context.Context, exclusive bool) (unlock func(), err error) {
-	if err := r.create(); err != nil {
-		return nil, err
-	}
-	f, err := lockPath(ctx, r.path(lockFile), exclusive)
-	if err != nil {
-		return nil, fmt.Errorf("lock the models folder: %w", err)
-	}
-	return func() { _ = f.Close() }, nil
-}
+// blobs are files by their content, with what is known of them and which processes use them.
+type blobs struct{ *layout }
 
 // lease keeps blobs from being collected as long as this process lives and has not closed it.
 type lease struct {
-	registry *Registry
-	file     *os.File
+	layout *layout
+	file   *os.File
 }
 
-func (r *Registry) newLease(ctx context.Context, digests ...digest.Digest) (*lease, error) {
-	unlock, err := r.lock(ctx, false)
+func (b *blobs) newLease(ctx context.Context, digests ...digest.Digest) (*lease, error) {
+	unlock, err := b.lock(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	f, err := disk.CreateTemp(r.path(leasesFolder), "lease-")
+	f, err := disk.CreateTemp(b.path(leasesFolder), "lease-")
 	if err != nil {
 		return nil, fmt.Errorf("announce which models are used: %w", err)
 	}
-	l := &lease{r, f}
+	l := &lease{b.layout, f}
 	locked, err := disk.TryLock(f, true)
 	if err == nil && !locked {
 		err = errors.New("somebody else has locked a new file")
@@ -96,7 +85,7 @@ func (r *Registry) newLease(ctx context.Context, digests ...digest.Digest) (*lea
 
 // add announces more blobs. Once it returns, none that exists now will be collected.
 func (l *lease) add(ctx context.Context, digests ...digest.Digest) error {
-	unlock, err := l.registry.lock(ctx, false)
+	unlock, err := l.layout.lock(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -118,14 +107,14 @@ func (l *lease) Close() error { return errors.Join(os.Remove(l.file.Name()), l.f
 
 // leased are the blobs that living processes use. The caller has the registry's lock exclusively, so no lease begins or
 // grows meanwhile; leases of dead processes are removed.
-func (r *Registry) leased() (map[digest.Digest]bool, error) {
+func (b *blobs) leased() (map[digest.Digest]bool, error) {
 	used := make(map[digest.Digest]bool)
-	entries, err := os.ReadDir(r.path(leasesFolder))
+	entries, err := os.ReadDir(b.path(leasesFolder))
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if err := readLease(r.path(leasesFolder, e.Name()), used); err != nil {
+		if err := readLease(b.path(leasesFolder, e.Name()), used); err != nil {
 			return nil, err
 		}
 	}
@@ -170,24 +159,24 @@ func markOf(info os.FileInfo) verifiedMark {
 }
 
 // remember notes that a blob's digest was found right. A note that is lost costs another check, so it is not synced.
-func (r *Registry) remember(d digest.Digest, info os.FileInfo) {
+func (b *blobs) remember(d digest.Digest, info os.FileInfo) {
 	data, err := json.Marshal(markOf(info))
 	if err != nil {
 		return
 	}
-	f, err := disk.CreateTemp(r.path(verifiedFolder), newPrefix)
+	f, err := disk.CreateTemp(b.path(verifiedFolder), newPrefix)
 	if err != nil {
 		return // a folder that is read only
 	}
 	_, err = f.Write(data)
-	if errors.Join(err, f.Close()) != nil || os.Rename(f.Name(), r.path(verifiedFolder, d.Encoded())) != nil {
+	if errors.Join(err, f.Close()) != nil || os.Rename(f.Name(), b.path(verifiedFolder, d.Encoded())) != nil {
 		_ = os.Remove(f.Name())
 	}
 }
 
 // remembered reports whether a blob's digest was found right in the state in which the blob is.
-func (r *Registry) remembered(d digest.Digest, info os.FileInfo) bool {
-	data, err := readSmall(r.path(verifiedFolder, d.Encoded()), 4<<10)
+func (b *blobs) remembered(d digest.Digest, info os.FileInfo) bool {
+	data, err := readSmall(b.path(verifiedFolder, d.Encoded()), 4<<10)
 	var mark verifiedMark
 	return err == nil && json.Unmarshal(data, &mark) == nil && mark == markOf(info)
 }
@@ -197,8 +186,8 @@ type Progress func(done, total int64)
 
 // checkBlob reads a blob and compares its digest, unless it was found right and has not changed since; force reads in
 // any case. done is told the bytes that are read.
-func (r *Registry) checkBlob(ctx context.Context, d digest.Digest, size int64, force bool, done func(int64)) error {
-	f, err := openRegular(r.blobPath(d))
+func (b *blobs) checkBlob(ctx context.Context, d digest.Digest, size int64, force bool, done func(int64)) error {
+	f, err := openRegular(b.blobPath(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing", ErrCorrupt, d)
 	}
@@ -213,7 +202,7 @@ func (r *Registry) checkBlob(ctx context.Context, d digest.Digest, size int64, f
 	if info.Size() != size {
 		return fmt.Errorf("%w: %s has %d bytes, and its manifest says %d", ErrCorrupt, d, info.Size(), size)
 	}
-	if !force && r.remembered(d, info) {
+	if !force && b.remembered(d, info) {
 		done(size)
 		return nil
 	}
@@ -222,10 +211,10 @@ func (r *Registry) checkBlob(ctx context.Context, d digest.Digest, size int64, f
 		return fmt.Errorf("check %s: %w", d, err)
 	}
 	if got := verifier.Digest(); got != d {
-		_ = os.Remove(r.path(verifiedFolder, d.Encoded()))
+		_ = os.Remove(b.path(verifiedFolder, d.Encoded()))
 		return fmt.Errorf("%w: the bytes of %s have the digest %s", ErrCorrupt, d, got)
 	}
-	r.remember(d, info)
+	b.remember(d, info)
 	return nil
 }
 
@@ -251,18 +240,6 @@ func copyCounted(ctx context.Context, dst io.Writer, src io.Reader, done func(in
 			return nil
 		case err != nil:
 			return err
-		}
-	}
-}
-
-// touch notes that a version is used now. Its order among others decides what the cache evicts first.
-func (r *Registry) touch(d digest.Digest) {
-	path := r.path(usedFolder, d.Encoded())
-	now := r.now()
-	if err := os.Chtimes(path, now, now); errors.Is(err, fs.ErrNotExist) {
-		if f, err := os.Create(filepath.Clean(path)); err == nil {
-			_ = f.Close()
-			_ = os.Chtimes(path, now, now)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestKilledProcesses(t *testing.T) {
 			t.Errorf("%s has no alias", v.Digest)
 		}
 	}
-	if left := blobs(t, r); len(left) != len(needed) {
+	if left := blobsIn(t, r); len(left) != len(needed) {
 		t.Errorf("%d blobs are left, and %d needed", len(left), len(needed))
 	}
 	for _, folder := range []string{ingestFolder, leasesFolder} {
@@ -225,8 +225,8 @@ func TestTwoProcessesImportTheSame(t *testing.T) {
 	}
 	r := open(t, dir)
 	list, err := r.List()
-	if err != nil || len(list) != 1 || len(blobs(t, r)) != 3 {
-		t.Errorf("%d versions, %d blobs, %v", len(list), len(blobs(t, r)), err)
+	if err != nil || len(list) != 1 || len(blobsIn(t, r)) != 3 {
+		t.Errorf("%d versions, %d blobs, %v", len(list), len(blobsIn(t, r)), err)
 	}
 }
 

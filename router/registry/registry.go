@@ -17,6 +17,7 @@
 package registry
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,21 +65,31 @@ var (
 
 // Registry is a folder of versions. It holds no state of its own, so several processes and goroutines may use one.
 type Registry struct {
-	dir string
+	*layout
+	*Journal
+	*Versions
+	*Collector
+	*Signing
+	blobs *blobs
+}
 
-	// Actor is who changes aliases, for their history.
-	Actor string
-	// Audit, if set, is told each change of an alias after it is committed. What it fails for is told again by the next
-	// change, and by Deliver: at least once, told apart by Sequence.
-	Audit func(Change) error
-	// now is the clock; tests set it.
-	now func() time.Time
+func newRegistry(dir string, now func() time.Time) *Registry {
+	l := &layout{dir: dir, now: now}
+	b, j := &blobs{l}, &Journal{layout: l}
+	v := &Versions{layout: l, blobs: b, journal: j}
+	return &Registry{layout: l, Journal: j, Versions: v, Collector: &Collector{layout: l, blobs: b, journal: j, versions: v}, Signing: &Signing{l}, blobs: b}
+}
+
+// layout is the folder: where its files are, and the lock of all processes that work on it.
+type layout struct {
+	dir string
+	now func() time.Time // the clock; tests set it
 }
 
 // Open gives the registry in a folder. The folder is made by what first writes into it; a folder with other content is
 // refused.
 func Open(dir string) (*Registry, error) {
-	r := &Registry{dir: dir, now: time.Now}
+	r := newRegistry(dir, time.Now)
 	path := filepath.Join(dir, ocispec.ImageLayoutFile)
 	data, err := readSmall(path, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +114,8 @@ func Open(dir string) (*Registry, error) {
 }
 
 // checkEmpty keeps a registry from being made among files of somebody else.
-func (r *Registry) checkEmpty() error {
-	entries, err := os.ReadDir(r.dir)
+func (l *layout) checkEmpty() error {
+	entries, err := os.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -116,22 +127,22 @@ func (r *Registry) checkEmpty() error {
 		case slices.Contains(folders, name), strings.HasPrefix(name, newPrefix), name == ocispec.ImageLayoutFile: // somebody makes it just now
 		default:
 			return fmt.Errorf("open the models folder %s: it holds %s and no %s, so it is not a folder of models; choose another with --models-dir",
-				r.dir, name, ocispec.ImageLayoutFile)
+				l.dir, name, ocispec.ImageLayoutFile)
 		}
 	}
 	return nil
 }
 
 // Dir is the folder.
-func (r *Registry) Dir() string { return r.dir }
+func (l *layout) Dir() string { return l.dir }
 
 // create makes the folders, and the layout's file last.
-func (r *Registry) create() error {
-	if _, err := os.Stat(r.path(ocispec.ImageLayoutFile)); err == nil {
+func (l *layout) create() error {
+	if _, err := os.Stat(l.path(ocispec.ImageLayoutFile)); err == nil {
 		return nil
 	}
 	for _, folder := range folders {
-		if err := os.MkdirAll(r.path(folder, folderWithin[folder]), 0o755); err != nil {
+		if err := os.MkdirAll(l.path(folder, folderWithin[folder]), 0o755); err != nil {
 			return fmt.Errorf("make the models folder: %w", err)
 		}
 	}
@@ -139,16 +150,16 @@ func (r *Registry) create() error {
 	if err != nil {
 		return err
 	}
-	return writeWhole(r.path(ocispec.ImageLayoutFile), data)
+	return writeWhole(l.path(ocispec.ImageLayoutFile), data)
 }
 
-func (r *Registry) path(parts ...string) string {
-	return filepath.Join(append([]string{r.dir}, parts...)...)
+func (l *layout) path(parts ...string) string {
+	return filepath.Join(append([]string{l.dir}, parts...)...)
 }
 
 // blobPath is where a blob is, or would be.
-func (r *Registry) blobPath(d digest.Digest) string {
-	return r.path(blobsFolder, d.Algorithm().String(), d.Encoded())
+func (l *layout) blobPath(d digest.Digest) string {
+	return l.path(blobsFolder, d.Algorithm().String(), d.Encoded())
 }
 
 // checkDigest refuses what is not a SHA-256 digest, of which file names are made.
@@ -206,4 +217,17 @@ func writeWhole(path string, data []byte) error {
 		return err
 	}
 	return disk.SyncFolder(filepath.Dir(path))
+}
+
+// lock takes the registry's lock: exclusively to change index.json and to remove files, shared to announce that blobs
+// are used. It is held for moments only, never while a model is copied or checked.
+func (l *layout) lock(ctx context.Context, exclusive bool) (unlock func(), err error) {
+	if err := l.create(); err != nil {
+		return nil, err
+	}
+	f, err := lockPath(ctx, l.path(lockFile), exclusive)
+	if err != nil {
+		return nil, fmt.Errorf("lock the models folder: %w", err)
+	}
+	return func() { _ = f.Close() }, nil
 }

@@ -48,7 +48,7 @@ func imported(t *testing.T, r *Registry, name, weights string) Version {
 	return v
 }
 
-func blobs(t *testing.T, r *Registry) []string {
+func blobsIn(t *testing.T, r *Registry) []string {
 	t.Helper()
 	entries, err := os.ReadDir(r.path(blobsFolder, "sha256"))
 	if err != nil {
@@ -270,8 +270,8 @@ func TestForeignManifests(t *testing.T) {
 			if held, err := r.Load(t.Context(), "some/model:v1", nil); err != nil || held.Release() != nil {
 				t.Errorf("load: %v", err)
 			}
-			before := len(blobs(t, r))
-			if removed, err := r.Collect(t.Context()); err != nil || removed.Blobs != 0 || len(blobs(t, r)) != before {
+			before := len(blobsIn(t, r))
+			if removed, err := r.Collect(t.Context()); err != nil || removed.Blobs != 0 || len(blobsIn(t, r)) != before {
 				t.Errorf("Collect removed %+v, %v", removed, err)
 			}
 		})
@@ -394,7 +394,7 @@ func TestRemoveAndCollect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := blobs(t, r); len(left) != 0 {
+	if left := blobsIn(t, r); len(left) != 0 {
 		t.Errorf("left are %v", left)
 	}
 	if list, err := r.List(); err != nil || len(list) != 0 {
@@ -642,7 +642,7 @@ func FuzzManifest(f *testing.F) {
 }
 
 func FuzzIndex(f *testing.F) {
-	r := &Registry{now: func() time.Time { return time.Unix(1e9, 0) }}
+	r := newRegistry("", func() time.Time { return time.Unix(1e9, 0) })
 	ix := &index{entries: map[digest.Digest]*entry{}, aliases: map[string]digest.Digest{}}
 	d := digest.FromString("x")
 	ix.entries[d] = &entry{desc: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: 3}, name: "chat", added: time.Unix(1e9, 0)}

@@ -80,10 +80,13 @@ func PublicKey(data []byte) (ed25519.PublicKey, error) {
 
 func signed(d digest.Digest) []byte { return []byte(signatureDomain + string(d) + "\n") }
 
+// Signing keeps who vouches for a version.
+type Signing struct{ *layout }
+
 // Sign vouches for a version with a key and keeps the signature beside the version. Check the version first: the digest
 // is signed, whatever the files hold.
-func (r *Registry) Sign(ctx context.Context, v Version, key ed25519.PrivateKey) (Signature, error) {
-	unlock, err := r.lock(ctx, true)
+func (sg *Signing) Sign(ctx context.Context, v Version, key ed25519.PrivateKey) (Signature, error) {
+	unlock, err := sg.lock(ctx, true)
 	if err != nil {
 		return Signature{}, err
 	}
@@ -96,8 +99,8 @@ func (r *Registry) Sign(ctx context.Context, v Version, key ed25519.PrivateKey) 
 	if !ok {
 		return Signature{}, errors.New("the key has no public part")
 	}
-	s := Signature{Digest: v.Digest, Key: KeyID(public), Bytes: base64.StdEncoding.EncodeToString(bytes), Time: r.now().UTC().Truncate(time.Second)}
-	all, err := r.Signatures(v)
+	s := Signature{Digest: v.Digest, Key: KeyID(public), Bytes: base64.StdEncoding.EncodeToString(bytes), Time: sg.now().UTC().Truncate(time.Second)}
+	all, err := sg.Signatures(v)
 	if err != nil {
 		return s, err
 	}
@@ -112,17 +115,17 @@ func (r *Registry) Sign(ctx context.Context, v Version, key ed25519.PrivateKey) 
 	}
 	data, err := json.MarshalIndent(kept, "", "  ")
 	if err == nil {
-		err = os.MkdirAll(r.path(signaturesFolder), 0o755)
+		err = os.MkdirAll(sg.path(signaturesFolder), 0o755)
 	}
 	if err == nil {
-		err = writeWhole(r.path(signaturesFolder, v.Digest.Encoded()), data)
+		err = writeWhole(sg.path(signaturesFolder, v.Digest.Encoded()), data)
 	}
 	return s, err
 }
 
 // Signatures are those of a version, not checked.
-func (r *Registry) Signatures(v Version) ([]Signature, error) {
-	data, err := readSmall(r.path(signaturesFolder, v.Digest.Encoded()), 1<<20)
+func (sg *Signing) Signatures(v Version) ([]Signature, error) {
+	data, err := readSmall(sg.path(signaturesFolder, v.Digest.Encoded()), 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -138,8 +141,8 @@ func (r *Registry) Signatures(v Version) ([]Signature, error) {
 
 // CheckSignature reports whether a key's holder vouches for a version: ErrUnsigned where not. It says nothing about the
 // version's files, which Verify compares with the digest.
-func (r *Registry) CheckSignature(v Version, key ed25519.PublicKey) error {
-	all, err := r.Signatures(v)
+func (sg *Signing) CheckSignature(v Version, key ed25519.PublicKey) error {
+	all, err := sg.Signatures(v)
 	if err != nil {
 		return err
 	}

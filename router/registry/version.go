@@ -65,14 +65,21 @@ func (v *Version) Paths(role Role) []string {
 // Language reports whether the weights are those of a language model or a text encoder, in GGUF.
 func (v *Version) Language() bool { return v.Facts.Format == "" || v.Facts.Format == "gguf" }
 
+// Versions are those of a folder.
+type Versions struct {
+	*layout
+	blobs   *blobs
+	journal *Journal
+}
+
 // Resolve finds a version by its name and reads what it is; its weights are neither read nor checked. ErrNotFound where
 // there is none; ErrFormat or ErrCorrupt where its manifest cannot be read.
-func (r *Registry) Resolve(text string) (Version, error) {
+func (vs *Versions) Resolve(text string) (Version, error) {
 	ref, err := ParseRef(text)
 	if err != nil {
 		return Version{}, err
 	}
-	ix, err := r.readIndex()
+	ix, err := vs.journal.readIndex()
 	if err != nil {
 		return Version{}, err
 	}
@@ -80,55 +87,55 @@ func (r *Registry) Resolve(text string) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	v, err := r.version(ix, e)
+	v, err := vs.version(ix, e)
 	v.Name = cmp.Or(ref.Name, v.Name)
 	return v, err
 }
 
 // List gives all versions, the oldest first. For those whose manifest cannot be read it gives what index.json says, and the errors.
-func (r *Registry) List() ([]Version, error) {
-	ix, err := r.readIndex()
+func (vs *Versions) List() ([]Version, error) {
+	ix, err := vs.journal.readIndex()
 	if err != nil {
 		return nil, err
 	}
 	var list []Version
 	var errs []error
 	for _, e := range ix.sorted() {
-		v, err := r.version(ix, e)
+		v, err := vs.version(ix, e)
 		list, errs = append(list, v), append(errs, err)
 	}
 	return list, errors.Join(errs...)
 }
 
 // version reads what a version is.
-func (r *Registry) version(ix *index, e *entry) (Version, error) {
+func (vs *Versions) version(ix *index, e *entry) (Version, error) {
 	v := Version{
 		Digest: e.desc.Digest, Name: e.name, Aliases: ix.aliasesOf(e.desc.Digest), Source: e.source, Added: e.added,
-		blobs: r.path(blobsFolder, string(digest.SHA256)), desc: e.desc,
+		blobs: vs.path(blobsFolder, string(digest.SHA256)), desc: e.desc,
 	}
-	if info, err := os.Stat(r.path(usedFolder, e.desc.Digest.Encoded())); err == nil {
+	if info, err := os.Stat(vs.path(usedFolder, e.desc.Digest.Encoded())); err == nil {
 		v.Used = info.ModTime()
 	}
 	wrong := func(err error) (Version, error) {
 		return v, fmt.Errorf("version %s of %s: %w", e.desc.Digest, e.name, err)
 	}
-	data, err := r.readBlob(e.desc.Digest, maxManifestBytes)
+	data, err := vs.blobs.readBlob(e.desc.Digest, maxManifestBytes)
 	if err != nil {
 		return wrong(err)
 	}
 	if err := v.read(data); err != nil {
 		return wrong(err)
 	}
-	config, err := r.readBlob(v.manifest.Config.Digest, maxManifestBytes)
+	config, err := vs.blobs.readBlob(v.manifest.Config.Digest, maxManifestBytes)
 	if err != nil {
 		return wrong(err)
 	}
 	v.Facts, v.Created = factsOf(v.manifest.Config.MediaType, config)
-	if v.Record, err = r.record(v.Files); err != nil {
+	if v.Record, err = vs.record(v.Files); err != nil {
 		return wrong(err)
 	}
 	v.Files = slices.DeleteFunc(v.Files, func(f File) bool { return f.Role == recorded })
-	v.folder = r.view(&v)
+	v.folder = vs.view(&v)
 	return v, nil
 }
 
@@ -147,12 +154,12 @@ func (v *Version) read(manifest []byte) (err error) {
 }
 
 // record reads the record among the files, if there is one.
-func (r *Registry) record(files []File) (rec Record, err error) {
+func (vs *Versions) record(files []File) (rec Record, err error) {
 	i := slices.IndexFunc(files, func(f File) bool { return f.Role == recorded })
 	if i < 0 {
 		return rec, nil
 	}
-	data, err := r.readBlob(files[i].Digest, maxRecordBytes)
+	data, err := vs.blobs.readBlob(files[i].Digest, maxRecordBytes)
 	if err != nil {
 		return rec, err
 	}
@@ -163,11 +170,11 @@ func (r *Registry) record(files []File) (rec Record, err error) {
 }
 
 // readBlob reads a small blob, and compares its digest.
-func (r *Registry) readBlob(d digest.Digest, limit int64) ([]byte, error) {
+func (b *blobs) readBlob(d digest.Digest, limit int64) ([]byte, error) {
 	if err := checkDigest(d); err != nil {
 		return nil, err
 	}
-	data, err := readSmall(r.blobPath(d), limit)
+	data, err := readSmall(b.blobPath(d), limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s is missing", ErrCorrupt, d)
 	}
@@ -183,15 +190,15 @@ func (r *Registry) readBlob(d digest.Digest, limit int64) ([]byte, error) {
 // view gives the folder of links by name, and makes it where it is not there. It appears whole: split GGUF files and what
 // lies beside a classical model are found by their names. Empty where the folder cannot be made, as on a disk that is
 // read only: then a model in one file is opened by its digest.
-func (r *Registry) view(v *Version) string {
-	path := r.path(viewsFolder, v.Digest.Encoded())
+func (vs *Versions) view(v *Version) string {
+	path := vs.path(viewsFolder, v.Digest.Encoded())
 	if isThere(path) {
 		return path
 	}
-	if err := os.MkdirAll(r.path(viewsFolder), 0o755); err != nil {
+	if err := os.MkdirAll(vs.path(viewsFolder), 0o755); err != nil {
 		return ""
 	}
-	folder, err := os.MkdirTemp(r.path(viewsFolder), newPrefix+"*")
+	folder, err := os.MkdirTemp(vs.path(viewsFolder), newPrefix+"*")
 	if err != nil {
 		return ""
 	}
@@ -227,29 +234,29 @@ func (h *Held) Release() error { return h.lease.Close() }
 
 // Load finds a version, keeps it from being removed, and checks its files: the bytes of each are compared with its digest
 // once, and again only when the file's size, time or inode has changed. ErrCorrupt names what is wrong.
-func (r *Registry) Load(ctx context.Context, text string, progress Progress) (*Held, error) {
-	v, err := r.Resolve(text)
+func (vs *Versions) Load(ctx context.Context, text string, progress Progress) (*Held, error) {
+	v, err := vs.Resolve(text)
 	if err != nil {
 		return nil, err
 	}
-	held, err := r.hold(ctx, v)
+	held, err := vs.hold(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.check(ctx, v, false, progress); err != nil {
+	if err := vs.check(ctx, v, false, progress); err != nil {
 		return nil, errors.Join(err, held.Release())
 	}
-	r.touch(v.Digest)
+	vs.touch(v.Digest)
 	return held, nil
 }
 
 // hold announces the use of a version, and makes sure that it was not removed meanwhile.
-func (r *Registry) hold(ctx context.Context, v Version) (*Held, error) {
-	l, err := r.newLease(ctx, v.digests()...)
+func (vs *Versions) hold(ctx context.Context, v Version) (*Held, error) {
+	l, err := vs.blobs.newLease(ctx, v.digests()...)
 	if err != nil {
 		return nil, err
 	}
-	ix, err := r.readIndex()
+	ix, err := vs.journal.readIndex()
 	if err == nil {
 		if _, ok := ix.entries[v.Digest]; !ok {
 			err = fmt.Errorf("%w: %s was removed just now", ErrNotFound, v.Digest)
@@ -271,11 +278,11 @@ func (v *Version) digests() []digest.Digest {
 }
 
 // Verify reads all files of a version and compares their digests, whatever is remembered of them.
-func (r *Registry) Verify(ctx context.Context, v Version, progress Progress) error {
-	return r.check(ctx, v, true, progress)
+func (vs *Versions) Verify(ctx context.Context, v Version, progress Progress) error {
+	return vs.check(ctx, v, true, progress)
 }
 
-func (r *Registry) check(ctx context.Context, v Version, force bool, progress Progress) error {
+func (vs *Versions) check(ctx context.Context, v Version, force bool, progress Progress) error {
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
@@ -287,7 +294,7 @@ func (r *Registry) check(ctx context.Context, v Version, force bool, progress Pr
 	var errs []error
 	for _, b := range blobs {
 		before := done
-		err := r.checkBlob(ctx, b.Digest, b.Size, force, func(n int64) { done += n; progress(done, total) })
+		err := vs.blobs.checkBlob(ctx, b.Digest, b.Size, force, func(n int64) { done += n; progress(done, total) })
 		done = before + b.Size
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			return err
@@ -298,4 +305,16 @@ func (r *Registry) check(ctx context.Context, v Version, force bool, progress Pr
 		return fmt.Errorf("%s: %w; pull or import the model again, which replaces what is corrupt", v.Name, err)
 	}
 	return nil
+}
+
+// touch notes that a version is used now. Its order among others decides what the cache evicts first.
+func (vs *Versions) touch(d digest.Digest) {
+	path := vs.path(usedFolder, d.Encoded())
+	now := vs.now()
+	if err := os.Chtimes(path, now, now); errors.Is(err, fs.ErrNotExist) {
+		if f, err := os.Create(filepath.Clean(path)); err == nil {
+			_ = f.Close()
+			_ = os.Chtimes(path, now, now)
+		}
+	}
 }
