@@ -109,7 +109,7 @@ func (e *Engine) BlockEvents(ctx context.Context, epoch, seq uint64, most int) (
 		}
 		select {
 		case <-news:
-		case <-e.stopped:
+		case <-e.inbox.stopped:
 			return found, nil
 		case <-ctx.Done():
 			return found, nil

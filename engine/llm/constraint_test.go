@@ -348,7 +348,7 @@ func TestAPanicOverDraftsEndsTheRequestAlone(t *testing.T) {
 	r.Constraint = a
 	s.submit(t, r)
 	s.submit(t, greedy(prompt(2, 9), 100))
-	j := s.inbox[0].job
+	j := s.inbox.list[0].job
 	s.turn()
 	if n := j.legal(j.samplers[0], []int32{20}, nil); n != 0 || j.broke == nil {
 		t.Fatalf("%d drafts are legal, fault %v", n, j.broke)

@@ -26,18 +26,16 @@ type Encoder struct {
 	cpu   *kernel.CPU
 	kv    *attend.KV // keys and values of one layer, of the texts of a pass
 
+	inbox inbox[embedCommand]
+
 	mu       sync.Mutex
-	inbox    []embedCommand
 	precheck admission.Precheck
 	prices   cost.Prices // after the last pass
 	timed    bool        // prices were learned, and are not the prior's
-	closing  bool
-	abort    bool
 	stats    EncoderStats
 
-	calls   atomic.Uint64 // of several texts; names their groups
-	stopped chan struct{} // closed when the loop has ended
-	loop    encoderLoop
+	calls atomic.Uint64 // of several texts; names their groups
+	loop  encoderLoop
 }
 
 // EncoderStats is the state after the last pass, and what waits now.
@@ -58,7 +56,7 @@ func OpenEncoder(f *gguf.File, opts Options, progress func(done, total int64)) (
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	e := &Encoder{opts: opts, stopped: make(chan struct{})}
+	e := &Encoder{opts: opts, inbox: newInbox[embedCommand]()}
 	if err := e.build(f, progress); err != nil {
 		e.release()
 		return nil, err
@@ -83,6 +81,7 @@ func (e *Encoder) build(f *gguf.File, progress func(done, total int64)) error {
 		return err
 	}
 	e.cpu = e.opts.compute()
+	e.inbox.wake = e.cpu.Ready
 	if e.opts.CheckTensors {
 		if err := e.model.check(e.cpu); err != nil {
 			return err
@@ -134,10 +133,11 @@ func (e *Encoder) Stats() EncoderStats {
 
 // Load reports the state without waiting for a pass.
 func (e *Encoder) Load() inference.Load {
+	ready := e.inbox.refuses() == nil
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w := e.precheck.Waiting()
-	return inference.Load{Running: e.stats.Running, Waiting: w.Requests, WaitingTokens: w.Tokens, Ready: !e.closing}
+	return inference.Load{Running: e.stats.Running, Waiting: w.Requests, WaitingTokens: w.Tokens, Ready: ready}
 }
 
 // Embed fills the vectors of a call, or refuses it with one of inference's sentinels.
@@ -158,7 +158,7 @@ func (e *Encoder) Embed(ctx context.Context, a *inference.Embedding) error {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		e.cancel(c)
+		e.inbox.post(embedCommand{c, true})
 		c.report(a)
 		return ctx.Err()
 	}
@@ -206,11 +206,25 @@ func (e *Encoder) check(a *inference.Embedding) error {
 
 // submit counts a call at the precheck and hands it to the loop, or refuses it.
 func (e *Encoder) submit(c *embedCall) error {
+	if err := e.inbox.refuses(); err != nil {
+		return err
+	}
+	if err := e.enter(c); err != nil {
+		return err
+	}
+	err := e.inbox.submit(0, embedCommand{call: c})
+	if err != nil { // it has been closed meanwhile
+		for i := range c.texts {
+			e.leave(&c.texts[i], false)
+		}
+	}
+	return err
+}
+
+// enter counts the texts of a call among what waits, or refuses all of them.
+func (e *Encoder) enter(c *embedCall) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closing {
-		return fmt.Errorf("%w: it is shutting down", inference.ErrUnavailable)
-	}
 	items := make([]admission.Item, len(c.texts))
 	for i := range c.texts {
 		t := &c.texts[i]
@@ -223,17 +237,7 @@ func (e *Encoder) submit(c *embedCall) error {
 	for i := range c.texts {
 		c.texts[i].counted = true
 	}
-	e.inbox = append(e.inbox, embedCommand{call: c})
-	e.cpu.Ready()
 	return nil
-}
-
-// cancel tells the loop that no client waits for a call.
-func (e *Encoder) cancel(c *embedCall) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.inbox = append(e.inbox, embedCommand{c, true})
-	e.cpu.Ready()
 }
 
 // leave takes a text out of what waits, once.
@@ -250,22 +254,7 @@ func (e *Encoder) leave(t *embedText, served bool) {
 // Close refuses new calls, lets the others finish until ctx ends, fails the rest, and
 // releases the memory. It returns ctx's error if calls had to be failed.
 func (e *Encoder) Close(ctx context.Context) error {
-	e.setClosing(false)
-	select {
-	case <-e.stopped:
-		return nil
-	case <-ctx.Done():
-	}
-	e.setClosing(true)
-	<-e.stopped
-	return ctx.Err()
-}
-
-func (e *Encoder) setClosing(abort bool) {
-	e.mu.Lock()
-	e.closing, e.abort = true, abort
-	e.cpu.Ready()
-	e.mu.Unlock()
+	return e.inbox.close(ctx)
 }
 
 // release frees what build took; the loop has ended or never began.

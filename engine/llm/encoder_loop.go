@@ -90,7 +90,7 @@ func (l *encoderLoop) iterate() (more bool) {
 	if len(l.pass.texts) == 0 && !l.plan(time.Now()) {
 		if closing {
 			l.e.release()
-			close(l.e.stopped)
+			close(l.e.inbox.stopped)
 		}
 		return false
 	}
@@ -119,11 +119,7 @@ func (l *encoderLoop) compute() {
 
 // readInbox takes in what other goroutines asked for.
 func (l *encoderLoop) readInbox() (closing, abort bool) {
-	e := l.e
-	e.mu.Lock()
-	l.work, e.inbox = e.inbox, l.work[:0]
-	closing, abort = e.closing, e.abort
-	e.mu.Unlock()
+	l.work, closing, abort = l.e.inbox.take(l.work)
 	for _, c := range l.work {
 		switch {
 		case c.call.ended:

@@ -37,22 +37,18 @@ type Engine struct {
 
 	blocks *blockLog // nil without Options.BlockEvents
 
+	inbox     inbox[command]
 	transfers transfers
 
 	mu       sync.Mutex
-	inbox    []command
 	precheck admission.Precheck      // of the waiting queue, see waiting.go
 	tariff   scheduler.CostEstimates // after the last step
-	closing  bool
-	abort    bool  // cancel what still runs
-	dead     error // a fault that nothing mended
 	stats    Stats
 
 	stepping atomic.Bool  // the last plan had rows
 	turns    *turns.Queue // for masks that are late
 
-	calls   atomic.Uint64 // of several requests; names their groups
-	stopped chan struct{} // closed when the loop has ended
+	calls atomic.Uint64 // of several requests; names their groups
 
 	loop loop
 }
@@ -86,7 +82,7 @@ func newEngine(f *gguf.File, opts Options, progress func(done, total int64)) (*E
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	e := &Engine{opts: opts, stopped: make(chan struct{})}
+	e := &Engine{opts: opts, inbox: newInbox[command]()}
 	if err := e.build(f, progress); err != nil {
 		e.release()
 		return nil, err
@@ -108,6 +104,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		return err
 	}
 	e.cpu = e.opts.compute()
+	e.inbox.wake = e.cpu.Ready
 	if e.opts.CheckTensors {
 		if err := e.model.check(e.cpu); err != nil {
 			return err
@@ -208,33 +205,19 @@ func (e *Engine) Stats() Stats {
 
 // Load reports the state without waiting for a step.
 func (e *Engine) Load() inference.Load {
+	why := e.inbox.notReady()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s, w := &e.stats, e.precheck.Waiting()
 	return inference.Load{
 		Running: s.Scheduler.Running, Waiting: w.Requests, WaitingTokens: w.Tokens,
 		KVBlocks: s.Cache.Blocks, KVBlocksUsed: s.Cache.Referenced, FetchRate: e.fetchRate(),
-		Ready: !e.closing && e.dead == nil, Why: e.notReady(),
+		Ready: why == "", Why: why,
 	}
 }
 
 // NotReady says why the engine takes no requests, or nothing.
-func (e *Engine) NotReady() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.notReady()
-}
-
-// notReady is NotReady; the caller holds mu.
-func (e *Engine) notReady() string {
-	switch {
-	case e.dead != nil:
-		return e.dead.Error()
-	case e.closing:
-		return "the engine is closing"
-	}
-	return ""
-}
+func (e *Engine) NotReady() string { return e.inbox.notReady() }
 
 // Submit queues a request, which it owns from here on. What can never be
 // served and what finds the queue full is refused at once, on the caller's
@@ -265,7 +248,7 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 			e.unreserve(items)
 		}
 	}()
-	work := make([]command, len(rs))
+	var now, later []command
 	streams := make([]*inference.Stream, len(rs))
 	group := e.group(len(rs))
 	for i, r := range rs {
@@ -275,23 +258,23 @@ func (e *Engine) SubmitAll(rs []*inference.Request) ([]*inference.Stream, error)
 		j.fetch = e.newFetch(j)
 		j.stream = inference.NewStream(ringEvents(r), func(choice int) {
 			if c := (command{job: j, choice: choice, at: time.Now()}); j.fetch == nil || !j.fetch.hold(c) {
-				e.post(c)
+				e.inbox.post(c)
 			}
 		})
-		work[i], streams[i] = command{job: j, submit: true}, j.stream
+		streams[i] = j.stream
+		if c := (command{job: j, submit: true}); j.fetch == nil {
+			now = append(now, c)
+		} else {
+			later = append(later, c)
+		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.refusesAll(); err != nil { // it has been closed meanwhile
+	if err := e.inbox.submit(len(later), now...); err != nil { // it has been closed meanwhile
 		return nil, err
 	}
 	taken = true
-	for _, c := range work {
-		if !e.fetchFirst(c) {
-			e.inbox = append(e.inbox, c)
-		}
+	for _, c := range later {
+		go c.job.fetch.first(c)
 	}
-	e.cpu.Ready()
 	return streams, nil
 }
 
@@ -301,17 +284,6 @@ func (e *Engine) group(requests int) string {
 		return ""
 	}
 	return strconv.FormatUint(e.calls.Add(1), 10)
-}
-
-// refusesAll says why the engine takes no requests at all, with mu held.
-func (e *Engine) refusesAll() error {
-	if e.dead != nil {
-		return e.dead
-	}
-	if e.closing {
-		return fmt.Errorf("%w: it is shutting down", inference.ErrUnavailable)
-	}
-	return nil
 }
 
 // check refuses what can never be served: what only the engine knows, then what
@@ -369,38 +341,10 @@ func (e *Engine) checkTokens(r *inference.Request) error {
 	return nil
 }
 
-// post hands the loop a command.
-func (e *Engine) post(c command) {
-	e.mu.Lock()
-	e.inbox = append(e.inbox, c)
-	e.cpu.Ready()
-	e.mu.Unlock()
-}
-
 // Close refuses new requests, lets the others finish until ctx ends, cancels
 // the rest, and releases the memory. It returns ctx's error if requests had to
 // be cancelled.
-func (e *Engine) Close(ctx context.Context) error {
-	e.setClosing(false)
-	select {
-	case <-e.stopped:
-		return nil
-	case <-ctx.Done():
-	}
-	e.setClosing(true)
-	<-e.stopped
-	return ctx.Err()
-}
-
-func (e *Engine) setClosing(abort bool) {
-	e.mu.Lock()
-	e.closing, e.abort = true, abort
-	if abort {
-		e.transfers.abort()
-	}
-	e.cpu.Ready()
-	e.mu.Unlock()
-}
+func (e *Engine) Close(ctx context.Context) error { return e.inbox.close(ctx, e.transfers.abort) }
 
 // Fingerprint is short and changes with the model's content or how keys and values are stored.
 func (i Info) Fingerprint() string {

@@ -389,7 +389,7 @@ func TestSlowReaderIsCancelledAndHoldsNoOneUp(t *testing.T) {
 	slow := greedy(prompt(8, 4), 240)
 	j := newJob(slow, e.cache.Domain(""), nil)
 	j.stream = inference.NewStream(5, func(int) {})
-	e.post(command{job: j, submit: true})
+	e.inbox.post(command{job: j, submit: true})
 	if a := ask(t, e, greedy(prompt(9, 4), 50)); a.err != nil || len(a.tokens[0]) != 50 {
 		t.Errorf("the other request: %d tokens, %v", len(a.tokens[0]), a.err)
 	}
@@ -440,7 +440,7 @@ func TestPanicInAStepFailsItsRequestsOnly(t *testing.T) {
 	j := newJob(boom, e.cache.Domain(""), nil)
 	j.stream = inference.NewStream(64, func(int) {})
 	j.samplers = nil // a broken invariant: sampling panics
-	e.post(command{job: j, submit: true})
+	e.inbox.post(command{job: j, submit: true})
 	if a := read(t, j.stream); !errors.Is(a.err, inference.ErrInternal) {
 		t.Errorf("broken request: %v, want an internal error", a.err)
 	}

@@ -199,7 +199,5 @@ func (l *loop) giveUp(why error) {
 	l.dead = fmt.Errorf("%w: it stopped after a fault that came back at once; restart the process, and report: %s",
 		inference.ErrUnavailable, why.Error())
 	l.fault(l.dead.Error())
-	l.e.mu.Lock()
-	l.e.dead = l.dead
-	l.e.mu.Unlock()
+	l.e.inbox.die(l.dead)
 }

@@ -80,7 +80,7 @@ func (l *loop) sendLate() {
 
 // prepare works out the masks of a late row. It ends soon after its request.
 func (e *Engine) prepare(row *lateRow) {
-	defer e.post(command{job: row.job, late: row})
+	defer e.inbox.post(command{job: row.job, late: row})
 	t, err := e.turns.Take(row.job.gone, row.job.req.Tenant)
 	if err != nil {
 		return // the request has ended

@@ -134,8 +134,8 @@ func TestS1ClosingDoesNotWaitForAMask(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-c.began
-	e.setClosing(true)
-	<-e.stopped
+	e.inbox.setClosing(true)
+	<-e.inbox.stopped
 	if a := read(t, s); !errors.Is(a.err, inference.ErrUnavailable) {
 		t.Errorf("the request ended with %v", a.err)
 	}

@@ -79,7 +79,7 @@ func (l *loop) end() {
 	l.ended = true
 	l.quiet.Stop()
 	l.e.release()
-	close(l.e.stopped)
+	close(l.e.inbox.stopped)
 }
 
 // rest is called when there is nothing to do. The first rest after a step asks for
@@ -125,11 +125,7 @@ func (e *Engine) publish() {
 
 // readInbox carries out what other goroutines asked for since the last step.
 func (l *loop) readInbox() (closing, abort bool) {
-	e := l.e
-	e.mu.Lock()
-	l.work, e.inbox = e.inbox, l.work[:0]
-	closing, abort = e.closing && e.transfers.fetching == 0, e.abort
-	e.mu.Unlock()
+	l.work, closing, abort = l.e.inbox.take(l.work)
 	for i := range l.work {
 		l.execute(&l.work[i])
 	}

@@ -15,7 +15,7 @@ type question struct {
 // ctx ended first; the call is then still made.
 func (e *Engine) ask(ctx context.Context, p phase, call func()) error {
 	q := &question{p, call, make(chan error, 1)}
-	if err := e.pose(q); err != nil {
+	if err := e.inbox.submit(0, command{question: q}); err != nil {
 		return err
 	}
 	select {
@@ -24,18 +24,6 @@ func (e *Engine) ask(ctx context.Context, p phase, call func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// pose puts a question into the inbox.
-func (e *Engine) pose(q *question) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.refusesAll(); err != nil {
-		return err
-	}
-	e.inbox = append(e.inbox, command{question: q})
-	e.cpu.Ready()
-	return nil
 }
 
 func (l *loop) answer(q *question) {

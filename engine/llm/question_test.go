@@ -28,7 +28,7 @@ func TestResetFreesWhatNoRequestUses(t *testing.T) {
 	s.turn()
 	used := s.pool.Stats().Referenced
 	freed := 0
-	if err := s.pose(&question{resetting, func() { freed = s.loop.reset() }, make(chan error, 1)}); err != nil {
+	if err := s.inbox.submit(0, command{question: &question{resetting, func() { freed = s.loop.reset() }, make(chan error, 1)}}); err != nil {
 		t.Fatal(err)
 	}
 	s.turn()

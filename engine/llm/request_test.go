@@ -19,7 +19,7 @@ func TestARequestsRankReachesTheScheduler(t *testing.T) {
 	r.Tenant, r.Weight, r.Class, r.CacheDomain, r.OverQuota, r.Retries = "acme", 7, inference.Batch, "shared", true, 3
 	r.FirstTokenBy, r.DoneBy, r.WaitUntil = time.Unix(0, 1<<62), time.Unix(0, 1<<62+1), time.Unix(0, 1<<62+2)
 	s.submit(t, r)
-	j := s.inbox[0].job
+	j := s.inbox.list[0].job
 	got := j.request(false)
 	if got.Tenant != "acme" || got.Weight != 7 || got.Class != inference.Batch || !got.OverQuota || got.Retries != 3 ||
 		got.FirstTokenBy != 1<<62 || got.DoneBy != 1<<62+1 || got.WaitUntil != 1<<62+2 {
@@ -32,7 +32,7 @@ func TestARequestsRankReachesTheScheduler(t *testing.T) {
 	logprobs := greedy(prompt(1, 50), 3)
 	logprobs.PromptLogprobs = 0
 	s.submit(t, logprobs)
-	if chain := s.inbox[1].job.request(false).Chain; chain != nil {
+	if chain := s.inbox.list[1].job.request(false).Chain; chain != nil {
 		t.Errorf("hashed in vain: %v", chain)
 	}
 	for s.turn() {
@@ -124,7 +124,7 @@ func TestTheRequestsOfACallAreAGroup(t *testing.T) {
 		}
 	}
 	var groups []string
-	for _, c := range s.inbox {
+	for _, c := range s.inbox.list {
 		groups = append(groups, c.job.request(false).Group)
 	}
 	a, alone, b := groups[0], groups[2], groups[3]

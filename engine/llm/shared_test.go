@@ -114,7 +114,7 @@ func comeAndGo(t *testing.T, o Options) {
 		j := newJob(r, e.cache.Domain(""), nil)
 		j.stream = inference.NewStream(100, nil)
 		j.samplers = nil // a broken invariant: sampling panics
-		e.post(command{job: j, submit: true})
+		e.inbox.post(command{job: j, submit: true})
 		if a := read(t, j.stream); a.err == nil {
 			t.Error("a step that panicked gave an answer")
 		}

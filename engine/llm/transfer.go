@@ -62,10 +62,9 @@ var SkipReasons = []string{SkipCached, SkipCost, SkipBusy, SkipSource}
 
 // transfers is the engine's account of fetches.
 type transfers struct {
-	slots    chan struct{}
-	ctx      context.Context //nolint:containedctx // ends all fetches, which outlive their calls
-	abort    context.CancelFunc
-	fetching int // jobs on their way into the inbox; Engine.mu guards it
+	slots chan struct{}
+	ctx   context.Context //nolint:containedctx // ends all fetches, which outlive their calls
+	abort context.CancelFunc
 
 	mu    sync.Mutex
 	stats TransferStats
@@ -179,20 +178,6 @@ type fetch struct {
 	filled int // blocks of window
 }
 
-// fetchFirst begins the fetch of a job's blocks if it is to have one. The job enters the loop afterwards. The caller holds mu.
-func (e *Engine) fetchFirst(c command) bool {
-	j := c.job
-	if j.fetch == nil {
-		return false
-	}
-	e.transfers.fetching++
-	go func() {
-		j.fetch.run()
-		j.fetch.enter(c)
-	}()
-	return true
-}
-
 // newFetch is the fetch of a job that a router has told where blocks are; nil where none can be made.
 func (e *Engine) newFetch(j *job) *fetch {
 	kv := &j.req.KV
@@ -225,12 +210,13 @@ func (f *fetch) enter(c command) {
 	f.over = true
 	work := append([]command{c}, f.held...)
 	f.mu.Unlock()
-	e := f.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.transfers.fetching--
-	e.inbox = append(e.inbox, work...)
-	e.cpu.Ready()
+	f.e.inbox.arrive(work...)
+}
+
+// first fetches the blocks of a job that has been submitted, and then has it enter the loop.
+func (f *fetch) first(c command) {
+	f.run()
+	f.enter(c)
 }
 
 // run fetches what is worth it.

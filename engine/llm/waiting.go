@@ -17,12 +17,12 @@ import (
 
 // reserve counts the requests of a call, or refuses all of them.
 func (e *Engine) reserve(rs []*inference.Request) ([]admission.Item, error) {
+	if err := e.inbox.refuses(); err != nil {
+		return nil, err
+	}
 	items := make([]admission.Item, len(rs))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.refusesAll(); err != nil {
-		return nil, err
-	}
 	for i, r := range rs {
 		q := schedulerRequest(r, e.opts.Speculate)
 		items[i] = e.tariff.Item(&q)
