@@ -13,8 +13,37 @@ const (
 	methodFilesLimit = 6
 )
 
-// narrowFolders keep to the limits. The others are printed (-v); a folder joins the list when its types are within them.
-var narrowFolders = []string{"cmd", "internal/console", "internal/server", "internal/store", "kvcache", "scheduler"}
+// wideTypes are past the limits, with the bounds that each keeps and the reason why it is not divided, or not yet.
+var wideTypes = map[string]struct {
+	methods, files int
+	reason         string
+}{
+	"api/admin.Config":            {28, 12, "what the admin listener is given; each endpoint is one method and one file, and reads few fields"},
+	"api/openai.Server":           {46, 25, "not yet: handlers of the dialects move to packages of their own"},
+	"api/openai.call":             {150, 39, "not yet: the parts of a call move to packages of their own"},
+	"api/openai.passage":          {33, 9, "not yet: a relayed request, whose forms are those of four APIs"},
+	"api/openai/choice.Choice":    {41, 5, "not yet: one choice of an answer; its output and its bill could be apart"},
+	"api/predict.Server":          {26, 9, "one method per route of the protocols; it has no data that only some of them use"},
+	"api/predict.call":            {30, 7, "a request of either protocol, over HTTP or gRPC, with one file for each form of its body"},
+	"bench.Result":                {20, 11, "a data record: its methods print one table each, beside what the table measures"},
+	"configs.Config":              {24, 8, "the data of all settings; a method derives one subject's options, beside that subject's settings"},
+	"configs.Sources":             {18, 9, "where settings come from: one file for each kind of source"},
+	"configs.fileDecoder":         {20, 7, "one method for each section of the file, beside that section's settings"},
+	"engine/kernel/asm.attention": {44, 6, "a generator: each method writes one sequence of instructions with the registers that it shares"},
+	"engine/kernel/asm.lanes":     {47, 6, "a generator: each method writes one sequence of instructions with the registers that it shares"},
+	"engine/kernel/asm.product":   {47, 6, "a generator: each method writes one sequence of instructions with the registers that it shares"},
+	"engine/kernel/asm.product2":  {41, 5, "a generator: each method writes one sequence of instructions with the registers that it shares"},
+	"engine/llm.Engine":           {30, 9, "what callers ask of a model, one file for each subject; its inbox and its loop are types of their own"},
+	"engine/llm.loop":             {39, 7, "the step loop: all that it has belongs to one goroutine; faults and their counts could be apart"},
+	"engine/llm.model":            {29, 7, "weights that do not change, and what is computed with them"},
+	"engine/onnx.call":            {17, 7, "a step's inputs and outputs as kernels see them; small helpers stand beside their operators"},
+	"router/fleet.Fleet":          {38, 14, "not yet: discovery and the blocks that replicas tell of could be types of their own"},
+	"router/fleet.replica":        {16, 7, "a server behind a model; what is known of it stands beside what finds it out"},
+	"tokenizer/family.Family":     {16, 10, "a table of markers: a method per family and use, beside the reader of its layout"},
+	"tokenizer/family.Parser":     {74, 11, "not yet: a state machine whose states are its methods and share one place in one answer"},
+	"tokenizer/grammar.engine":    {43, 7, "not yet: rows, places and the account of their memory are under one lock"},
+	".ci/release.release":         {20, 7, "a build of one version; one file for each kind of artefact"},
+}
 
 // typeWidth is how many methods a type has, and over which files they lie.
 type typeWidth struct {
@@ -54,9 +83,24 @@ func TestTypes(t *testing.T) {
 		if i < 12 {
 			t.Logf("%4d methods in %2d files  %s", w.methods, len(w.files), w.name)
 		}
-		if anyBelow(w.dir, narrowFolders) && (w.methods > methodsLimit || len(w.files) > methodFilesLimit) {
+		methods, files := methodsLimit, methodFilesLimit
+		if wide, ok := wideTypes[w.name]; ok {
+			if w.methods <= methods && len(w.files) <= files {
+				t.Logf("%s is within the limits: strike it from wideTypes", w.name)
+			}
+			methods, files = max(methods, wide.methods), max(files, wide.files)
+		}
+		if w.methods > methods || len(w.files) > files {
 			t.Errorf("%s has %d methods in %d files, limits %d and %d: which of its data could be a type of its own?",
-				w.name, w.methods, len(w.files), methodsLimit, methodFilesLimit)
+				w.name, w.methods, len(w.files), methods, files)
+		}
+	}
+	for name, wide := range wideTypes {
+		if byName[name] == nil {
+			t.Logf("wideTypes has %s, which is no type any more: strike it", name)
+		}
+		if wide.reason == "" {
+			t.Errorf("wideTypes has %s without a reason", name)
 		}
 	}
 }
