@@ -129,7 +129,7 @@ func worth(value any) (float64, bool) {
 // OutcomeFault is an error of an OutcomeFunc as callers read it.
 func OutcomeFault(err error) *api.Error {
 	if errors.Is(err, rollout.ErrBusyJournal) {
-		return api.Refuse("store_unavailable", err.Error()+"; tell it again in a moment")
+		return api.Refuse("store_unavailable", rollout.ErrBusyJournal.Error()+"; tell it again in a moment") // the rest names the database
 	}
 	return api.Refuse("answer_not_found", err.Error()+"; outcomes count for the last answers of rollouts that are under way: with a store on any server that is on it, "+
 		"except for answers of the last second before a server was killed, and without one on the server that gave the answer")

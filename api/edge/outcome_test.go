@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,6 +36,14 @@ func TestReadOutcomes(t *testing.T) {
 		if list, fault := ReadOutcomes([]byte(wrong), "acme"); fault == nil || fault.Status != 400 {
 			t.Errorf("%s: %+v %v", wrong, list, fault)
 		}
+	}
+}
+
+// Callers are tenants: what an error of the store says of the database, its host and its user is not for them.
+func TestOutcomeFaultsNameNoDatabase(t *testing.T) {
+	fault := OutcomeFault(fmt.Errorf("%w: %w", rollout.ErrBusyJournal, errors.New("failed to connect to `user=weir database=weir`: 10.0.0.7:5432")))
+	if fault.Code != "store_unavailable" || fault.Status != 503 || strings.Contains(fault.Message, "10.0.0.7") {
+		t.Errorf("%+v", fault)
 	}
 }
 

@@ -85,7 +85,7 @@ func (c *call) report(q ledger.Query) (*ledger.Report, *api.Error) {
 	defer cancel()
 	report, err := s.config.Usage.Report(ctx, q)
 	if err != nil {
-		return nil, api.Refuse("usage_unavailable", "read the usage: "+err.Error())
+		return nil, api.Refuse("usage_unavailable", "the store of usage does not answer; retry") // its error names the database
 	}
 	return &report, nil
 }
