@@ -22,6 +22,9 @@ type Running struct {
 // ErrStopped is why the requests end that run when a shutdown has waited for long enough.
 var ErrStopped = errors.New("the server stops")
 
+// ErrCancelled is why a response ends that is computed without its client, and that was cancelled.
+var ErrCancelled = errors.New("the response was cancelled")
+
 // ErrHungUp is why a request ends whose client waits no longer.
 var ErrHungUp = errors.New("the client closed the connection")
 

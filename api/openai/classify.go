@@ -123,7 +123,7 @@ func (c *call) predicted(model string, vectors [][]float32) ([]float64, *api.Err
 	case err == nil && len(scores) == len(vectors):
 		return scores, nil
 	case context.Cause(ctx) != nil:
-		if fault := c.server.interrupted(model, context.Cause(ctx)); fault != nil {
+		if fault := c.server.config.Hooks.Interrupted(model, context.Cause(ctx)); fault != nil {
 			return nil, fault
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"weir/api/openai/job"
 	"weir/api/openai/messages"
 	"weir/api/openai/models"
+	"weir/api/openai/relay"
 	"weir/api/openai/responses"
 	"weir/api/openai/translation"
 )
@@ -30,15 +31,15 @@ type endpoint struct {
 }
 
 var (
-	chatEndpoint = endpoint{service{routeChat, "/chat/completions", "chatcmpl-", true}, completion.Reader.ReadChat, completion.NewChatEncoder, nil}
+	chatEndpoint = endpoint{service{routeChat, relay.PathChat, "chatcmpl-", true}, completion.Reader.ReadChat, completion.NewChatEncoder, nil}
 
-	completionEndpoint = endpoint{service{routeCompletions, "/completions", "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil}
+	completionEndpoint = endpoint{service{routeCompletions, relay.PathCompletions, "cmpl-", true}, completion.Reader.ReadCompletion, completion.NewCompletionEncoder, nil}
 
-	responseEndpoint = endpoint{service{routeResponses, "/responses", responses.Prefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+	responseEndpoint = endpoint{service{routeResponses, relay.PathResponses, responses.Prefix, true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return responses.Read(r.ReadChat, o, m)
 	}, responses.NewEncoder, responses.Translate}
 
-	messageEndpoint = endpoint{service{routeMessages, "/messages", "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
+	messageEndpoint = endpoint{service{routeMessages, relay.PathMessages, "msg_", true}, func(r completion.Reader, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 		return messages.Read(r.ReadChat, o, m)
 	}, messages.NewEncoder, messages.Translate}
 )

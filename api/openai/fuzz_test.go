@@ -17,6 +17,7 @@ import (
 	"weir/api/openai/models"
 	"weir/api/openai/params"
 	"weir/api/openai/pooling"
+	"weir/api/openai/relay"
 	"weir/internal/inference"
 	"weir/router"
 )
@@ -192,7 +193,7 @@ func FuzzUpstreamWait(f *testing.F) {
 			t.Errorf("%q, %q: wait %v", ms, after, w)
 		}
 		h := map[string]string{}
-		advise(func(name, value string) { h[name] = value }, 429, "slow_down", said)
+		relay.Advise(func(name, value string) { h[name] = value }, 429, "slow_down", said)
 		seconds, err := strconv.Atoi(h["Retry-After"])
 		if err != nil || seconds < 1 || h["X-Should-Retry"] == "" || h["X-Weir-Reason"] != "slow_down" {
 			t.Errorf("%q, %q: %v", ms, after, h)

@@ -67,7 +67,7 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 	case !x.Claimed: // refused before it took its key
 		x.Freed()
 	case fault != nil:
-		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: c.route.appendFault(nil, fault)})
+		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: c.route.AppendFault(nil, fault)})
 		if x.Taken {
 			return edge.InFlight()
 		}

@@ -89,8 +89,8 @@ func (c *call) reshape(fault *api.Error) {
 	}
 }
 
-// appendFault appends an error as a path's clients read it.
-func (rt *route) appendFault(dst []byte, fault *api.Error) []byte {
+// AppendFault appends an error as a path's clients read it.
+func (rt *route) AppendFault(dst []byte, fault *api.Error) []byte {
 	if rt.ownShape() {
 		return messages.AppendFault(dst, fault, "")
 	}
@@ -102,5 +102,5 @@ func (rt *route) appendFaultEvent(dst []byte, fault *api.Error) []byte {
 	if rt.ownShape() || strings.HasPrefix(rt.Pattern, routeResponses) {
 		dst = append(dst, "event: error\n"...)
 	}
-	return append(rt.appendFault(append(dst, "data: "...), fault), "\n\n"...)
+	return append(rt.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
 }

@@ -11,6 +11,7 @@ import (
 	"weir/api/openai/models"
 	"weir/api/openai/pooling"
 	"weir/api/openai/priority"
+	"weir/api/openai/relay"
 	"weir/internal/inference"
 	"weir/scheduler/quota"
 )
@@ -52,7 +53,7 @@ func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
 			return fault
 		}
 		defer c.letGo()
-		return c.relay(&relayed{service: &e.service, model: m, asked: o, sent: o.Object, path: e.upstream})
+		return c.relay(&relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream})
 	case !e.takes(m.Kind()):
 		return wrongKind(m)
 	}
@@ -158,7 +159,7 @@ func (c *call) embed(m *models.Model, asked *inference.Embedding) *api.Error {
 	if err == nil {
 		return nil
 	}
-	if fault := c.server.interrupted(m.ID, context.Cause(ctx)); fault != nil {
+	if fault := c.server.config.Hooks.Interrupted(m.ID, context.Cause(ctx)); fault != nil {
 		return fault
 	}
 	return edge.Fault(err)

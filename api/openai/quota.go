@@ -1,15 +1,14 @@
 package openai
 
 import (
-	"cmp"
 	"errors"
-	"strconv"
 
 	"weir/api"
 	"weir/api/meter"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/relay"
 	"weir/scheduler/quota"
 )
 
@@ -100,23 +99,16 @@ func (s *Server) ask(j *job.Job) (ask quota.Ask, most int64) {
 	return ask, most
 }
 
-// What a relayed request is expected to use is a guess, which its upstream's count
-// corrects at the end: the tokenizer is there.
-const (
-	relayBytesPerToken = 4
-	relayMaxTokens     = 4096 // where a request sets no limit
-)
-
 // reserveRelay is reserve for a request whose tokens are counted elsewhere. Nothing here
 // counts them while they come: strict limits hold because the servers are told to end its
 // answers where what is reserved ends.
-func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens []int32) (*meter.Bill, *api.Error) {
-	who := c.holder(r.model)
+func (c *call) reserveRelay(r *relay.Request, answers int64, price quota.Price, tokens []int32) (*meter.Bill, *api.Error) {
+	who := c.holder(r.Model)
 	if who.Unlimited() {
 		return nil, nil
 	}
 	ask := quota.Ask{Input: c.relayedInput(r, tokens), Price: price}
-	if !r.service.writes {
+	if !r.Writes {
 		return c.reserve(who, ask, 0)
 	}
 	ask.Output = answers * int64(c.expectedOutput(r))
@@ -127,68 +119,32 @@ func (c *call) reserveRelay(r *relayed, answers int64, price quota.Price, tokens
 	ask.Most = answers * limit
 	paid, fault := c.reserve(who, ask, ask.Most)
 	if fault == nil {
-		r.limitAnswer(max(min(limit, paid.Covered/answers), 1))
-		warn(c.ctx, r.asked.Notes)
+		r.LimitAnswer(max(min(limit, paid.Covered/answers), 1))
+		warn(c.ctx, r.Asked.Notes)
 	}
 	return paid, fault
 }
 
 // strictLimit is how long each answer from elsewhere may get beside strict limits, before it
 // is known what they have left: as its client says, or relayMaxTokens, and at most most.
-func (c *call) strictLimit(r *relayed, most int64) int64 {
+func (c *call) strictLimit(r *relay.Request, most int64) int64 {
 	var p params.Params
 	var ignored *api.Error
-	if p.ReadMaxTokens(r.sent, &ignored); p.MaxTokens < 1 {
-		p.MaxTokens = relayMaxTokens
+	if p.ReadMaxTokens(r.Sent, &ignored); p.MaxTokens < 1 {
+		p.MaxTokens = relay.MaxTokens
 	}
 	return max(min(int64(p.MaxTokens), most), 1)
 }
 
-// limitAnswer has the servers end each answer after so many tokens, which are paid for: they
-// count them, and nothing here does.
-func (r *relayed) limitAnswer(limit int64) {
-	var p params.Params
-	var ignored *api.Error
-	if p.ReadMaxTokens(r.sent, &ignored); p.MaxTokens > 0 && int64(p.MaxTokens) <= limit {
-		return
-	}
-	name := cmp.Or(p.LengthName, "max_tokens")
-	if formOf(r.path) == responseForm {
-		name = "max_output_tokens"
-	}
-	r.sent = r.sent.Without(models.LengthNames...)
-	r.sent.Add(name, strconv.AppendInt(nil, limit, 10))
-	r.asked.Notes.Add("%s set to %d by the tenant's limits", name, limit)
-}
-
 // expectedOutput is how long an answer from elsewhere is expected to get, in tokens.
-func (c *call) expectedOutput(r *relayed) int {
-	if !r.service.writes {
+func (c *call) expectedOutput(r *relay.Request) int {
+	if !r.Writes {
 		return 0
 	}
 	var p params.Params
 	var ignored *api.Error
-	if p.ReadMaxTokens(r.sent, &ignored); p.MaxTokens < 0 {
-		p.MaxTokens = relayMaxTokens
+	if p.ReadMaxTokens(r.Sent, &ignored); p.MaxTokens < 0 {
+		p.MaxTokens = relay.MaxTokens
 	}
-	return int(c.server.estimates.Expect(r.model.ID, c.caller.Tenant.Name, p.MaxTokens))
-}
-
-// settle ends the passage's bill: what it has used takes the place of what was reserved.
-func (p *passage) settle() {
-	if p.bill == nil {
-		return
-	}
-	r := &p.result
-	use := quota.Use{
-		Ran:   r.Status == statusOK || !r.FirstToken.IsZero(),
-		Input: int64(r.PromptTokens), Cached: int64(r.CachedTokens), Output: int64(r.OutputTokens),
-	}
-	if !r.Charged() {
-		use.Input, use.Cached, use.Output = 0, 0, 0
-	}
-	p.bill.Settle(use)
-	if len(r.Reasons) == 1 && r.OutputTokens > 0 {
-		p.server.estimates.Learn(r.Model, r.Tenant, relayMaxTokens, r.OutputTokens)
-	}
+	return int(c.server.estimates.Expect(r.Model.ID, c.caller.Tenant.Name, p.MaxTokens))
 }

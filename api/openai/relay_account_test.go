@@ -254,33 +254,3 @@ func TestEndOfAStreamSurvivesAPanic(t *testing.T) {
 		t.Errorf("a request is held: %v", err)
 	}
 }
-
-// Usage of Responses, Messages and embeddings that no request can have is not told, whatever else the answer says.
-func TestUsageThatCannotBe(t *testing.T) {
-	for _, tc := range []struct {
-		form                   form
-		text                   string
-		prompt, cached, output int
-		told                   bool
-	}{
-		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5}}`, 9, 4, 5, true},
-		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":44},"output_tokens":5}}`, 9, 0, 0, false},
-		{responseForm, `{"status":"completed","usage":{"input_tokens":9,"output_tokens":-5}}`, 9, 0, 0, false},
-		{responseForm, `{"status":"completed","usage":{"input_tokens":1e18,"output_tokens":1e18}}`, 0, 0, 0, false},
-		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"cache_read_input_tokens":4,"output_tokens":5}}`, 13, 4, 5, true},
-		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"cache_read_input_tokens":-4,"output_tokens":5}}`, 0, 0, 0, false},
-		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1000000000000000000}}`, 0, 0, 0, false},
-		{messageForm, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":99999999999999999999}}`, 0, 0, 0, false},
-		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":"9","completion_tokens":5}}`, 0, 0, 0, false},
-		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":null,"total_tokens":12}}`, 9, 0, 3, true},
-		{chatForm, `{"object":"list","choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`, 9, 0, 0, true}, // of embeddings
-		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"total_tokens":9}}`, 9, 0, 0, true},                                   // of rerankers
-		{chatForm, `{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":-9,"total_tokens":-9}}`, 0, 0, 0, false},
-	} {
-		p := &passage{form: tc.form}
-		p.read([]byte(tc.text), p.account.chunk([]byte(tc.text)))
-		if r := &p.result; r.PromptTokens != tc.prompt || r.CachedTokens != tc.cached || r.OutputTokens != tc.output || p.account.told != tc.told || len(r.Reasons) != 1 {
-			t.Errorf("%s: %d tokens, %d cached, %d of output, told %v, reasons %v", tc.text, r.PromptTokens, r.CachedTokens, r.OutputTokens, p.account.told, r.Reasons)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/relay"
 	"weir/api/openai/responses"
 	"weir/router"
 )
@@ -29,7 +30,7 @@ func (c *call) relayAnswer(e *endpoint, m *models.Model, o *job.Body, more bool)
 		return fault
 	}
 	defer c.letGo()
-	r := &relayed{service: &e.service, model: m, asked: o, sent: o.Object, path: e.upstream, more: more}
+	r := &relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream, More: more}
 	switch {
 	case e.reword == nil:
 	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.KeepsState():
@@ -37,7 +38,7 @@ func (c *call) relayAnswer(e *endpoint, m *models.Model, o *job.Body, more bool)
 			return fault
 		}
 	case e == &responseEndpoint:
-		r.sent = unstored(o.Object)
+		r.Sent = unstored(o.Object)
 	}
 	return c.relay(r)
 }
@@ -58,15 +59,15 @@ func unstored(o *jsonbody.Object) *jsonbody.Object {
 }
 
 // reword makes a relayed request one of a chat, and the job that writes its answer.
-func (c *call) reword(e *endpoint, r *relayed) *api.Error {
-	asked := r.asked.Under(r.asked.Notes) // a fallback may read it, too
+func (c *call) reword(e *endpoint, r *relay.Request) *api.Error {
+	asked := r.Asked.Under(r.Asked.Notes) // a fallback may read it, too
 	w, fault := e.reword(asked)
 	if fault != nil {
 		return fault
 	}
 	if response, _ := w.Own.(*responses.Request); response != nil && response.Truncates {
 		response.Truncates = false
-		asked.Ignored("truncation", jsonbody.Unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.model.ID+" are not counted here"), &fault)
+		asked.Ignored("truncation", jsonbody.Unsupported("truncation", "leave it out: the tokens of the servers behind the model "+r.Model.ID+" are not counted here"), &fault)
 	}
 	w.Finish(asked.Object)
 	own := w.Chat.Unread()
@@ -81,9 +82,9 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 	case fault != nil:
 		return w.Explain(fault)
 	case p.Logprobs:
-		return w.Explain(jsonbody.Unsupported("logprobs", "the servers behind the model "+r.model.ID+" are asked for a chat, whose tokens are not known here"))
-	case goesOn && !r.model.Upstream.Offers(router.Continuing):
-		return jsonbody.Unsupported("messages", "end with a message of the user: the servers behind the model "+r.model.ID+" do not go on with one of the assistant")
+		return w.Explain(jsonbody.Unsupported("logprobs", "the servers behind the model "+r.Model.ID+" are asked for a chat, whose tokens are not known here"))
+	case goesOn && !r.Model.Upstream.Offers(router.Continuing):
+		return jsonbody.Unsupported("messages", "end with a message of the user: the servers behind the model "+r.Model.ID+" do not go on with one of the assistant")
 	}
 	if fault = w.CheckCount(p.N); fault != nil {
 		return fault
@@ -93,12 +94,12 @@ func (c *call) reword(e *endpoint, r *relayed) *api.Error {
 		return fault
 	}
 	j := &job.Job{
-		ID: e.prefix + c.id, Name: e.prefix + c.name(""), Route: e.route, NewEncoder: e.encode, Model: r.model, Params: p, ClientNames: w,
+		ID: e.prefix + c.id, Name: e.prefix + c.name(""), Route: e.route, NewEncoder: e.encode, Model: r.Model, Params: p, ClientNames: w,
 		Tenant: c.caller.Tenant, Key: c.caller.KeyID(), Terms: terms, Created: c.arrived.Unix(), Arrived: c.arrived, Own: w.Own, Background: w.Background,
 	}
 	p.ContinuousUsage = e == &messageEndpoint
 	c.keepResponse(j)
-	r.sent, r.path, r.job = w.ForServers(p), chatEndpoint.upstream, j
+	r.Sent, r.Path, r.Job = w.ForServers(p), relay.PathChat, j
 	return nil
 }
 
@@ -115,8 +116,7 @@ func (c *call) countElsewhere(m *models.Model, o *job.Body) *api.Error {
 		return edge.ShuttingDown()
 	}
 	defer c.server.running.Leave()
-	service := service{route: routeCount, prefix: messageEndpoint.prefix}
-	r := &relayed{service: &service, model: m, asked: o, sent: o.Object, path: messageEndpoint.upstream + "/count_tokens"}
+	r := &relay.Request{Route: routeCount, Prefix: messageEndpoint.prefix, Model: m, Asked: o, Sent: o.Object, Path: relay.PathMessages + "/count_tokens"}
 	t, fault := c.relayTerms(r)
 	if fault != nil {
 		return fault
@@ -127,18 +127,18 @@ func (c *call) countElsewhere(m *models.Model, o *job.Body) *api.Error {
 	defer a.Release()
 	switch {
 	case errors.Is(err, router.ErrNoMemory):
-		return noMemory()
+		return relay.NoMemory()
 	case errors.Is(err, router.ErrOversized):
-		return oversized()
+		return relay.Oversized()
 	case errors.Is(err, router.ErrResidency):
-		return displaced()
+		return relay.Displaced()
 	case err != nil:
-		if fault = c.server.interrupted(m.ID, context.Cause(ctx)); fault != nil {
+		if fault = c.server.config.Hooks.Interrupted(m.ID, context.Cause(ctx)); fault != nil {
 			return fault
 		}
-		return api.Refuse(upstreamUnavailable, "the servers behind this model did not answer; retry")
+		return api.Refuse(relay.UpstreamUnavailable, "the servers behind this model did not answer; retry")
 	case a.Status != http.StatusOK:
-		return refusalOf(a)
+		return relay.RefusalOf(a)
 	}
 	c.tellRoute(a)
 	c.ctx.SetContentType(a.Header.Get("Content-Type"))

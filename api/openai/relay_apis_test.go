@@ -19,6 +19,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/relay"
 	"weir/api/openai/responses"
 	"weir/internal/inference"
 	"weir/router"
@@ -332,19 +333,19 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 	server := newServer(t, DefaultConfig(), &fakeBackend{})
 	for name, tc := range map[string]struct {
 		path   string
-		form   form
+		form   relay.Form
 		events string
 	}{
-		"messages": {routeMessages, messageForm, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"x\",\"usage\":{\"input_tokens\":3}}}\n\n" +
+		"messages": {routeMessages, relay.MessageForm, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"x\",\"usage\":{\"input_tokens\":3}}}\n\n" +
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n"},
-		"responses": {routeResponses, responseForm, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"a\",\"model\":\"x\"},\"sequence_number\":0}\n\n" +
+		"responses": {routeResponses, relay.ResponseForm, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"a\",\"model\":\"x\"},\"sequence_number\":0}\n\n" +
 			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hel\",\"sequence_number\":4}\n\n"},
-		"chats": {routeChat, chatForm, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n: ping\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}]}\n\n"},
+		"chats": {routeChat, relay.ChatForm, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n: ping\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}]}\n\n"},
 	} {
 		for n := range len(tc.events) {
-			s := &relayStream{p: &passage{
-				server: server, cause: func() error { return nil }, form: tc.form, route: &route{Route: edge.Route{Pattern: tc.path}}, name: []byte(`"front"`),
-				answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
+			s := &relay.Stream{P: &relay.Passage{
+				Relay: server.relay, Cause: func() error { return nil }, Form: tc.form, Route: &route{Route: edge.Route{Pattern: tc.path}}, Name: []byte(`"front"`),
+				Answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
 			}}
 			all, err := io.ReadAll(s)
 			if err != nil {
@@ -367,79 +368,6 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 	}
 }
 
-func TestNamesOfRelayedModels(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"id":"a","model":"x","choices":[{"text":"\"model\":\"y\""}]}`:  `{"id":"a","model":"front","choices":[{"text":"\"model\":\"y\""}]}`,
-		`{"metadata":{"model":"mine"},"model" : "x\"y","tools":[]}`:      `{"metadata":{"model":"mine"},"model" : "front","tools":[]}`,
-		`{"type":"r","response":{"metadata":{"model":"m"},"model":"x"}}`: `{"type":"r","response":{"metadata":{"model":"m"},"model":"front"}}`,
-		`{"choices":[]}`:             `{"choices":[]}`,
-		`{"model":null,"a":"model"}`: `{"model":null,"a":"model"}`,
-		`{"model":`:                  `{"model":`,
-		`{"model":"x`:                `{"model":"x`,
-	} {
-		if got := string(underName([]byte(text), []byte(`"front"`))); got != want {
-			t.Errorf("%s became %s, want %s", text, got, want)
-		}
-	}
-}
-
-func FuzzRelayedNames(f *testing.F) {
-	f.Add([]byte(`{"model":"x","choices":[{"model":"y"}]}`))
-	f.Add([]byte(`data: {"response":{"model":"x","metadata":{"model":"m"}}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		got := underName(text, []byte(`"front"`))
-		if json.Valid(text) && !json.Valid(got) {
-			t.Errorf("%q became %q", text, got)
-		}
-	})
-}
-
-// What servers write of calls in several ways is read as calls in a row.
-func TestChatReader(t *testing.T) {
-	chunk := func(calls string) string { return `{"choices":[{"index":0,"delta":{"tool_calls":[` + calls + `]}}]}` }
-	for _, tc := range []struct {
-		name   string
-		chunks []string
-		want   string // name(arguments) of each, or an error
-	}{
-		{"in pieces", []string{
-			chunk(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`), chunk(`{"index":0,"function":{"arguments":"{\"x\""}}`),
-			chunk(`{"index":0,"function":{"arguments":":1}"}}`), chunk(`{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`),
-		}, `f({"x":1})g({})`},
-		{"without an index", []string{chunk(`{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"{}"}}`)}, `f({})g({})`},
-		{"the name again", []string{chunk(`{"index":0,"id":"a","function":{"name":"f"}}`), chunk(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`)}, `f({})`},
-		{"one that goes on later", []string{
-			chunk(`{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}`), chunk(`{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`),
-			chunk(`{"index":0,"function":{"arguments":"}"}}`),
-		}, "error"},
-		{"nameless", []string{chunk(`{"index":0,"function":{"arguments":"{}"}}`)}, "error"},
-		{"two choices", []string{`{"choices":[{"index":0},{"index":1}]}`}, "error"},
-		{"no JSON", []string{`{"choices"`}, "error"},
-	} {
-		var r chatReader
-		got := ""
-		for _, text := range tc.chunks {
-			d, err := r.read([]byte(text))
-			if err != nil {
-				got = "error"
-				break
-			}
-			for _, c := range d.Calls {
-				if c.Begins() {
-					got += fmt.Sprintf(")%s(", c.Name)
-				}
-				got += string(c.Arguments)
-			}
-		}
-		if got != "error" {
-			got = strings.TrimPrefix(got+")", ")")
-		}
-		if got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
-		}
-	}
-}
-
 // Whatever a server writes, the client's stream has one end.
 func FuzzRewordedStream(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\",\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"), true)
@@ -451,13 +379,13 @@ func FuzzRewordedStream(f *testing.F) {
 			e, last = &messageEndpoint, regexp.MustCompile(`event: (message_stop|error)\n`)
 			j.Route, j.NewEncoder, j.Prompts = e.route, e.encode, []job.Prompt{{}}
 		}
-		r := newRewordedStream(&passage{server: &Server{}, cancel: func(error) {}, cause: func() error { return nil }, result: edge.RequestFinish{}}, j, 0)
-		if fault := r.lines(text); fault != nil {
-			r.broken(fault)
+		r := relay.NewTranslatedStream(&relay.Passage{Relay: &relay.Relay{Hooks: &edge.Hooks{}}, Cancel: func(error) {}, Cause: func() error { return nil }, Result: edge.RequestFinish{}}, j, 0)
+		if fault := r.Lines(text); fault != nil {
+			r.Broken(fault)
 		}
-		r.end()
-		if n := len(last.FindAll(r.buf, -1)); n != 1 {
-			t.Errorf("%q has %d ends: %q", text, n, r.buf)
+		r.End()
+		if n := len(last.FindAll(r.Buf, -1)); n != 1 {
+			t.Errorf("%q has %d ends: %q", text, n, r.Buf)
 		}
 	})
 }

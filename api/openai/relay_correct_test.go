@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/api/edge"
+	"weir/api/openai/relay"
 	"weir/router/fleet"
 )
 
@@ -157,19 +158,19 @@ func TestFirstUsageOfAMessage(t *testing.T) {
 func TestCountIsMadeOnce(t *testing.T) {
 	r := relayRigOf(t, DefaultConfig(), fleet.Source{URL: canned(t, "application/json", `{}`), Kind: fleet.OpenAI})
 	defer r.close()
-	p := &passage{server: r.openai}
-	p.result.Stream, p.result.Model, p.result.FirstToken = true, "front", p.result.Arrived.Add(1)
+	p := &relay.Passage{Relay: r.openai.relay}
+	p.Result.Stream, p.Result.Model, p.Result.FirstToken = true, "front", p.Result.Arrived.Add(1)
 	event := []byte(`{"choices":[{"index":0,"delta":{"content":"one two three"}}]}`)
-	p.account.chunk(event)
-	told := p.used()
+	p.Account.Chunk(event)
+	told := p.Used()
 	for range 100 {
 		r.openai.estimates.LearnEvents("front", 10, 90)
 	}
-	if p.estimate(); p.result.OutputTokens != told.Output {
-		t.Errorf("%d tokens were told, and %d are charged", told.Output, p.result.OutputTokens)
+	if p.Estimate(); p.Result.OutputTokens != told.Output {
+		t.Errorf("%d tokens were told, and %d are charged", told.Output, p.Result.OutputTokens)
 	}
-	p.account.chunk(event)
-	if p.estimate(); p.result.OutputTokens <= told.Output {
-		t.Errorf("%d tokens with a second event, and %d with one", p.result.OutputTokens, told.Output)
+	p.Account.Chunk(event)
+	if p.Estimate(); p.Result.OutputTokens <= told.Output {
+		t.Errorf("%d tokens with a second event, and %d with one", p.Result.OutputTokens, told.Output)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/models"
+	"weir/api/openai/relay"
 	"weir/router"
 	"weir/router/fleet"
 )
@@ -117,7 +118,7 @@ func contentOf(t *testing.T, stream string) string {
 		if !ok {
 			continue
 		}
-		var piece chatPiece
+		var piece relay.ChatPiece
 		if err := json.Unmarshal([]byte("{"+data), &piece); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
@@ -175,7 +176,7 @@ func TestFollowedStreamsBreak(t *testing.T) {
 	_, _ = io.WriteString(client, rawRequest("POST", routeChat, "", streamedChat))
 	got, err := readAnswer(t, in)
 	before, after, ok := strings.Cut(got, chatEvent("front", "c"))
-	if err != nil || !ok || before != chatEvent("front", "a")+chatEvent("front", "b") || !strings.Contains(after, upstreamUnavailable) || strings.Contains(after, `{"to`) {
+	if err != nil || !ok || before != chatEvent("front", "a")+chatEvent("front", "b") || !strings.Contains(after, relay.UpstreamUnavailable) || strings.Contains(after, `{"to`) {
 		t.Errorf("%v: %s", err, got)
 	}
 	if upstream.followed != 2 {

@@ -13,27 +13,10 @@ import (
 	"weir/api/openai/job"
 	"weir/api/openai/models"
 	"weir/api/openai/params"
+	"weir/api/openai/relay"
 	"weir/internal/inference"
 	"weir/router"
 )
-
-// ended reports whether the answer came to its own end.
-func (p *passage) ended() bool {
-	r := p.result.Reasons
-	return p.result.Status == statusOK && len(r) > 0 && (r[0] == inference.FinishStop || r[0] == inference.FinishLength || r[0] == inference.FinishFiltered)
-}
-
-// judge notes what a rollout asks of an answer's text.
-func (p *passage) judge() {
-	if p.texts == nil || !p.ended() {
-		return
-	}
-	p.result.Empty, p.result.Refuses = true, p.result.Reasons[0] == inference.FinishFiltered
-	for i, text := range p.texts.said() {
-		p.result.Empty = p.result.Empty && text == ""
-		p.result.Refuses = p.result.Refuses || i == 0 && generation.Refuses(text)
-	}
-}
 
 // shadowElsewhere has a copy answered by the servers behind a model: as a stream, whose times are
 // what is compared, of a chat where the API of the copy is another.
@@ -45,7 +28,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 			return generation.Shadowed{}, fault
 		}
 		w.Finish(o.Object)
-		sent, path = w.ForServers(&params.Params{}), chatEndpoint.upstream
+		sent, path = w.ForServers(&params.Params{}), relay.PathChat
 	}
 	sent = sent.Without("stream", "stream_options")
 	sent.Add("stream", []byte("true"))
@@ -60,7 +43,7 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 		Path: path, Stream: true, Domain: shadows.CacheDomain(), Residency: residency,
 		Head: router.Head{RequestID: "shadow", Class: inference.Batch.String(), Caller: s.callers.SignerFor(&caller)},
 	}
-	c.Body, c.Prompt = withoutModel(sent)
+	c.Body, c.Prompt = relay.WithoutModel(sent)
 	began := time.Now()
 	a, err := m.Upstream.Send(ctx, c)
 	defer a.Release()
@@ -74,25 +57,25 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 	case a.Status != http.StatusOK:
 		return generation.Shadowed{}, fmt.Errorf("status %d: %.200q", a.Status, a.Whole)
 	}
-	p := &passage{
-		server: &Server{running: s.running}, answer: a, texts: &relayedTexts{}, name: []byte(`""`),
-		cancel: func(error) {}, cause: func() error { return context.Cause(ctx) },
+	p := &relay.Passage{
+		Relay: &relay.Relay{Hooks: &edge.Hooks{}, Running: s.running}, Answer: a, Texts: &relay.Texts{}, Name: []byte(`""`),
+		Cancel: func(error) {}, Cause: func() error { return context.Cause(ctx) },
 	}
 	if a.Events == nil {
-		p.read(a.Whole, p.account.chunk(a.Whole))
-		p.texts.read(chatForm, a.Whole)
+		p.Read(a.Whole, p.Account.Chunk(a.Whole))
+		p.Texts.Read(relay.ChatForm, a.Whole)
 	} else {
 		defer func() { _ = a.Events.Close() }() // all that was wanted of it was read
-		stream := &relayStream{p: p, silent: true}
+		stream := &relay.Stream{P: p, Silent: true}
 		if _, err := io.Copy(io.Discard, stream); err != nil {
 			return generation.Shadowed{}, err
 		}
-		if stream.failed != nil {
-			return generation.Shadowed{}, errors.Join(stream.failed, p.result.Cause)
+		if stream.Failed != nil {
+			return generation.Shadowed{}, errors.Join(stream.Failed, p.Result.Cause)
 		}
 	}
-	f := &p.result
-	got := generation.Shadowed{Texts: p.texts.said(), Output: f.OutputTokens, TTFT: generation.Since(began, f.FirstToken)}
+	f := &p.Result
+	got := generation.Shadowed{Texts: p.Texts.Said(), Output: f.OutputTokens, TTFT: generation.Since(began, f.FirstToken)}
 	if gaps := f.OutputTokens - len(got.Texts); gaps > 0 && !f.FirstToken.IsZero() {
 		got.ITL = f.LastToken.Sub(f.FirstToken) * time.Duration(len(got.Texts)) / time.Duration(gaps)
 	}

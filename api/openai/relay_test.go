@@ -381,25 +381,3 @@ func TestRelayedStreamsEndWithTheServer(t *testing.T) {
 		t.Errorf("the stream ended with %q", rest)
 	}
 }
-
-// What is read of a stream does not depend on how it is cut.
-func FuzzRelayLines(f *testing.F) {
-	f.Add([]byte("data: {\"usage\":{\"prompt_tokens\":3}}\r\n\ndata: [DONE]\n\n"), uint8(3))
-	f.Add([]byte(": ping\n\ndata:{\"choices\":[{\"finish_reason\":\"length\"}]}\n"), uint8(1))
-	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
-		read := func(size int) *relayStream {
-			r := &relayStream{p: &passage{server: &Server{}}}
-			for piece := range slices.Chunk(text, size) {
-				r.look(piece)
-			}
-			return r
-		}
-		if len(text) == 0 {
-			return
-		}
-		a, b := read(len(text)), read(int(size)+1)
-		if a.done != b.done || a.p.result.PromptTokens != b.p.result.PromptTokens || !slices.Equal(a.p.result.Reasons, b.p.result.Reasons) {
-			t.Errorf("whole: %v %+v\nin pieces of %d: %v %+v", a.done, a.p.result, int(size)+1, b.done, b.p.result)
-		}
-	})
-}

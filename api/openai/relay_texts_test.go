@@ -114,36 +114,3 @@ func TestTextsOfRelayedRequests(t *testing.T) {
 		}
 	}
 }
-
-// An upstream that never stops, or numbers its choices as it likes, fills no memory.
-func TestKeptTextsAreBounded(t *testing.T) {
-	r := &relayedTexts{}
-	chunk := `{"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 10_000) + `"}},{"index":-1,"text":"a"},{"index":1000000,"text":"b"}]}`
-	for range 1000 {
-		r.read(chatForm, []byte(chunk))
-	}
-	if texts := r.texts(); len(texts.Answers) != 1 || len(texts.Answers[0]) != maxKeptBytes {
-		t.Errorf("%d answers, the first with %d bytes", len(texts.Answers), len(texts.Answers[0]))
-	}
-}
-
-func FuzzRelayedTexts(f *testing.F) {
-	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"prompt":[["a"],1]}`),
-		[]byte(`{"choices":[{"index":3,"delta":{"content":[{"text":"a"}],"tool_calls":[{"function":{"name":1}}]}},null]}`))
-	f.Add([]byte(`null`), []byte(`{"choices":[{"message":null,"text":"x"}]}`))
-	f.Fuzz(func(t *testing.T, sent, data []byte) {
-		r := &relayedTexts{sent: sent}
-		total := 0
-		for _, p := range r.prompts() {
-			total += len(p)
-		}
-		if total > 4*len(sent)+64 { // names of roles, and invalid bytes that become U+FFFD
-			t.Errorf("%d bytes of prompts from %d", total, len(sent))
-		}
-		r.read(chatForm, data)
-		r.read(chatForm, data)
-		if texts := r.texts(); len(texts.Answers) > maxKeptAnswers || texts.Bytes() > len(sent)+8*len(data) {
-			t.Errorf("%d answers of %d bytes from %d", len(texts.Answers), texts.Bytes(), len(data))
-		}
-	})
-}

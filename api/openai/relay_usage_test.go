@@ -89,30 +89,6 @@ func TestImpossibleUsageIsCountedHere(t *testing.T) {
 	}
 }
 
-// Without a limit of tokens, what the text has bounds what is believed, thoughts left out.
-func TestUsageFarAboveTheTextIsNotBelieved(t *testing.T) {
-	for _, tc := range []struct {
-		a    account
-		c    counted
-		want bool
-	}{
-		{account{writes: true, size: 20}, counted{prompt: 5, output: 100_000}, true}, // thoughts that are not shown
-		{account{writes: true, size: 20}, counted{prompt: 5, output: 200_000}, false},
-		{account{writes: true, size: 20}, counted{prompt: 5, output: 200_000, reasoning: 199_990}, true},
-		{account{writes: true, size: 20}, counted{prompt: 5, output: 200_000, reasoning: -1}, false},
-		{account{writes: true, size: 20, beside: true}, counted{prompt: 5, output: 200_000}, true}, // sounds
-		{account{writes: true, size: 20_000}, counted{prompt: 5, output: 200_000}, true},
-		{account{writes: true, size: 20, most: 50}, counted{prompt: 5, output: 51}, false},
-		{account{writes: true, size: 20, most: 50}, counted{prompt: 5, output: 51, reasoning: 20}, true},
-		{account{asks: true}, counted{}, false}, // of embeddings
-		{account{}, counted{}, true},
-	} {
-		if got := tc.a.believes(tc.c); got != tc.want {
-			t.Errorf("%+v %+v: %v", tc.a, tc.c, got)
-		}
-	}
-}
-
 // An upstream that is overloaded in Anthropic's words reaches clients of chats as 503, whether by its status or by an event, and those
 // of Messages as overloaded_error.
 func TestOverloadedUpstreamsReachAllClientsAlike(t *testing.T) {
@@ -151,36 +127,6 @@ func TestOverloadedUpstreamsReachAllClientsAlike(t *testing.T) {
 			}
 		}
 		upstream.Close()
-	}
-}
-
-// What a prompt can have is bounded by the request's bytes, where nothing in it stands for what is elsewhere.
-func TestPromptsOfMoreTokensThanTheirRequestHasBytesAreNotBelieved(t *testing.T) {
-	const long = hiddenPromptTokens + 1000
-	for _, tc := range []struct {
-		writes bool
-		body   string
-		prompt int
-		want   bool
-	}{
-		{true, `{"messages":[{"role":"user","content":"x"}]}`, hiddenPromptTokens, true}, // of templates, or that the server adds
-		{true, `{"messages":[{"role":"user","content":"x"}]}`, long, false},
-		{true, `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 1000) + `"}]}`, long, true},
-		{true, `{"n":2,"messages":[{"role":"user","content":"x"}]}`, long, true},
-		{true, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, 1 << 20, true},
-		{true, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, 200_000_000, false},
-		{true, `{"input":"x","tools":[{"type":"web_search"}]}`, 1 << 20, true},
-		{true, `{"input":"x","prompt":{"id":"p"}}`, 1 << 20, true},
-		{true, `{"messages":[{"role":"user","content":"url"}],"tools":[{"type":"function","function":{"name":"f"}}]}`, long, false},
-		{false, `{"input":"x"}`, 200_000_000, false},
-		{false, `{"query":"` + strings.Repeat("x", 1000) + `","documents":["` + strings.Repeat(`a","`, 999) + `"]}`, 1_001_000, true}, // the query is read with each
-	} {
-		a := account{asks: true, fits: promptBound([]byte(tc.body), tc.writes, strings.Count(tc.body, `"n":2`)+1)}
-		for range 2 {
-			if got := a.believes(counted{prompt: told(tc.prompt)}); got != tc.want {
-				t.Errorf("%.100s %d: %v", tc.body, tc.prompt, got)
-			}
-		}
 	}
 }
 

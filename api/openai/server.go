@@ -23,6 +23,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/api/openai/priority"
+	"weir/api/openai/relay"
 	"weir/api/openai/stored"
 	"weir/api/openai/turnstile"
 	"weir/api/replay"
@@ -48,6 +49,7 @@ type Server struct {
 	turns     *turnstile.Turnstile
 	grammars  *constraint.Compiler
 	runner    *generation.Runner
+	relay     *relay.Relay
 	reports   chan struct{}     // of usage, as many as may be read at once
 	estimates *meter.Estimates  // of the lengths of answers, for quotas
 	cache     *generation.Cache // nil: off
@@ -82,6 +84,7 @@ func New(c Config) (*Server, error) {
 	s.reports = make(chan struct{}, reportsAtOnce)
 	s.runner = &generation.Runner{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates,
 		Heartbeat: c.Heartbeat, HeartbeatEvery: c.HeartbeatEvery, ProgressEvery: c.ProgressEvery}
+	s.relay = &relay.Relay{Hooks: &s.config.Hooks, Running: s.running, Estimates: s.estimates, Counter: c.Counter}
 	s.grammars = constraint.NewCompiler(c.GrammarBytes, s.running.Aborted(), s.busy)
 	s.loading.Store(&models.LoadProgress{})
 	return s, nil
@@ -340,7 +343,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 // fallsBack reports whether another model shall answer: the servers behind a model could not,
 // and nobody has seen anything of their answer.
 func (c *call) fallsBack(fault *api.Error) bool {
-	return fault != nil && (fault.Code == upstreamUnavailable || fault.Code == noReplica || fault.Code == noReplicaInRegion) && !c.server.running.IsDraining()
+	return fault != nil && (fault.Code == relay.UpstreamUnavailable || fault.Code == relay.NoReplica || fault.Code == relay.NoReplicaInRegion) && !c.server.running.IsDraining()
 }
 
 // fallback is a model that answers in another one's place, where the caller may use it.

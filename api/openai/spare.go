@@ -7,6 +7,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
+	"weir/api/openai/relay"
 )
 
 // Where the candidate of a rollout fails a request, and the client has seen nothing of an answer yet, the stable version is
@@ -25,7 +26,7 @@ func (c *call) spares(fault *api.Error) bool {
 	case edge.StatusHungUp, http.StatusRequestTimeout, http.StatusConflict, http.StatusGatewayTimeout: // the client's, or its time is over
 		return false
 	}
-	c.failed = fault.Status >= http.StatusBadRequest && (fault.Code == noReplicaInRegion || c.held.Spare())
+	c.failed = fault.Status >= http.StatusBadRequest && (fault.Code == relay.NoReplicaInRegion || c.held.Spare())
 	return c.failed
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/api/openai/answer"
+	"weir/api/openai/relay"
 )
 
 const (
@@ -211,7 +212,7 @@ func TestCustomToolsOfResponses(t *testing.T) {
 
 // Relayed chats with custom tools become items of Responses, too.
 func TestChatsOfOthersHaveCustomCalls(t *testing.T) {
-	var reader chatReader
+	var reader relay.ChatReader
 	e := encoderOf(t, &responseEndpoint, `{"input":"hi"}`)
 	var dst []byte
 	for _, chunk := range []string{
@@ -220,7 +221,7 @@ func TestChatsOfOthersHaveCustomCalls(t *testing.T) {
 		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"d","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}`,
 		`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`,
 	} {
-		d, err := reader.read([]byte(chunk))
+		d, err := reader.Read([]byte(chunk))
 		if err != nil {
 			t.Fatal(err)
 		}

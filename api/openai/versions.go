@@ -67,7 +67,7 @@ func (c *call) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fa
 	c.endTurn()
 	var err error
 	if c.held.Model, err = c.await(c.held.Load, t); err != nil {
-		if fault = c.server.interrupted(m.ID, err); fault != nil {
+		if fault = c.server.config.Hooks.Interrupted(m.ID, err); fault != nil {
 			return fault
 		}
 		return edge.Fault(err)

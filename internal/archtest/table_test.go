@@ -215,6 +215,7 @@ var bans = []ban{
 	{"api/openai/responses", "api/openai/messages", "no API of generations knows another; what they share is translation, job and answer"},
 	{"api/openai/messages", "api/openai/completion", "no API of generations knows another; what they share is translation, job and answer"},
 	{"api/openai/messages", "api/openai/responses", "no API of generations knows another; what they share is translation, job and answer"},
+	{"api/openai/relay", "api/openai/completion", "what passes through is not read as a request"},
 	{"api/openai/pooling", "api/openai/completion", "what text encoders are asked is no generation"},
 	{"router", "api", "routing must serve other edges than HTTP"},
 	{"router", "engine", "an engine is one of several backends, known by the interface alone"},

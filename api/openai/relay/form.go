@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"bytes"
@@ -15,23 +15,24 @@ import (
 	"weir/router/chunk"
 )
 
-// form is how an API writes its answers.
-type form uint8
+// Form is how an API writes its answers.
+type Form uint8
 
 const (
-	chatForm form = iota // chat completions, completions, and what has their usage
-	responseForm
-	messageForm
+	ChatForm Form = iota // chat completions, completions, and what has their usage
+	ResponseForm
+	MessageForm
 )
 
-func formOf(path string) form {
+// FormOf is that of a path below an upstream's base URL.
+func FormOf(path string) Form {
 	switch path {
-	case responseEndpoint.upstream:
-		return responseForm
-	case messageEndpoint.upstream:
-		return messageForm
+	case PathResponses:
+		return ResponseForm
+	case PathMessages:
+		return MessageForm
 	}
-	return chatForm
+	return ChatForm
 }
 
 // relayedAnswer is what is read of a response or a message, whole or as an event, beside its usage.
@@ -52,49 +53,49 @@ type relayedAnswer struct {
 // chunkHead is what the events of a chat's stream have in common.
 type chunkHead struct{ id, object, created []byte }
 
-// read takes usage and finish reasons out of an answer or of an event, of which c is what it says, and reports whether it ends the answer.
+// Read takes usage and finish reasons out of an answer or of an event, of which c is what it says, and reports whether it ends the answer.
 // What is not JSON passes unread.
-func (p *passage) read(data []byte, c *chunk.Chunk) (ends bool) {
+func (p *Passage) Read(data []byte, c *chunk.Chunk) (ends bool) {
 	if c == nil {
 		return false
 	}
-	if p.form == chatForm {
+	if p.Form == ChatForm {
 		p.readChat(data, c)
 		return false
 	}
 	var usage []byte
-	if p.account.wrong = p.tells(data, c); p.account.wrong { // unless it is believed
+	if p.Account.wrong = p.tells(data, c); p.Account.wrong { // unless it is believed
 		usage = p.part(data, c).Usage.Of(data)
 	}
 	var a relayedAnswer
 	if json.Unmarshal(data, &a) != nil {
 		return false
 	}
-	if p.form == responseForm {
+	if p.Form == ResponseForm {
 		return p.readResponse(cmp.Or(a.Response, &a), usage)
 	}
 	return p.readMessage(&a, usage)
 }
 
 // part is the object of an event, or the whole answer, that has the usage in the words of its API.
-func (p *passage) part(data []byte, c *chunk.Chunk) chunk.Part {
+func (p *Passage) part(data []byte, c *chunk.Chunk) chunk.Part {
 	switch kind := c.Type.Of(data); {
-	case p.form == responseForm && bytes.HasPrefix(kind, []byte(`"response.`)):
+	case p.Form == ResponseForm && bytes.HasPrefix(kind, []byte(`"response.`)):
 		return c.Response
-	case p.form == messageForm && string(kind) == `"message_start"`:
+	case p.Form == MessageForm && string(kind) == `"message_start"`:
 		return c.Message
 	}
 	return c.Whole
 }
 
 // tells reports whether an event of another API than chats', or a whole answer, has a usage.
-func (p *passage) tells(data []byte, c *chunk.Chunk) bool {
+func (p *Passage) tells(data []byte, c *chunk.Chunk) bool {
 	usage := p.part(data, c).Usage.Of(data)
 	return len(usage) > 0 && !jsonbody.IsNull(usage)
 }
 
 // readChat reads a chat completion or a completion, whole or a chunk of one.
-func (p *passage) readChat(data []byte, c *chunk.Chunk) {
+func (p *Passage) readChat(data []byte, c *chunk.Chunk) {
 	if c.HasUsage() {
 		u := readUsage(c.Usage.Of(data))
 		p.take(u.ofChat())
@@ -102,8 +103,8 @@ func (p *passage) readChat(data []byte, c *chunk.Chunk) {
 	for _, end := range c.Ends {
 		p.over(end.Choice, finishOf(string(end.Of(data))))
 	}
-	if len(c.Ends) > 0 && p.account.asked {
-		p.account.head = headOf(data)
+	if len(c.Ends) > 0 && p.Account.asked {
+		p.Account.head = headOf(data)
 	}
 }
 
@@ -135,7 +136,7 @@ func finishOf(word string) inference.FinishReason {
 }
 
 // readResponse reads a response object. It reports whether the response is over.
-func (p *passage) readResponse(a *relayedAnswer, usage []byte) bool {
+func (p *Passage) readResponse(a *relayedAnswer, usage []byte) bool {
 	if len(usage) > 0 {
 		u := readUsage(usage)
 		p.take(u.ofResponse())
@@ -155,7 +156,7 @@ func (p *passage) readResponse(a *relayedAnswer, usage []byte) bool {
 
 // readMessage reads a message, or an event of one: the first tells what the prompt has, a later one what
 // the answer has. It reports whether that is the last one with a usage.
-func (p *passage) readMessage(a *relayedAnswer, usage []byte) bool {
+func (p *Passage) readMessage(a *relayedAnswer, usage []byte) bool {
 	stop := a.Stop
 	if a.Delta != nil {
 		stop = cmp.Or(stop, a.Delta.Stop)
@@ -171,30 +172,30 @@ func (p *passage) readMessage(a *relayedAnswer, usage []byte) bool {
 }
 
 // takeMessage counts what was told of a message. first: the answer is yet to come.
-func (p *passage) takeMessage(u *relayedUsage, first bool) {
+func (p *Passage) takeMessage(u *relayedUsage, first bool) {
 	prompt := u.input + u.cacheRead + u.cacheWritten // 0: a later event tells of the answer alone
-	if min(u.input, u.cacheRead, u.cacheWritten) < 0 || !p.account.believes(counted{prompt: max(prompt, 1), output: u.outputTokens}) {
-		p.account.told, p.account.wrong = false, true
+	if min(u.input, u.cacheRead, u.cacheWritten) < 0 || !p.Account.believes(counted{prompt: max(prompt, 1), output: u.outputTokens}) {
+		p.Account.told, p.Account.wrong = false, true
 		return
 	}
-	p.account.wrong = false
+	p.Account.wrong = false
 	if prompt > 0 {
-		p.result.PromptTokens, p.result.CachedTokens = int(prompt), int(u.cacheRead)
-		p.result.Estimated, p.account.guessed = false, 0
+		p.Result.PromptTokens, p.Result.CachedTokens = int(prompt), int(u.cacheRead)
+		p.Result.Estimated, p.Account.guessed = false, 0
 	}
-	p.result.OutputTokens = max(p.result.OutputTokens, int(u.outputTokens))
-	p.account.told = !first
+	p.Result.OutputTokens = max(p.Result.OutputTokens, int(u.outputTokens))
+	p.Account.told = !first
 }
 
 // responseEvent reads an event of Responses. It reports whether the answer is over.
-func (r *relayStream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
+func (r *Stream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch string(c.Type.Of(data)) {
 	case `"response.completed"`, `"response.incomplete"`, `"response.failed"`, `"response.cancelled"`:
-		over = r.p.read(data, c)
+		over = r.P.Read(data, c)
 		r.done = over || r.done
 	default:
-		if r.p.tells(data, c) {
-			r.p.read(data, c)
+		if r.P.tells(data, c) {
+			r.P.Read(data, c)
 		}
 	}
 	r.countEvent(data)
@@ -202,18 +203,18 @@ func (r *relayStream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
 }
 
 // messageEvent reads an event of Messages. It reports whether the answer is over.
-func (r *relayStream) messageEvent(data []byte, c *chunk.Chunk) (over bool) {
+func (r *Stream) messageEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch kind := string(c.Type.Of(data)); {
 	case kind == `"message_stop"`:
 		r.done = true
-	case kind == `"message_delta"`, r.p.tells(data, c):
-		return r.p.read(data, c)
+	case kind == `"message_delta"`, r.P.tells(data, c):
+		return r.P.Read(data, c)
 	}
 	return false
 }
 
 // countEvent notes an event's number.
-func (r *relayStream) countEvent(data []byte) {
+func (r *Stream) countEvent(data []byte) {
 	if _, rest, ok := bytes.Cut(data, []byte(`"sequence_number":`)); ok {
 		digits := 0
 		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
@@ -226,19 +227,19 @@ func (r *relayStream) countEvent(data []byte) {
 }
 
 // appendFault appends the event with which a broken stream ends, as the API's clients read it.
-func (r *relayStream) appendFault(dst []byte, fault *api.Error) []byte {
-	switch r.p.form {
-	case messageForm:
+func (r *Stream) appendFault(dst []byte, fault *api.Error) []byte {
+	switch r.P.Form {
+	case MessageForm:
 		dst = append(dst, "event: error\n"...)
-	case responseForm:
+	case ResponseForm:
 		return r.appendFailed(dst, fault)
-	case chatForm:
+	case ChatForm:
 	}
-	return append(r.p.route.appendFault(append(dst, "data: "...), fault), "\n\n"...)
+	return append(r.P.Route.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
 }
 
 // appendFailed ends a response with what its first event said of it.
-func (r *relayStream) appendFailed(dst []byte, fault *api.Error) []byte {
+func (r *Stream) appendFailed(dst []byte, fault *api.Error) []byte {
 	var first struct{ Response json.RawMessage }
 	dst = append(dst, "event: "...)
 	if json.Unmarshal(r.begun, &first) != nil || len(first.Response) == 0 || first.Response[0] != '{' {
@@ -248,7 +249,7 @@ func (r *relayStream) appendFailed(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, `,"param":null`...)
 	} else {
 		dst = append(dst, "response.failed\ndata: {\"type\":\"response.failed\",\"response\":"...)
-		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.p.name)...)
+		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.P.Name)...)
 	}
 	dst = append(dst, `,"sequence_number":`...)
 	return append(strconv.AppendInt(dst, r.sequence+1, 10), answer.EventEnd...)

@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ var sourceFields = []string{
 }
 
 // promptTokens is how many tokens a relayed prompt has by its texts, or more exactly by the model's vocabulary where that is here.
-func (s *Server) promptTokens(model string, parts []router.Part) int {
+func (s *Relay) promptTokens(model string, parts []router.Part) int {
 	var t promptTexts
 	for _, p := range parts {
 		t.read(p)
@@ -32,7 +32,7 @@ func (s *Server) promptTokens(model string, parts []router.Part) int {
 	if size == 0 {
 		return t.ids
 	}
-	return t.ids + max(1, int(s.guessInput(model, func() []router.Part { return t.texts }, size)))
+	return t.ids + max(1, int(s.GuessInput(model, func() []router.Part { return t.texts }, size)))
 }
 
 // promptTexts are what a model reads of a prompt.

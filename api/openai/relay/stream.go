@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"weir/router/chunk"
 )
 
-// relayStream is the body of a relayed stream: it reads as the upstream sends.
-type relayStream struct {
-	p    *passage
+// Stream is the body of a relayed stream: it reads as the upstream sends.
+type Stream struct {
+	P    *Passage
 	line []byte // of the answer, not complete yet; it passes once it is
 	long bool   // a line that is too long to be read is passing
 	out  []byte // may be passed on: out[read:]
@@ -28,17 +28,17 @@ type relayStream struct {
 	dropped bool // the last line was left out, and what ends its event is to be, too
 	over    bool // nothing but out is to come
 
-	direct  api.Direct // to the client; its zero value: all is read
+	Direct  api.Direct // to the client; its zero value: all is read
 	started bool       // a piece was read, and the header has gone before it
 	unsent  []byte     // of the last chunk, what the client had no room for
 	lost    error      // what writing to it failed with
 
-	silent bool // the reader of the stream writes its fault
+	Silent bool // the reader of the stream writes its fault
 
 	begun    []byte // of Responses: the event that began the stream, which one that breaks repeats
 	sequence int64  // of Responses: of the last event
 
-	failed *api.Error // what rest says
+	Failed *api.Error // what rest says
 }
 
 // maxLineBytes bounds what is kept of a line; a longer one passes as it is, unread.
@@ -46,10 +46,10 @@ const maxLineBytes = 1 << 20
 
 // Read passes on what has come, by whole lines. A stream that breaks ends with an error
 // event: a client must never take a broken answer for a short one.
-func (r *relayStream) Read(buf []byte) (n int, err error) {
+func (r *Stream) Read(buf []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			if h := r.p.server.config.Hooks.OnPanic; h != nil {
+			if h := r.P.Relay.Hooks.OnPanic; h != nil {
 				h("stream", v, debug.Stack())
 			}
 			r.over, n, err = true, 0, io.ErrUnexpectedEOF
@@ -63,7 +63,7 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 			return 0, err
 		}
 		r.out, r.read = r.out[:0], 0
-		n, err := r.p.answer.Events.Read(buf)
+		n, err := r.P.Answer.Events.Read(buf)
 		if r.look(buf[:n]); err != nil {
 			if err = r.stop(err); err != nil {
 				return 0, err
@@ -80,16 +80,16 @@ func (r *relayStream) Read(buf []byte) (n int, err error) {
 const lengthRoom = "00000000\r\n"
 
 // follow writes to the client what comes, as long as nothing needs Read. The error is that of a write.
-func (r *relayStream) follow() error {
-	stream, ok := r.p.answer.Events.(router.Follower)
-	if !ok || !r.started || !r.direct.Can() {
+func (r *Stream) follow() error {
+	stream, ok := r.P.Answer.Events.(router.Follower)
+	if !ok || !r.started || !r.Direct.Can() {
 		return nil
 	}
 	for {
 		r.unsent = nil
 		stream.Follow(r.send)
 		if r.lost == nil && len(r.unsent) > 0 {
-			if _, r.lost = r.direct.Write(r.unsent); r.lost == nil {
+			if _, r.lost = r.Direct.Write(r.unsent); r.lost == nil {
 				continue
 			}
 		}
@@ -98,7 +98,7 @@ func (r *relayStream) follow() error {
 }
 
 // send passes a piece on as a chunk (RFC 9112, 7.1), and reports whether the client had room for all of it.
-func (r *relayStream) send(piece []byte) bool {
+func (r *Stream) send(piece []byte) bool {
 	r.out = append(r.out[:0], lengthRoom...)
 	if r.look(piece); len(r.out) == len(lengthRoom) {
 		return true
@@ -109,14 +109,14 @@ func (r *relayStream) send(piece []byte) bool {
 		r.out[from] = "0123456789abcdef"[n&15]
 	}
 	r.out = append(r.out, "\r\n"...)
-	sent, err := r.direct.TryWrite(r.out[from:])
+	sent, err := r.Direct.TryWrite(r.out[from:])
 	r.unsent, r.lost = r.out[from+sent:], err
 	return err == nil && len(r.unsent) == 0
 }
 
 // stop notes how the upstream's stream ended, and with what the client's does. A line that broke off is
 // dropped where an error follows: clients would fail at its torn JSON, and not read the error.
-func (r *relayStream) stop(err error) error {
+func (r *Stream) stop(err error) error {
 	r.over = true
 	rest := r.line
 	r.line = nil
@@ -124,11 +124,11 @@ func (r *relayStream) stop(err error) error {
 		r.out = append(r.out, rest...)
 		return nil
 	}
-	fault := r.p.broken(err)
+	fault := r.P.broken(err)
 	if fault.Status == edge.StatusHungUp {
 		return edge.ErrHungUp
 	}
-	if r.failed = fault; r.silent {
+	if r.Failed = fault; r.Silent {
 		return nil
 	}
 	if !r.name { // the error takes the place of an event of which only the name has passed
@@ -139,7 +139,7 @@ func (r *relayStream) stop(err error) error {
 }
 
 // look reads the lines of a piece of the stream, and passes those on that are complete.
-func (r *relayStream) look(piece []byte) {
+func (r *Stream) look(piece []byte) {
 	for len(piece) > 0 {
 		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
 		piece = rest
@@ -163,7 +163,7 @@ func (r *relayStream) look(piece []byte) {
 }
 
 // appendLine reads a line, and appends what of it the client gets.
-func (r *relayStream) appendLine(line []byte) {
+func (r *Stream) appendLine(line []byte) {
 	if dropped := r.dropped; dropped {
 		if r.dropped = false; len(bytes.TrimSpace(line)) == 0 {
 			return
@@ -171,9 +171,9 @@ func (r *relayStream) appendLine(line []byte) {
 	}
 	whole := true
 	if c, line := r.event(line); c != nil {
-		r.out, whole = r.p.appendChunk(r.out, line, c)
+		r.out, whole = r.P.appendChunk(r.out, line, c)
 	} else {
-		r.out = appendUnderName(r.out, line, r.p.name)
+		r.out = appendUnderName(r.out, line, r.P.Name)
 	}
 	if r.dropped = !whole; whole {
 		r.out = append(r.out, '\n')
@@ -181,46 +181,46 @@ func (r *relayStream) appendLine(line []byte) {
 }
 
 // event reads one line, and gives what the client gets of it: of a chat or a completion, that is still to be read out of the chunk.
-func (r *relayStream) event(line []byte) (*chunk.Chunk, []byte) {
+func (r *Stream) event(line []byte) (*chunk.Chunk, []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if r.name = !ok && bytes.HasPrefix(line, []byte("event:")); !ok {
 		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
 		return nil, line
 	}
-	res := &r.p.result
+	res := &r.P.Result
 	res.LastToken = time.Now()
 	if res.FirstToken.IsZero() {
 		res.FirstToken = res.LastToken
-		r.p.inTime()
-		if h := r.p.server.config.Hooks.OnFirstToken; h != nil {
+		r.P.inTime()
+		if h := r.P.Relay.Hooks.OnFirstToken; h != nil {
 			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
 		}
 	}
-	r.p.texts.read(r.p.form, data)
-	if r.p.form == chatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
+	r.P.Texts.Read(r.P.Form, data)
+	if r.P.Form == ChatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
 		r.done = true
-		if !r.silent {
-			r.out = r.p.appendOwnUsage(r.out)
+		if !r.Silent {
+			r.out = r.P.appendOwnUsage(r.out)
 		}
 		return nil, line
 	}
-	c := r.p.account.chunk(data)
+	c := r.P.Account.Chunk(data)
 	if c == nil {
 		return nil, line
 	}
 	over := false
-	switch r.p.form {
-	case chatForm:
+	switch r.P.Form {
+	case ChatForm:
 		if c.HasUsage() || c.Finished != 0 {
-			r.p.read(data, c)
+			r.P.Read(data, c)
 		}
 		return c, line
-	case responseForm:
+	case ResponseForm:
 		over = r.responseEvent(data, c)
-	case messageForm:
+	case MessageForm:
 		over = r.messageEvent(data, c)
 	}
-	if at, own := r.p.correction(data, c, over); own != nil {
+	if at, own := r.P.correction(data, c, over); own != nil {
 		head := len(line) - len(data)
 		line = slices.Concat(line[:head+at.From], own, line[head+at.To:])
 	}
@@ -230,18 +230,19 @@ func (r *relayStream) event(line []byte) (*chunk.Chunk, []byte) {
 	return nil, line
 }
 
-func (r *relayStream) Failure() *api.Error { return r.failed }
+// Failure is the error whose event ended the stream, nil where none did.
+func (r *Stream) Failure() *api.Error { return r.Failed }
 
-// IsComplete implements answerStream.
-func (r *relayStream) IsComplete() bool { return r.last && r.read == len(r.out) }
+// IsComplete reports whether the last byte was read.
+func (r *Stream) IsComplete() bool { return r.last && r.read == len(r.out) }
 
 // Close is called by the HTTP server after the last byte, or when the
 // connection broke.
-func (r *relayStream) Close() error {
+func (r *Stream) Close() error {
 	if !r.over && !r.done {
-		r.p.cancel(edge.ErrHungUp)     // the client did not take the answer to its end
-		_ = r.p.broken(edge.ErrHungUp) // no client is left to be told
+		r.P.Cancel(edge.ErrHungUp)     // the client did not take the answer to its end
+		_ = r.P.broken(edge.ErrHungUp) // no client is left to be told
 	}
-	r.p.end()
+	r.P.End()
 	return nil
 }

@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"cmp"
@@ -7,72 +7,56 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"weir/api"
 	"weir/api/edge"
 	"weir/api/openai/job"
-	"weir/api/openai/messages"
 	"weir/router"
 )
 
-// refused passes an upstream's refusal on: as it is where it has the form of the path's errors, and otherwise, a page of a
+// Refused passes an upstream's refusal on: as it is where it has the form of the path's errors, and otherwise, a page of a
 // proxy first of all, what it says in that form. What says that this server is not welcome there, or asks wrongly, is no
 // fault of the client's.
-func (p *passage) refused(c *call, j *job.Job) *api.Error {
-	status, whole := p.answer.Status, p.answer.Whole
-	if status < 400 || p.answer.Fault != nil && p.answer.Fault.Lasting() {
-		return p.broken(cmp.Or[error](p.answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
+func (p *Passage) Refused(ctx *fasthttp.RequestCtx, j *job.Job) *api.Error {
+	status, whole := p.Answer.Status, p.Answer.Whole
+	if status < 400 || p.Answer.Fault != nil && p.Answer.Fault.Lasting() {
+		return p.broken(cmp.Or[error](p.Answer.Fault, fmt.Errorf("status %d: %.200q", status, whole)))
 	}
-	if p.answer.Fault != nil && p.answer.Fault.FaultKind() == noEndpoint {
-		fault := api.Refuse("unsupported_endpoint", fmt.Sprintf("the servers behind this model do not have %s (status %d)", p.route.Pattern, status))
-		p.result.Status, p.result.Code = fault.Status, fault.Code
+	if p.Answer.Fault != nil && p.Answer.Fault.FaultKind() == noEndpoint {
+		fault := api.Refuse("unsupported_endpoint", fmt.Sprintf("the servers behind this model do not have %s (status %d)", p.Route.Name(), status))
+		p.Result.Status, p.Result.Code = fault.Status, fault.Code
 		return fault
 	}
-	status = p.route.statusOf(status)
-	p.result.Status, p.result.Code = status, upstreamCode(p.answer)
-	fault := refusalOf(p.answer)
+	status = p.statusOf(status)
+	p.Result.Status, p.Result.Code = status, upstreamCode(p.Answer)
+	fault := RefusalOf(p.Answer)
 	fault.Status = status
 	switch {
 	case j != nil:
 		return j.Explain(fault)
-	case !p.route.hasErrorForm(whole):
+	case !p.Route.HasErrorForm(whole):
 		return fault
 	}
-	advise(c.ctx.Response.Header.Set, status, p.result.Code, p.answer.Header)
-	c.ctx.SetStatusCode(status)
-	c.ctx.SetContentType("application/json")
-	c.ctx.Response.SetBodyRaw(whole)
+	Advise(ctx.Response.Header.Set, status, p.Result.Code, p.Answer.Header)
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(whole)
 	return nil
 }
 
-// refusedBy notes an upstream's refusal of which the client hears nothing, because another version is asked.
-func (p *passage) refusedBy() *api.Error {
-	fault := refusalOf(p.answer)
-	p.result.Status, p.result.Code = fault.Status, fault.Code
+// RefusedBy notes an upstream's refusal of which the client hears nothing, because another version is asked.
+func (p *Passage) RefusedBy() *api.Error {
+	fault := RefusalOf(p.Answer)
+	p.Result.Status, p.Result.Code = fault.Status, fault.Code
 	return fault
 }
 
 // noEndpoint is the kind of a fault of servers that do not have a path, and are well otherwise.
 const noEndpoint = "no_endpoint"
 
-// statusOf is a server's status as the path's clients know it; nil is no path.
-func (rt *route) statusOf(status int) int {
-	if status == messages.StatusOverloaded && (rt == nil || !rt.ownShape()) {
-		return http.StatusServiceUnavailable
-	}
-	return status
-}
-
-// hasErrorForm reports whether a body is an error as the path's clients read it.
-func (rt *route) hasErrorForm(body []byte) bool {
-	var said struct {
-		Type  string
-		Error *struct{ Message *string }
-	}
-	return json.Unmarshal(body, &said) == nil && said.Error != nil && said.Error.Message != nil && (!rt.ownShape() || said.Type == "error")
-}
-
-// refusalOf is an upstream's refusal of a chat as an error of this server's.
-func refusalOf(a *router.Answer) *api.Error {
+// RefusalOf is an upstream's refusal of a chat as an error of this server's.
+func RefusalOf(a *router.Answer) *api.Error {
 	message, param := refusalText(a.Whole)
 	if message == "" {
 		message = "the server behind this model refuses the request"
@@ -88,7 +72,7 @@ func refusalOf(a *router.Answer) *api.Error {
 	switch {
 	case a.Status == http.StatusTooManyRequests:
 		fault.Type = api.TypeRateLimit
-	case a.Status >= statusInternal:
+	case a.Status >= http.StatusInternalServerError:
 		fault.Type = api.TypeServer
 	}
 	return fault
@@ -135,9 +119,9 @@ func upstreamCode(a *router.Answer) string {
 	return "upstream_error"
 }
 
-// advise says whether and when to try again after an upstream's refusal: what the
+// Advise says whether and when to try again after an upstream's refusal: what the
 // upstream says, or else what its status means.
-func advise(set func(name, value string), status int, code string, said http.Header) {
+func Advise(set func(name, value string), status int, code string, said http.Header) {
 	advice := router.RetryAdviceOf(status, said, time.Now())
 	e := api.Error{Status: status, Code: code, RetryAfter: advice.After, NoRetry: advice.Never}
 	e.Headers(set)

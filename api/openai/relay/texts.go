@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ const (
 	maxKeptAnswers = 128
 )
 
-// relayedTexts are those of a passage whose tenant agreed that they are kept.
-type relayedTexts struct {
-	sent    []byte   // the request's body; never changed
+// Texts are those of a passage whose tenant agreed that they are kept.
+type Texts struct {
+	Sent    []byte   // the request's body; never changed
 	answers [][]byte // by choice
 }
 
@@ -55,9 +55,9 @@ type relayedMessage struct {
 }
 
 // prompts are the texts of the request: of a chat one, with a line for each message.
-func (r *relayedTexts) prompts() (list []string) {
+func (r *Texts) prompts() (list []string) {
 	var sent sentFields
-	_ = json.Unmarshal(r.sent, &sent) // a field of another kind than expected stays empty, and the others are there
+	_ = json.Unmarshal(r.Sent, &sent) // a field of another kind than expected stays empty, and the others are there
 	if len(sent.Messages) > 0 {
 		var chat strings.Builder
 		for i := range sent.Messages {
@@ -116,12 +116,12 @@ func (m *relayedMessage) appendText(dst []byte) []byte {
 	return dst
 }
 
-// read takes the texts of an answer or of a chunk. On nil it does nothing.
-func (r *relayedTexts) read(f form, data []byte) {
+// Read takes the texts of an answer or of a chunk. On nil it does nothing.
+func (r *Texts) Read(f Form, data []byte) {
 	switch {
 	case r == nil:
 		return
-	case f != chatForm:
+	case f != ChatForm:
 		r.readTyped(data)
 		return
 	}
@@ -160,7 +160,7 @@ type typedText struct {
 }
 
 // readTyped takes the texts of one choice.
-func (r *relayedTexts) readTyped(data []byte) {
+func (r *Texts) readTyped(data []byte) {
 	var said typedText
 	_ = json.Unmarshal(data, &said) // what is not understood is left out
 	if len(r.answers) == 0 {
@@ -214,8 +214,8 @@ func appendDeltaText(dst []byte, raw []byte) []byte {
 	return append(append(append(append(dst, text...), piece.Thinking...), piece.Text...), piece.JSON...)
 }
 
-// said are the answers' texts, by choice. r may be nil.
-func (r *relayedTexts) said() []string {
+// Said are the answers' texts, by choice. r may be nil.
+func (r *Texts) Said() []string {
 	if r == nil {
 		return nil
 	}
@@ -227,9 +227,9 @@ func (r *relayedTexts) said() []string {
 }
 
 // texts are what is kept. r may be nil.
-func (r *relayedTexts) texts() *edge.Texts {
+func (r *Texts) texts() *edge.Texts {
 	if r == nil {
 		return nil
 	}
-	return &edge.Texts{Prompts: r.prompts, PromptBytes: len(r.sent), Answers: r.said()}
+	return &edge.Texts{Prompts: r.prompts, PromptBytes: len(r.Sent), Answers: r.Said()}
 }

@@ -1,10 +1,12 @@
-package openai
+// Package relay passes requests on to the servers behind a model and their answers back, byte for byte except for the model's name, or in the form of another API; and counts what was used.
+package relay
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 
 	"weir/api"
 	"weir/api/openai/messages"
@@ -16,9 +18,9 @@ import (
 	"weir/tokenizer"
 )
 
-// account counts what a relayed answer uses: by what its servers tell, and where they do not, because they never do or
+// Account counts what a relayed answer uses: by what its servers tell, and where they do not, because they never do or
 // because the stream was cut, by what was delivered.
-type account struct {
+type Account struct {
 	asked   bool             // the client wants the usage of its stream
 	asks    bool             // the request has something to read: a prompt of no tokens is not believed
 	writes  bool             // the answer has a text
@@ -26,7 +28,7 @@ type account struct {
 	fits    func(n int) bool // whether the prompt can have n tokens; nil: there is no bound
 	most    int              // output tokens that the answer may have; 0: there is no bound
 	beside  bool             // it says what is not in words: sounds, pictures
-	own     bool             // the client got what was counted here
+	Own     bool             // the client got what was counted here
 	head    chunkHead        // of the event in which a choice ended
 	told    bool             // usage has come, and nothing that was said after it
 	wrong   bool             // the last event, or the answer, has one that cannot be
@@ -46,8 +48,8 @@ type account struct {
 // maxCountedBytes of an answer are tokenised where its servers do not tell its tokens.
 const maxCountedBytes = 1 << 20
 
-// chunk reads an event of a stream, or a whole answer, of any API, and counts the texts that it delivers.
-func (a *account) chunk(data []byte) *chunk.Chunk {
+// Chunk reads an event of a stream, or a whole answer, of any API, and counts the texts that it delivers.
+func (a *Account) Chunk(data []byte) *chunk.Chunk {
 	a.wrong = false
 	c := a.events.Read(data)
 	if c == nil {
@@ -59,7 +61,7 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 		if t.IsEmpty() {
 			continue
 		}
-		a.told, a.own, a.counted = false, false, false
+		a.told, a.Own, a.counted = false, false, false
 		if t.Choice != last { // the name and the arguments of a call are one
 			a.pieces, last = a.pieces+1, t.Choice
 		}
@@ -75,7 +77,7 @@ func (a *account) chunk(data []byte) *chunk.Chunk {
 }
 
 // ends reports whether this is the first time that a choice ends.
-func (a *account) ends(index int) bool {
+func (a *Account) ends(index int) bool {
 	var one chunk.Set
 	one.Add(index)
 	first := !a.ended.Has(one)
@@ -88,7 +90,7 @@ const bytesPerPiece = 12
 
 // output is how many tokens were delivered: as the model's vocabulary has them, or else as many as the events of other answers
 // of the model have had, or else one for each event, where their texts are short, and one for four bytes of longer ones.
-func (a *account) output(known func(events int) (tokens int, ok bool)) int {
+func (a *Account) output(known func(events int) (tokens int, ok bool)) int {
 	if tokens, ok := known(a.pieces); ok {
 		return tokens
 	}
@@ -105,16 +107,16 @@ func (a *account) output(known func(events int) (tokens int, ok bool)) int {
 	if a.size <= a.pieces*bytesPerPiece {
 		return a.pieces
 	}
-	return a.size / relayBytesPerToken
+	return a.size / BytesPerToken
 }
 
-// estimate counts what the servers have not told, or what cannot be, of an answer that was delivered, whole or in part.
-func (p *passage) estimate() {
-	r, a := &p.result, &p.account
-	delivered := !r.FirstToken.IsZero() || p.answer != nil && p.answer.Events == nil && r.Status == statusOK
+// Estimate counts what the servers have not told, or what cannot be, of an answer that was delivered, whole or in part.
+func (p *Passage) Estimate() {
+	r, a := &p.Result, &p.Account
+	delivered := !r.FirstToken.IsZero() || p.Answer != nil && p.Answer.Events == nil && r.Status == http.StatusOK
 	if a.told || !delivered {
-		if a.told && r.Stream && r.Status == statusOK && len(r.Reasons) > 0 && r.OutputTokens <= a.size { // more were not in the events
-			p.server.estimates.LearnEvents(r.Model, a.pieces, r.OutputTokens)
+		if a.told && r.Stream && r.Status == http.StatusOK && len(r.Reasons) > 0 && r.OutputTokens <= a.size { // more were not in the events
+			p.Relay.Estimates.LearnEvents(r.Model, a.pieces, r.OutputTokens)
 		}
 		return
 	}
@@ -131,36 +133,36 @@ func (p *passage) estimate() {
 		if !r.Stream {
 			return 0, false
 		}
-		return p.server.estimates.TokensOf(r.Model, events)
+		return p.Relay.Estimates.TokensOf(r.Model, events)
 	})
 }
 
-// newAccount is the account of a request. It holds nothing of the client's connection, which may end first.
-func (c *call) newAccount(r *relayed, sent *router.Call) account {
-	s, model := c.server, r.model.ID
+// NewAccount is the account of a request. It holds nothing of the client's connection, which may end first.
+func (s *Relay) NewAccount(r *Request, sent *router.Call) Account {
+	model := r.Model.ID
 	var ignored *api.Error
-	answers := r.sent.Count("n", 1, math.MaxInt32, 1, &ignored)
+	answers := r.Sent.Count("n", 1, math.MaxInt32, 1, &ignored)
 	if ignored != nil {
 		answers = 1
 	}
-	a := account{asked: r.wantsUsage, answers: answers, fits: promptBound(sent.Body, r.service.writes, answers), asks: sent.PromptBytes() > emptyPromptBytes, writes: r.service.writes, most: r.mostOutput(), prompt: func() int {
+	a := Account{asked: r.wantsUsage, answers: answers, fits: promptBound(sent.Body, r.Writes, answers), asks: sent.PromptBytes() > emptyPromptBytes, writes: r.Writes, most: r.mostOutput(), prompt: func() int {
 		if sent.Tokens != nil {
 			return len(sent.Tokens)
 		}
 		return s.promptTokens(model, sent.Prompt)
 	}}
-	if !r.service.writes {
+	if !r.Writes {
 		return a
 	}
-	switch m := r.model; {
+	switch m := r.Model; {
 	case m.Tokenizer != nil:
 		a.count = func(text string) int { return len(m.Tokenizer.AppendEncode(nil, text, tokenizer.EncodeOptions{})) }
-	case c.server.config.Counter != nil:
-		if encoding, ok := c.server.config.Counter.CountFor(m.ID); ok {
+	case s.Counter != nil:
+		if encoding, ok := s.Counter.CountFor(m.ID); ok {
 			a.count = func(text string) int {
 				n, err := encoding.Count(text)
 				if err != nil {
-					return len(text) / relayBytesPerToken
+					return len(text) / BytesPerToken
 				}
 				return n
 			}
@@ -176,34 +178,34 @@ const emptyPromptBytes = len(`[""]`)
 const slackTokens = 16
 
 // mostOutput is how many output tokens the answers may have together; 0: there is no bound.
-func (r *relayed) mostOutput() int {
+func (r *Request) mostOutput() int {
 	var p params.Params
 	var ignored *api.Error
-	p.ReadMaxTokens(r.sent, &ignored)
-	n := r.sent.Count("n", 1, math.MaxInt32, 1, &ignored)
-	if p.MaxTokens <= 0 || ignored != nil || r.path == completionEndpoint.upstream { // of several completions the best one may be chosen
+	p.ReadMaxTokens(r.Sent, &ignored)
+	n := r.Sent.Count("n", 1, math.MaxInt32, 1, &ignored)
+	if p.MaxTokens <= 0 || ignored != nil || r.Path == PathCompletions { // of several completions the best one may be chosen
 		return 0
 	}
-	return int(min(int64(n)*r.prompts()*int64(p.MaxTokens+slackTokens), maxToldTokens))
+	return int(min(int64(n)*r.Prompts()*int64(p.MaxTokens+slackTokens), maxToldTokens))
 }
 
 // onlyUsage is what the servers get where the client has sent no options. It is not changed.
 var onlyUsage = []byte(`{"include_usage":true}`)
 
-// askUsage has the servers tell the usage at the end of a stream, whether or not the client wants to know it.
-func (r *relayed) askUsage(sent *router.Call) {
-	if r.wantsUsage = true; !sent.Stream || r.job != nil || r.path != chatEndpoint.upstream && r.path != completionEndpoint.upstream {
+// AskUsage has the servers tell the usage at the end of a stream, whether or not the client wants to know it.
+func (r *Request) AskUsage(sent *router.Call) {
+	if r.wantsUsage = true; !sent.Stream || r.Job != nil || r.Path != PathChat && r.Path != PathCompletions {
 		return
 	}
 	const field = "stream_options"
 	own := &sent.StreamOptions
-	for _, f := range r.sent.Fields {
+	for _, f := range r.Sent.Fields {
 		if f.Name == field {
 			own.Asked = f.Raw
 		}
 	}
 	own.Sent = own.Asked
-	r.sent = r.sent.Without(field)
+	r.Sent = r.Sent.Without(field)
 	if own.Asked == nil {
 		r.wantsUsage, own.Sent = false, onlyUsage
 		return
@@ -222,14 +224,14 @@ func (r *relayed) askUsage(sent *router.Call) {
 
 // appendChunk appends a line of a chat's stream with the model's name that the client knows, without usage where it did not ask
 // for it, and with what was counted here in place of a usage that cannot be. It is false where nothing of the event is left.
-func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
+func (p *Passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 	const at = len("data:")
 	var usage chunk.Span
 	var own []byte // in its place
 	switch {
-	case p.account.asked && c.HasUsage() && !p.account.told:
+	case p.Account.asked && c.HasUsage() && !p.Account.told:
 		usage, own = c.Usage, p.ownUsage()
-	case p.account.asked:
+	case p.Account.asked:
 	case !c.Usage.IsEmpty() && c.Error.IsEmpty() && (c.Choices == 0 || c.Choices < 0 && c.HasUsage()):
 		return dst, false // it says nothing else
 	default:
@@ -243,7 +245,7 @@ func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 			dst, from = append(append(dst, data[from:usage.From]...), own...), usage.To
 			usage = chunk.Span{}
 		} else if !name.IsEmpty() {
-			dst, from = append(append(dst, data[from:name.From]...), p.name...), name.To
+			dst, from = append(append(dst, data[from:name.From]...), p.Name...), name.To
 			name = chunk.Span{}
 		}
 	}
@@ -251,25 +253,25 @@ func (p *passage) appendChunk(dst, line []byte, c *chunk.Chunk) ([]byte, bool) {
 }
 
 // ownUsage is the usage by what was counted here, in the words of the answer's API.
-func (p *passage) ownUsage() []byte {
-	p.account.own = true
-	u := p.used()
-	switch p.form {
-	case responseForm:
+func (p *Passage) ownUsage() []byte {
+	p.Account.Own = true
+	u := p.Used()
+	switch p.Form {
+	case ResponseForm:
 		return responses.AppendUsage(nil, &u)
-	case messageForm:
+	case MessageForm:
 		return messages.AppendUsage(nil, u)
-	case chatForm:
+	case ChatForm:
 	}
 	return fmt.Appendf(nil, `{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, u.Prompt, u.Output, u.Prompt+u.Output)
 }
 
 // correction is what was counted here in place of a usage that cannot be and, where the answer is over, of one that is not told, of an
 // answer or of an event that is no chat's. c is what it says. own is nil where nothing is to be corrected.
-func (p *passage) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.Span, own []byte) {
+func (p *Passage) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.Span, own []byte) {
 	part := p.part(data, c)
 	switch {
-	case p.account.told || part.Object.IsEmpty() || !over && !p.account.wrong:
+	case p.Account.told || part.Object.IsEmpty() || !over && !p.Account.wrong:
 		return at, nil
 	case !part.Usage.IsEmpty():
 		return part.Usage, p.ownUsage()
@@ -284,11 +286,11 @@ func (p *passage) correction(data []byte, c *chunk.Chunk, over bool) (at chunk.S
 
 // appendOwnUsage appends what was counted here as the event behind which a chat's stream ends, for a client that asked for the usage and
 // got none.
-func (p *passage) appendOwnUsage(dst []byte) []byte {
-	if !p.account.asked || p.account.told || p.account.own {
+func (p *Passage) appendOwnUsage(dst []byte) []byte {
+	if !p.Account.asked || p.Account.told || p.Account.Own {
 		return dst
 	}
-	h := &p.account.head
+	h := &p.Account.head
 	dst = append(dst, "data: {"...)
 	for _, f := range []struct {
 		name string
@@ -298,13 +300,13 @@ func (p *passage) appendOwnUsage(dst []byte) []byte {
 			dst = append(append(append(api.AppendString(dst, f.name), ':'), f.raw...), ',')
 		}
 	}
-	dst = append(append(append(dst, `"model":`...), p.name...), `,"choices":[],"usage":`...)
+	dst = append(append(append(dst, `"model":`...), p.Name...), `,"choices":[],"usage":`...)
 	return append(append(dst, p.ownUsage()...), "}\n\n"...)
 }
 
 // over notes the end of a choice.
-func (p *passage) over(index int, reason inference.FinishReason) {
-	if p.account.ends(index) {
-		p.result.Reasons = append(p.result.Reasons, reason)
+func (p *Passage) over(index int, reason inference.FinishReason) {
+	if p.Account.ends(index) {
+		p.Result.Reasons = append(p.Result.Reasons, reason)
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"weir/internal/inference"
 )
 
-// chatPiece is a chat completion, or a chunk of one.
-type chatPiece struct {
+// ChatPiece is a chat completion, or a chunk of one.
+type ChatPiece struct {
 	Choices []struct {
 		Index          int
 		Message, Delta *chatSaid
@@ -37,8 +37,8 @@ type chatCall struct {
 	Custom   *struct{ Name, Input string } // instead of Function
 }
 
-// chatReader turns the chunks of a chat completion into deltas.
-type chatReader struct {
+// ChatReader turns the chunks of a chat completion into deltas.
+type ChatReader struct {
 	delta  answer.Delta // what the last chunk says; its buffers are used again
 	calls  int          // that began
 	index  int          // of the last one, as the server counts
@@ -47,9 +47,9 @@ type chatReader struct {
 	over   bool // the finish reason has come
 }
 
-// read reads a chunk, or a whole answer. The error says what a server must not write.
-func (r *chatReader) read(data []byte) (*answer.Delta, error) {
-	var piece chatPiece
+// Read reads a chunk, or a whole answer. The error says what a server must not write.
+func (r *ChatReader) Read(data []byte) (*answer.Delta, error) {
+	var piece ChatPiece
 	if err := json.Unmarshal(data, &piece); err != nil {
 		return nil, fmt.Errorf("a chunk of a chat cannot be read: %w: %.200q", err, data)
 	}
@@ -82,7 +82,7 @@ func (r *chatReader) read(data []byte) (*answer.Delta, error) {
 
 // call adds a part of a call. One with a name and another id begins a call, also where a server leaves
 // the index out.
-func (r *chatReader) call(c *chatCall) error {
+func (r *ChatReader) call(c *chatCall) error {
 	if c.Custom != nil {
 		c.Function.Name, c.Function.Arguments = c.Custom.Name, c.Custom.Input
 	}
@@ -105,7 +105,7 @@ func (r *chatReader) call(c *chatCall) error {
 }
 
 // finish notes why the choice ended.
-func (r *chatReader) finish(reason string, stopped json.RawMessage) {
+func (r *ChatReader) finish(reason string, stopped json.RawMessage) {
 	d := &r.delta
 	r.over = true
 	d.Finish = finishOf(reason)
@@ -116,7 +116,7 @@ func (r *chatReader) finish(reason string, stopped json.RawMessage) {
 }
 
 // close is the end of a chat whose server has told none: [DONE] came without a finish reason.
-func (r *chatReader) close() *answer.Delta {
+func (r *ChatReader) close() *answer.Delta {
 	r.delta = answer.Delta{}
 	r.finish("", nil)
 	return &r.delta

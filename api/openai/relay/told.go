@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"math"
@@ -122,7 +122,7 @@ const tokensPerByte = 8
 const mostThoughts = 1 << 20
 
 // believesPrompt reports whether the prompt can have so many tokens.
-func (a *account) believesPrompt(n told) bool {
+func (a *Account) believesPrompt(n told) bool {
 	return n >= 0 && (n > 0 || !a.asks) && (a.fits == nil || a.fits(int(n)))
 }
 
@@ -134,7 +134,7 @@ func (c *counted) hasParts(answers int) bool {
 }
 
 // believes reports whether an answer can have used what its server tells, by what was asked and what has come.
-func (a *account) believes(c counted) bool {
+func (a *Account) believes(c counted) bool {
 	said := int(c.output - min(max(c.reasoning, 0), c.output)) // some servers' limits do not count thoughts
 	switch {
 	case c.output < 0, !a.believesPrompt(c.prompt), !c.hasParts(a.answers), a.most > 0 && said > a.most:
@@ -146,19 +146,19 @@ func (a *account) believes(c counted) bool {
 }
 
 // take counts what was told, unless a request cannot have used that: then its text counts.
-func (p *passage) take(c counted) {
-	r := &p.result
-	if p.account.believesPrompt(c.prompt) {
+func (p *Passage) take(c counted) {
+	r := &p.Result
+	if p.Account.believesPrompt(c.prompt) {
 		r.PromptTokens, r.CachedTokens = int(c.prompt), 0
 		if c.cached > 0 && c.cached <= c.prompt {
 			r.CachedTokens = int(c.cached)
 		}
 	}
-	p.account.told = p.account.believes(c)
-	if p.account.wrong = !p.account.told; p.account.wrong {
+	p.Account.told = p.Account.believes(c)
+	if p.Account.wrong = !p.Account.told; p.Account.wrong {
 		return
 	}
-	r.Estimated, p.account.guessed = false, 0
+	r.Estimated, p.Account.guessed = false, 0
 	r.OutputTokens = int(c.output)
 	p.reasoned = int(min(c.reasoning, c.output))
 }
