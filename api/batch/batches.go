@@ -317,8 +317,8 @@ func checkMetadata(m map[string]string) *api.Error {
 	return nil
 }
 
-// newErrand is a request without a connection.
-func newErrand(method, path string, body []byte) *fasthttp.RequestCtx {
+// newInternalRequest is a request without a connection.
+func newInternalRequest(method, path string, body []byte) *fasthttp.RequestCtx {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	ctx.Request.Header.SetMethod(method)

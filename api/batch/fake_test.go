@@ -335,7 +335,7 @@ func (w *world) end() {
 // ask sends a request without a body, or with JSON.
 func (w *world) ask(method, path, body string) (int, map[string]any) {
 	w.t.Helper()
-	ctx := newErrand(method, path, []byte(body))
+	ctx := newInternalRequest(method, path, []byte(body))
 	w.mux.Handle(ctx)
 	var answer map[string]any
 	if err := json.Unmarshal(ctx.Response.Body(), &answer); err != nil {

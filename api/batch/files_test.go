@@ -211,7 +211,7 @@ func TestCodedOrdersAreRefused(t *testing.T) {
 	w.begin()
 	defer w.end()
 	for coding, want := range map[string]string{"gzip": "unsupported_media_type", "br": "unsupported_media_type", "identity": "missing_required_parameter"} {
-		ctx := newErrand("POST", "/v1/batches", []byte("{}"))
+		ctx := newInternalRequest("POST", "/v1/batches", []byte("{}"))
 		ctx.Request.Header.Set("Content-Encoding", coding)
 		w.mux.Handle(ctx)
 		if got := string(ctx.Response.Header.Peek("X-Weir-Reason")); got != want {

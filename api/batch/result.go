@@ -31,7 +31,7 @@ type reply struct {
 
 // ask has the edge answer a line as a request of the batch's caller. A panic is the line's, not the process's.
 func (w *worker) ask(l *line, endpoint string, caller tenant.Caller, gone <-chan struct{}) (r reply) {
-	ctx := newErrand(fasthttp.MethodPost, endpoint, l.body)
+	ctx := newInternalRequest(fasthttp.MethodPost, endpoint, l.body)
 	ctx.Request.Header.Set("X-Weir-Class", "batch")
 	defer func() {
 		if v := recover(); v != nil {

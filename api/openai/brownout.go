@@ -11,15 +11,15 @@ import (
 // can, so that it need not refuse requests. What was changed is said in the headers
 // x-weir-brownout, which names the step that is in force, and x-weir-warnings.
 
-// lowering is what a brown-out changes of one request. Without a step in force its methods
+// degradation is what a brown-out changes of one request. Without a step in force its methods
 // do nothing.
-type lowering struct {
+type degradation struct {
 	call *call
 	step *brownout.Step // nil: none
 }
 
-func (c *call) brownout() lowering {
-	d := lowering{call: c}
+func (c *call) brownout() degradation {
+	d := degradation{call: c}
 	if f := c.server.config.Brownout; f != nil {
 		d.step = f()
 	}
@@ -27,11 +27,11 @@ func (c *call) brownout() lowering {
 }
 
 // mark names the step on the answer.
-func (d lowering) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.step.Name) }
+func (d degradation) mark() { d.call.ctx.Response.Header.Set("X-Weir-Brownout", d.step.Name) }
 
 // model is the smaller model that answers in m's place, where the step has one that
 // is served and that the tenant may use; otherwise m.
-func (d lowering) model(m *models.Model, n *jsonbody.Notes) *models.Model {
+func (d degradation) model(m *models.Model, n *jsonbody.Notes) *models.Model {
 	if d.step == nil || len(d.step.Models) == 0 {
 		return m
 	}
@@ -56,7 +56,7 @@ func (d lowering) model(m *models.Model, n *jsonbody.Notes) *models.Model {
 }
 
 // job caps the output of a request by its class, and switches speculation.
-func (d lowering) job(j *job.Job) {
+func (d degradation) job(j *job.Job) {
 	if d.step == nil {
 		return
 	}

@@ -361,7 +361,7 @@ func (c *call) fallback(name string, instead *models.Model) (*models.Model, bool
 
 // answerBy has one model answer. more: another one may answer in its place, so that what a
 // server behind it refuses for want of room is a fault, and the request is kept until then.
-func (c *call) answerBy(e *endpoint, m *models.Model, o *job.Body, lowered lowering, more bool) *api.Error {
+func (c *call) answerBy(e *endpoint, m *models.Model, o *job.Body, lowered degradation, more bool) *api.Error {
 	if m.Upstream != nil {
 		if c.wantsPrefix() {
 			return noPrefix("the model " + m.ID + " is served by another server")

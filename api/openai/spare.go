@@ -39,7 +39,7 @@ func (c *call) failsToRead(fault *api.Error) {
 }
 
 // answerWith has a model answer, and where its candidate fails the stable version.
-func (c *call) answerWith(e *endpoint, m *models.Model, o *job.Body, lowered lowering, more bool) *api.Error {
+func (c *call) answerWith(e *endpoint, m *models.Model, o *job.Body, lowered degradation, more bool) *api.Error {
 	return c.orSpared(o, func(o *job.Body) *api.Error { return c.answerBy(e, m, o, lowered, more) })
 }
 

@@ -65,8 +65,8 @@ func (s *Server) use(j *job, model, version string) *api.Error {
 // choose lets a rollout say which version answers the job.
 func (s *Server) choose(j *job) (version string, arm router.Arm) {
 	if c, ok := s.config.Models.(router.Chooser); ok {
-		j.asker = router.StickyKey{Tenant: j.Caller.Tenant.Name, User: j.user, Request: j.id, Residency: j.Caller.Tenant.Residency}
-		return c.Choose(j.asked, j.asker)
+		j.stickyKey = router.StickyKey{Tenant: j.Caller.Tenant.Name, User: j.user, Request: j.id, Residency: j.Caller.Tenant.Residency}
+		return c.Choose(j.asked, j.stickyKey)
 	}
 	return "", arm
 }
@@ -101,7 +101,7 @@ func (s *Server) settle(j *job) (again bool, fault *api.Error) {
 	if j.user == "" {
 		j.user = entityOf(j.about, j.p.Inputs)
 	}
-	if j.pinned || j.asker.User == j.user && j.asker.Request == j.id {
+	if j.pinned || j.stickyKey.User == j.user && j.stickyKey.Request == j.id {
 		return false, nil
 	}
 	before := j.about

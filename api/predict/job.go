@@ -30,7 +30,7 @@ type job struct {
 	warnings  []string
 	pinned    bool             // the request names its version
 	user      string           // whom the request is about, by what the client says; "": it does not say
-	asker     router.StickyKey // that the version was last chosen by
+	stickyKey router.StickyKey // that the version was last chosen by
 	arm       router.Arm       // of the rollout that chose the version
 	started   bool             // OnRequestStart has seen it
 	ran       bool             // the version has had the request

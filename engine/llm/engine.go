@@ -40,10 +40,10 @@ type Engine struct {
 	inbox     inbox[command]
 	transfers transfers
 
-	mu       sync.Mutex
-	precheck admission.Precheck      // of the waiting queue, see waiting.go
-	tariff   scheduler.CostEstimates // after the last step
-	stats    Stats
+	mu        sync.Mutex
+	precheck  admission.Precheck      // of the waiting queue, see waiting.go
+	estimates scheduler.CostEstimates // after the last step
+	stats     Stats
 
 	stepping atomic.Bool  // the last plan had rows
 	turns    *turns.Queue // for masks that are late

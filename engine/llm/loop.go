@@ -117,9 +117,9 @@ func (e *Engine) publish() {
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
 		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, Rebuilds: e.loop.rebuilds, LastFault: e.loop.lastFault,
 	}
-	tariff := e.sched.CostEstimates()
+	estimates := e.sched.CostEstimates()
 	e.mu.Lock()
-	e.stats, e.tariff = s, tariff
+	e.stats, e.estimates = s, estimates
 	e.mu.Unlock()
 }
 

@@ -148,7 +148,7 @@ func (e *Engine) PrefillRate() float64 {
 	n := min(rateTokens, e.info.MaxModelLen)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return float64(n) / max(e.tariff.Prompt(0, n).Seconds(), 1e-9)
+	return float64(n) / max(e.estimates.Prompt(0, n).Seconds(), 1e-9)
 }
 
 // fetchRate is how many tokens a second have their blocks come from other replicas; 0: none do.
@@ -255,7 +255,7 @@ func (f *fetch) run() {
 func (f *fetch) worth(blocks int) (compute time.Duration, why string) {
 	e, size := f.e, f.e.info.BlockTokens
 	e.mu.Lock()
-	compute = e.tariff.Prompt(f.next*size, (f.next+blocks)*size)
+	compute = e.estimates.Prompt(f.next*size, (f.next+blocks)*size)
 	e.mu.Unlock()
 	took, ok := e.opts.KVSource.Estimate(f.job.req.KV, int64(blocks)*int64(e.kv.BlockBytes()))
 	switch {

@@ -25,7 +25,7 @@ func (e *Engine) reserve(rs []*inference.Request) ([]admission.Item, error) {
 	defer e.mu.Unlock()
 	for i, r := range rs {
 		q := schedulerRequest(r, e.opts.Speculate)
-		items[i] = e.tariff.Item(&q)
+		items[i] = e.estimates.Item(&q)
 	}
 	return items, e.precheck.Enter(time.Now().UnixNano(), items)
 }

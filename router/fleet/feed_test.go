@@ -48,7 +48,7 @@ func newPublisher(t *testing.T) *publisher {
 	}
 	t.Cleanup(p.cut)
 	go p.accept(p.live, "PUB", p.subscriber)
-	go p.accept(p.replay, "ROUTER", p.asker)
+	go p.accept(p.replay, "ROUTER", p.replayTo)
 	return p
 }
 
@@ -115,8 +115,8 @@ func (p *publisher) subscriber(conn net.Conn) {
 	p.subscribed <- struct{}{}
 }
 
-// asker answers a reader of what was published.
-func (p *publisher) asker(conn net.Conn) {
+// replayTo answers a reader of what was published.
+func (p *publisher) replayTo(conn net.Conn) {
 	defer func() { _, _ = io.Copy(io.Discard, conn) }()
 	if empty := readFrame(conn); empty == nil {
 		return

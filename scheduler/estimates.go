@@ -17,8 +17,8 @@ type CostEstimates struct {
 	known       bool // a step was timed
 }
 
-// tariffRows are the rows of a step by whose prices prompts are estimated.
-const tariffRows = 64
+// estimateRows are the rows of a step by whose prices prompts are estimated.
+const estimateRows = 64
 
 // token is the work of an output token: until some were timed, that of its rows alone.
 func (t *CostEstimates) token() float64 {
