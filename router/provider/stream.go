@@ -1,12 +1,10 @@
 package provider
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"io"
 
-	"weir/router/chunk"
+	"weir/internal/sse"
 )
 
 // maxEventBytes bounds an event of a provider's stream.
@@ -77,53 +75,37 @@ func (s *Stream) advance() error {
 // Close ends the request at the provider where it has not ended.
 func (s *Stream) Close() error { return s.body.Close() }
 
-// serverSent are the frames of server-sent events.
+// serverSent are the frames of server-sent events. The last one counts without its blank line.
 type serverSent struct {
-	lines *bufio.Reader
-	data  []byte
+	events *sse.Reader
+	ended  bool
 }
 
 func newServerSent(from io.Reader) frames {
-	return &serverSent{lines: bufio.NewReaderSize(chunk.PlainLines(from), 16<<10)}
+	return &serverSent{events: sse.NewReader(from, sse.Limits{Event: maxEventBytes})}
 }
 
 func (s *serverSent) next() (string, []byte, error) {
-	s.data = s.data[:0]
-	for {
-		line, err := s.line()
-		switch field, ok := bytes.CutPrefix(line, []byte("data:")); {
-		case ok:
-			if len(s.data) > 0 {
-				s.data = append(s.data, '\n')
+	for !s.ended {
+		data, err := s.events.Next()
+		if s.ended = errors.Is(err, io.EOF); s.ended {
+			var whole bool
+			if data, whole = s.events.Rest(); whole && len(data) > 0 {
+				return "", data, nil // the next call tells
 			}
-			s.data = append(s.data, bytes.TrimPrefix(field, []byte(" "))...)
-		case len(line) == 0 && len(s.data) > 0:
-			if errors.Is(err, io.EOF) {
-				err = nil // the next call tells
-			}
-			return "", s.data, err
+		}
+		switch {
+		case errors.Is(err, sse.ErrEvent):
+			err = unreadable("an event is above %d bytes", maxEventBytes)
+		case errors.Is(err, sse.ErrLine):
+			err = unreadable("a line is above %d bytes", maxEventBytes)
 		}
 		if err != nil {
 			return "", nil, err
 		}
-		if len(s.data) > maxEventBytes {
-			return "", nil, unreadable("an event is above %d bytes", maxEventBytes)
+		if len(data) > 0 {
+			return "", data, nil
 		}
 	}
-}
-
-// line gives a line without its end.
-func (s *serverSent) line() (line []byte, err error) {
-	for {
-		piece, err := s.lines.ReadSlice('\n')
-		if line == nil && err == nil {
-			return bytes.TrimRight(piece, "\r\n"), nil
-		}
-		if line = append(line, piece...); !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimRight(line, "\r\n"), err
-		}
-		if len(line) > maxEventBytes {
-			return nil, unreadable("a line is above %d bytes", maxEventBytes)
-		}
-	}
+	return "", nil, io.EOF
 }
