@@ -12,7 +12,7 @@ import (
 // health is 503 while models load and 200 from then on, also while the server
 // drains: the process is well. Whether it takes requests is what ready says. An
 // engine that gave up after a fault is not well, so that a liveness probe has the
-// process started anew.
+// process was restarted.
 func (c *call) health() *api.Error {
 	s := c.server
 	switch {

@@ -107,7 +107,7 @@ func (c *call) relay(r *relay.Request) *api.Error {
 	return nil
 }
 
-// direct is the way to the client for a stream whose bytes nobody else needs: an answer that is recorded for its idempotency key is read.
+// direct is the way to the client for a stream whose bytes nothing else needs: an answer that is recorded for its idempotency key is read.
 func (c *call) direct() api.Direct {
 	if c.execution != nil {
 		return api.Direct{}

@@ -53,7 +53,7 @@ func idIn(t *testing.T, stream string) string {
 	return id
 }
 
-// A stream in the background goes on without its client, and whoever asks later reads on behind
+// A stream in the background goes on without its client, and a client that asks later reads on behind
 // the event that came last.
 func TestBackgroundStreamsResume(t *testing.T) {
 	goOn := make(chan struct{})
@@ -106,7 +106,7 @@ func TestBackgroundStreamsResume(t *testing.T) {
 	}
 }
 
-// A cancelled response ends its stream, and nobody has hung up.
+// A cancelled response ends its stream, and no client has hung up.
 func TestBackgroundStreamsAreCancelled(t *testing.T) {
 	var hungUp atomic.Int32
 	ended := make(chan edge.RequestFinish, 2)

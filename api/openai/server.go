@@ -341,7 +341,7 @@ func (c *call) generate(e *endpoint) *api.Error {
 }
 
 // fallsBack reports whether another model shall answer: the servers behind a model could not,
-// and nobody has seen anything of their answer.
+// and no client has seen anything of their answer.
 func (c *call) fallsBack(fault *api.Error) bool {
 	return fault != nil && (fault.Code == relay.UpstreamUnavailable || fault.Code == relay.NoReplica || fault.Code == relay.NoReplicaInRegion) && !c.server.running.IsDraining()
 }

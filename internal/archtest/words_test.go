@@ -24,14 +24,6 @@ const (
 	unusedNames = "Names that are not used"
 )
 
-// wordsLater are files and folders whose words are not checked yet: other changes move their files at present. They go from this list
-// with those changes.
-var wordsLater = []string{
-	"api/openai/health.go", "api/openai/relay.go", "api/openai/relay_reword.go", "api/openai/responses_background.go",
-	"api/openai/responses_events.go", "api/openai/responses_events_test.go", "api/openai/responses_store.go", "api/openai/server.go",
-	"api/openai/stored",
-}
-
 // wordsKept are texts that are data, licences or history.
 var wordsKept = []string{"CHANGELOG.md", "NOTICE", "docs/rfcs", "internal/defaultmodel/train", "bench/quality.txt"}
 
@@ -127,7 +119,7 @@ func unusedOf(t *testing.T) []*unused {
 }
 
 // TestWordsAreTheGlossarys holds comments, names, documents and all that weir says to the words of the glossary. With -v it
-// prints how often each word occurs that is not used, those of the folders that come later among them.
+// prints how often each word occurs that is not used.
 func TestWordsAreTheGlossarys(t *testing.T) {
 	list := unusedOf(t)
 	w := &wordCheck{t: t, list: list}
@@ -250,9 +242,7 @@ func (w *wordCheck) found(u *unused, name string, line int, text string) {
 		return
 	}
 	u.count++
-	if !anyBelow(name, wordsLater) {
-		w.t.Errorf("%s:%d: %q is not used here, says %s; instead: %s\n\t%s", name, line, u.word, glossaryPage, u.instead, strings.TrimSpace(text))
-	}
+	w.t.Errorf("%s:%d: %q is not used here, says %s; instead: %s\n\t%s", name, line, u.word, glossaryPage, u.instead, strings.TrimSpace(text))
 }
 
 // partsOf splits a name at its capitals: "lineTooLong" is line, too, long.

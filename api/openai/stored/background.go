@@ -32,7 +32,7 @@ type Key struct{ tenant, id string }
 // Run is one of them.
 type Run struct {
 	once   sync.Once
-	Cancel chan struct{} // closed when nobody wants the response any more
+	Cancel chan struct{} // closed when the response is not wanted any more
 	ended  chan struct{} // closed once its end is stored
 	Events *EventLog     // nil: its request asked for no stream
 }

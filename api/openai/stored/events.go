@@ -18,7 +18,7 @@ import (
 
 // A response in the background whose request asked for a stream has its events kept by the
 // process that computes it: while it is computed, and for as long as the room of pastBytes
-// lasts. Whoever was cut off reads on behind the last event that came. The store has the
+// lasts. A client that was cut off reads on behind the last event that came. The store has the
 // response, and no events: another process tells the end alone, whose event holds the whole
 // response.
 

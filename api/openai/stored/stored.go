@@ -66,7 +66,7 @@ type Config struct {
 	TTL         time.Duration      // of a response from its last use on; 0: none is kept
 	TenantBytes int64              // of one tenant; the longest unused go first
 	Store       conversation.Store // nil: in memory
-	Failed      func(error)        // hears of a store that does not answer; nil: nobody does
+	Failed      func(error)        // hears of a store that does not answer; may be nil
 }
 
 // keeps reports whether responses are kept at all.
