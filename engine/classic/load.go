@@ -32,7 +32,7 @@ func Load(data []byte, name string, o Options) (*Version, error) {
 var ErrFormat = gbdt.ErrFormat
 
 // Close gives up what Load took outside of Go's memory, once nothing computes with it any
-// more. A repository closes the versions that it loads.
+// more. Who has loaded it calls this once.
 func (v *Version) Close() { v.hold.release() }
 
 // read finds the format by the file's content.

@@ -101,8 +101,8 @@ func TestEmptyGoldenRowsAreRefused(t *testing.T) {
 	model, _ := defaultmodel.Iris()
 	write(t, filepath.Join(folder, "iris.json"), model)
 	write(t, filepath.Join(folder, "iris.golden.json"), "")
-	r, _ := newTestRepository(t, 0)
-	if _, err := r.Prepare([]Entry{{Name: "iris", Path: filepath.Join(folder, "iris.json")}}); err == nil || !strings.Contains(err.Error(), "empty file") {
+	s := Source{Name: "iris", Path: filepath.Join(folder, "iris.json")}
+	if _, err := s.Open(); err == nil || !strings.Contains(err.Error(), "empty file") {
 		t.Errorf("%v", err)
 	}
 }

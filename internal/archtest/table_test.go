@@ -21,6 +21,7 @@ var table = []folder{
 	{path: "internal/server", own: []string{
 		"api", "configs", "engine", "internal", "kvcache", "router", "scheduler", "telemetry", "tokenizer",
 	}, third: []string{zap, grpc}},
+	{path: "internal/server/classical", own: []string{"engine/classic", "internal/inference", "router/versions"}},
 	{path: "internal/server/folder", own: []string{"configs", "engine/gguf", "internal/console", "internal/server/state", "internal/store", "router/registry", "telemetry/audit"}},
 	{path: "internal/server/hooks", own: []string{
 		"api", "configs", "internal/inference", "internal/server/state", "internal/store", "router", "scheduler/admission", "telemetry",

@@ -21,22 +21,24 @@ import (
 	"weir/internal/cpu"
 	"weir/internal/defaultmodel"
 	"weir/internal/inference"
+	"weir/internal/server/classical"
 	"weir/internal/server/state"
 	"weir/router"
+	"weir/router/versions"
 	"weir/telemetry"
 )
 
 // predictors are the classical models of a server, as api/predict knows them.
 type predictors struct {
-	s          *Server
-	lane       *classic.Lane
-	repository *classic.Repository
-	series     *telemetry.Predictions
+	s      *Server
+	lane   *classic.Lane
+	local  *classical.Models // nil until the lane is made
+	series *telemetry.Predictions
 
 	changing sync.Mutex // held while the list of models changes
 	loaded   bool       // there is a list; guarded by changing
 
-	known   sync.Map // *classic.Served to router.Predictor
+	known   sync.Map // *classical.Version to router.Predictor
 	remotes *remotePredictors
 
 	enriched *enriched // the same models with their features, drift and log
@@ -60,7 +62,10 @@ func openPredictors(s *Server, about openai.Config) error {
 		return err
 	}
 	s.closing.push("predictions", func(context.Context) error { return p.close() })
-	p.repository = classic.NewRepository(p.lane, classic.RepositoryOptions{MaxBytes: s.config.Predict.MemoryBytes, OnChange: p.changed})
+	p.local = classical.New(classical.Options{
+		Lane: p.lane, MaxBytes: s.config.Predict.MemoryBytes, MaxWaiting: s.config.Predict.MaxWaiting, LoadWait: loadWait,
+		CloseWait: engineTimeout, OnChange: p.changed, OnNote: p.note,
+	})
 	if p.series, err = telemetry.AddPredictions(s.metrics, p.state); err != nil {
 		return err
 	}
@@ -81,33 +86,36 @@ func (p *predictors) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	err := p.lane.Close(ctx)
+	if p.local != nil {
+		p.local.Close()
+	}
 	if p.enriched != nil {
 		err = errors.Join(err, p.enriched.close(ctx))
 	}
 	return err
 }
 
-// entries are the classical models of a configuration: without any model in it, the
+// sources are the classical models of a configuration: without any model in it, the
 // built-in one.
-func entries(c configs.Config) []classic.Entry {
-	var list []classic.Entry
+func sources(c configs.Config) []classical.Source {
+	var list []classical.Source
 	for _, m := range c.ClassicModels() {
 		if len(m.Replicas) > 0 {
 			continue // they compute it
 		}
-		list = append(list, classic.Entry{
-			Name: m.Name, Path: m.Path, Golden: m.Golden, Pinned: m.Pinned, Candidate: m.Candidate,
+		list = append(list, classical.Source{Pinned: m.Pinned, Candidate: m.Candidate, Source: classic.Source{
+			Name: m.Name, Path: m.Path, Golden: m.Golden,
 			Options: classic.Options{
 				Version: m.Version, MaxBatch: m.MaxBatch, MaxRows: m.MaxRows, MaxDelay: m.MaxQueueDelay, Labels: m.Labels,
 				Transform: m.Transform, BestIteration: m.BestIteration,
 			},
-		})
+		}})
 	}
 	if c.NamesNone() {
 		model, golden := defaultmodel.Iris()
-		list = append(list, classic.Entry{
+		list = append(list, classical.Source{Source: classic.Source{
 			Name: defaultmodel.IrisName, Data: model, GoldenData: golden, Options: classic.Options{Version: "1", Labels: defaultmodel.IrisClasses()},
-		})
+		}})
 	}
 	return list
 }
@@ -123,7 +131,7 @@ func (p *predictors) load(c configs.Config) error {
 	if err != nil {
 		return err
 	}
-	commit, err := p.repository.Prepare(entries(c))
+	commit, _, err := p.local.Prepare(context.Background(), sources(c))
 	if err != nil {
 		return err
 	}
@@ -133,36 +141,35 @@ func (p *predictors) load(c configs.Config) error {
 }
 
 // commit puts a list of models into force. The caller holds changing.
-func (p *predictors) commit(repository func()) {
-	repository()
+func (p *predictors) commit(local func()) {
+	local()
 	p.loaded = true
 	p.known.Clear()
 }
 
-// live is the live part of classical models: what is new or differs is loaded beside
-// what is served.
-func (p *predictors) live(c configs.Config) (commit func(), err error) {
+// prepare loads what a new configuration has of classical models, beside what is served. One of commit and abandon is called, once.
+func (p *predictors) prepare(ctx context.Context, c configs.Config) (commit, abandon func(), err error) {
 	remotes, err := p.remotes.prepare(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	prepared, err := p.repository.Prepare(entries(c))
-	if err != nil {
-		return nil, console.ConfigError(err)
-	}
-	manifests, profiles := enrichmentFiles(c)
 	for _, m := range c.ClassicModels() {
 		if _, err := readFiles(m.Manifest, m.Profile); err != nil {
-			return nil, console.ConfigError(err)
+			return nil, nil, console.ConfigError(err)
 		}
 	}
+	prepared, abandon, err := p.local.Prepare(ctx, sources(c))
+	if err != nil {
+		return nil, nil, console.ConfigError(err)
+	}
+	manifests, profiles := enrichmentFiles(c)
 	return func() {
 		p.changing.Lock()
 		defer p.changing.Unlock()
 		p.commit(prepared)
 		remotes()
 		p.enriched.configured(manifests, profiles)
-	}, nil
+	}, abandon, nil
 }
 
 // Find implements router.Predictors.
@@ -170,7 +177,7 @@ func (p *predictors) Find(name, version string) (router.Predictor, error) {
 	if remote := p.remotes.find(name, version); remote != nil {
 		return remote, nil
 	}
-	served, err := p.repository.Find(name, version)
+	served, err := p.local.Find(name, version)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
 	}
@@ -190,7 +197,7 @@ func (p *predictors) version(name, version string) (string, error) {
 	if label, ok := p.remotes.version(name, version); ok {
 		return label, nil
 	}
-	served, err := p.repository.Find(name, version)
+	served, err := p.local.Find(name, version)
 	if err != nil {
 		return "", err
 	}
@@ -200,8 +207,8 @@ func (p *predictors) version(name, version string) (string, error) {
 // answering lists the versions that requests get which name none.
 func (p *predictors) answering() []router.ModelState {
 	list := p.remotes.answering()
-	for _, m := range p.repository.Index() {
-		served, err := p.repository.Find(m.Name, "")
+	for _, m := range p.local.Index() {
+		served, err := p.local.Find(m.Name, "")
 		if err != nil || served.Label() != m.Version {
 			continue
 		}
@@ -216,7 +223,7 @@ func (p *predictors) answering() []router.ModelState {
 
 // Index implements router.Predictors.
 func (p *predictors) Index() []router.ModelState {
-	index := p.repository.Index()
+	index := p.local.Index()
 	list := make([]router.ModelState, len(index))
 	for i, m := range index {
 		list[i] = router.ModelState{Name: m.Name, Version: m.Version, Ready: m.Ready}
@@ -231,19 +238,19 @@ func (p *predictors) Index() []router.ModelState {
 
 // Load implements router.Predictors.
 func (p *predictors) Load(ctx context.Context, name, by string) error {
-	return p.change(ctx, by, state.ActionModelLoad, name, p.repository.Load)
+	return p.change(ctx, by, state.ActionModelLoad, name, func(name string) error { return p.local.Load(ctx, name) })
 }
 
 // Unload implements router.Predictors.
 func (p *predictors) Unload(ctx context.Context, name, by string) error {
-	return p.change(ctx, by, state.ActionModelUnload, name, p.repository.Unload)
+	return p.change(ctx, by, state.ActionModelUnload, name, p.local.Unload)
 }
 
 func (p *predictors) change(ctx context.Context, by, action, name string, do func(string) error) error {
 	if p.remotes.find(name, "") != nil {
 		return fmt.Errorf("%w: model %q is computed by other servers, which load and unload it", inference.ErrInvalid, name)
 	}
-	if _, err := p.repository.Find(name, ""); err != nil {
+	if _, err := p.local.Find(name, ""); err != nil {
 		return fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
 	}
 	if err := p.s.audit.add(ctx, by, action, name, nil); err != nil {
@@ -257,17 +264,22 @@ func (p *predictors) change(ctx context.Context, by, action, name string, do fun
 }
 
 // changed logs and counts what happened to a version.
-func (p *predictors) changed(c classic.Change) {
+func (p *predictors) changed(c versions.Change) {
+	if c.What == "move" {
+		return // nothing was loaded
+	}
 	p.series.CountChange(c.What)
-	fields := []zap.Field{zap.String("change", c.What), zap.String("model", c.Name), zap.String("version", c.Version)}
+	fields := []zap.Field{zap.String("change", c.What), zap.String("model", c.Name), zap.String("version", c.Label)}
 	if c.Why != nil {
 		p.s.log.Error("a classical model was not loaded", append(fields, zap.Error(c.Why))...)
 		return
 	}
 	p.s.log.Info("classical model", fields...)
-	for _, note := range c.Notes {
-		p.s.log.Warn("about a classical model", zap.String("model", c.Name), zap.String("version", c.Version), zap.String("note", note))
-	}
+}
+
+// note logs what a user should know of a file that was loaded.
+func (p *predictors) note(name, version, note string) {
+	p.s.log.Warn("about a classical model", zap.String("model", name), zap.String("version", version), zap.String("note", note))
 }
 
 func (p *predictors) fault(f *classic.Fault) {
@@ -278,8 +290,9 @@ func (p *predictors) fault(f *classic.Fault) {
 
 // state is what a scrape shows of the lane.
 func (p *predictors) state() telemetry.PredictLane {
-	l := telemetry.PredictLane{Waiting: len(p.lane.Requests()), Bytes: p.repository.Bytes()}
-	for _, m := range p.repository.Index() {
+	l := telemetry.PredictLane{Waiting: len(p.lane.Requests())}
+	for _, m := range p.local.Index() {
+		l.Bytes += m.Bytes
 		if m.Loaded {
 			l.Loaded++
 		}

@@ -78,7 +78,7 @@ func (f *fleets) computed() []string {
 	for _, m := range f.locals {
 		names = append(append(names, m.ID), m.Aliases...)
 	}
-	for _, m := range f.s.predictors.repository.Index() {
+	for _, m := range f.s.predictors.local.Index() {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)

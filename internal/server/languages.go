@@ -78,6 +78,8 @@ const (
 	// loadWait is how long a request waits for its model to be loaded, unless its own deadline
 	// is sooner.
 	loadWait = 2 * time.Minute
+	// failureHold is how long a failed load refuses requests before the next one tries again.
+	failureHold = 10 * time.Second
 	// sweepEvery is how often idle models are looked for.
 	sweepEvery = time.Second
 	// labelBytes is how much of a digest names a version.
@@ -177,6 +179,8 @@ func newLanguages(s *Server, budget int64) (*languages, error) {
 	l.versions = versions.New(versions.Options{
 		MaxBytes: budget, MaxWaiting: s.config.Scheduler.MaxWaiting, LoadWait: loadWait,
 		CloseWait: max(s.config.Server.ShutdownTimeout, engineTimeout), OnChange: l.changed,
+		FailureHold: failureHold, KeepLast: true,
+		Remedy: "raise --model-memory-bytes, lower kv_cache_memory_bytes, unload a model or let one be loaded lazily",
 	})
 	var err error
 	l.count, err = telemetry.AddLanguageModels(s.metrics, l.taken)
@@ -187,11 +191,11 @@ func newLanguages(s *Server, budget int64) (*languages, error) {
 func (l *languages) taken() telemetry.LanguageModels {
 	t := telemetry.LanguageModels{LimitBytes: l.budget}
 	for _, st := range l.versions.List() {
-		if st.State == "loaded" || st.State == "leaving" {
+		if st.State == versions.Loaded || st.State == versions.Leaving {
 			t.Loaded++
 			t.Bytes += st.Bytes
 		}
-		if st.State == "loaded" && st.Kept && !st.Answers {
+		if st.State == versions.Loaded && st.Kept && !st.Answers {
 			t.Warm++
 			t.WarmBytes += st.Bytes
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/configs"
+	"weir/router/versions"
 )
 
 // with is a configuration's list, and behind it what deployments have brought. The caller holds changing.
@@ -117,7 +118,7 @@ func (l *languages) held(but string) (bytes int64) {
 	}
 	l.changing.Unlock()
 	for _, st := range l.versions.List() {
-		loaded := st.State == "loaded" || st.State == "loading"
+		loaded := st.State == versions.Loaded || st.State == versions.Loading
 		if loaded && st.Stays && !deployed[st.Name+"@"+st.Label] && st.Name != but {
 			bytes += st.Bytes
 		}

@@ -41,7 +41,7 @@ type livePart func(c configs.Config) (commit func(), err error)
 // newReloader makes the reloader of a server whose parts are there.
 func newReloader(s *Server, about *Config) *reloader {
 	return &reloader{s: s, read: about.Read, applied: about.Applied, running: s.config, parts: []livePart{
-		logLevel(s.level), s.watchers.Tenants.Access.Rate, s.callers.tenants, s.ports.tls.files, s.prices.live(s.edge), s.predictors.live, s.brownout.live,
+		logLevel(s.level), s.watchers.Tenants.Access.Rate, s.callers.tenants, s.ports.tls.files, s.prices.live(s.edge), s.brownout.live,
 		s.watchers.Traces.Objectives, s.quotas.terms, s.fleets.prepare,
 	}}
 }
@@ -84,11 +84,16 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 		commits[i], err = part(next)
 		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
+	classical, release, err := r.s.predictors.prepare(ctx, next)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		if release != nil {
+			release()
+		}
 		return report, err
 	}
 	models, abandon, err := r.s.languages.prepare(ctx, next) // last: it may read gigabytes
 	if err != nil {
+		release()
 		return report, err
 	}
 	report = admin.Reloaded{Applied: []string{}, NeedsRestart: []string{}, Warnings: warnings}
@@ -102,9 +107,11 @@ func (r *reloader) apply(ctx context.Context, why string, dropTenants bool) (rep
 	more := state.Details{"applied": report.Applied, "needs_restart": report.NeedsRestart, "config": next.Digest()}
 	if err := r.s.audit.add(ctx, why, state.ActionConfigReload, "", more); err != nil {
 		abandon()
+		release()
 		return report, err
 	}
 	models()
+	classical()
 	for _, commit := range commits {
 		commit()
 	}

@@ -112,9 +112,9 @@ func (s *Server) classicReady(w io.Writer) error {
 	var b strings.Builder
 	names := s.predictors.names()
 	fmt.Fprintf(&b, "\nweir serves %s on %s\n\n", console.Printable(strings.Join(append(s.fleets.served(), names...), ", ")), s.ports.apiURL())
-	for _, m := range s.predictors.repository.Index() {
-		if served, err := s.predictors.repository.Find(m.Name, m.Version); err == nil && served.Version() != nil {
-			v := served.Version()
+	for _, m := range s.predictors.local.Index() {
+		if served, err := s.predictors.local.Find(m.Name, m.Version); err == nil && served.Loaded() != nil {
+			v := served.Loaded()
 			fmt.Fprintf(&b, "  %-9s %s version %s: %s, %s a row\n", "model", console.Printable(m.Name), console.Printable(m.Version), console.Printable(v.Kernel()), v.Estimate(1).Round(100*time.Nanosecond))
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Server) firstPrediction(name string) string {
 	if !s.callers.authenticator.Open() {
 		key = ` -H "Authorization: Bearer $WEIR_API_KEY"`
 	}
-	served, err := s.predictors.repository.Find(name, "")
+	served, err := s.predictors.local.Find(name, "")
 	if err == nil {
 		if in := served.Describe().Inputs; len(in) == 1 && len(in[0].Shape) == 2 && in[0].Shape[1] > 0 && in[0].Shape[1] <= 32 {
 			row := strings.TrimSuffix(strings.Repeat("0, ", int(in[0].Shape[1])), ", ")

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 	for _, spec := range specs {
 		v := m.same(spec)
 		if v == nil {
-			v = &Version{manager: m, spec: spec, keeps: 1} // nothing is evicted for what comes with it
+			v = &Version{manager: m, spec: spec, keeps: spec.kept()}
 			fresh = append(fresh, v)
 			m.gone[v] = true // its memory counts from now on
 		}
@@ -34,16 +35,32 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 	}
 	m.mu.Unlock()
 	abandon = func() { m.abandon(fresh) }
+	var errs []error
 	for _, v := range fresh {
-		if v.spec.When != Startup && !m.succeeds(table[v.spec.Name], v) {
+		if v.spec.When != Startup && v.spec.When != Eager && !m.succeeds(table[v.spec.Name], v) {
 			continue
 		}
-		if err := m.bring(ctx, v); err != nil {
-			abandon()
-			return nil, nil, err
+		err := m.bring(ctx, v)
+		if v.spec.When == Eager && errors.Is(err, ErrNoRoom) {
+			continue // a request loads it, once there is room
+		}
+		if errs = append(errs, err); err != nil && v.spec.When != Eager { // those are small: what is wrong with all is said at once
+			break
 		}
 	}
+	if err := errors.Join(errs...); err != nil {
+		abandon()
+		return nil, nil, err
+	}
 	return func() { m.replace(table, specs, fresh) }, abandon, nil
+}
+
+// kept is how often a version is held in memory until its list is in force: what stays does not make room for what comes with it.
+func (s *Spec) kept() int {
+	if s.When == Eager {
+		return 0
+	}
+	return 1
 }
 
 // succeeds reports whether a version is to take over from one that is in memory: then it
@@ -73,7 +90,7 @@ func (m *Manager) abandon(fresh []*Version) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, v := range fresh {
-		v.keeps--
+		v.keeps -= v.spec.kept()
 		m.forget(v)
 	}
 }
@@ -103,7 +120,7 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 	var moved []*Version
 	m.mu.Lock()
 	for _, v := range fresh {
-		v.keeps--
+		v.keeps -= v.spec.kept()
 	}
 	for id, n := range table {
 		choice := n.choice()
@@ -111,13 +128,16 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 		switch old := m.names[id]; {
 		case old == nil:
 			n.current = choice
-		case old.configured == choice.spec.Key: // what operators and rollouts did since stays
+		case old.configured == choice.spec.Key && m.keeps(n, old.current): // what operators and rollouts did since stays
 			n.current, n.last = old.current, old.last
 		case old.current == choice:
 			n.current, n.last = choice, old.last
 		default:
 			n.current, n.last = choice, old.current
 			moved = append(moved, choice)
+		}
+		if !m.keeps(n, n.last) {
+			n.last = nil
 		}
 	}
 	before := m.every()
@@ -135,7 +155,7 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 	}
 	for i := range specs { // names that stay keep their versions, with what the new list says of them
 		if v := m.same(specs[i]); v != nil {
-			v.spec.When, v.spec.IdleUnload, v.spec.Pinned = specs[i].When, specs[i].IdleUnload, specs[i].Pinned
+			v.spec.When, v.spec.IdleUnload, v.spec.Pinned, v.spec.Candidate = specs[i].When, specs[i].IdleUnload, specs[i].Pinned, specs[i].Candidate
 		}
 	}
 	m.mu.Unlock()
@@ -147,9 +167,14 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 	}
 }
 
+// keeps reports whether a name may keep a version: one that the configuration lists, or any.
+func (m *Manager) keeps(n *name, v *Version) bool {
+	return m.opts.KeepLast || slices.Contains(n.versions, v)
+}
+
 // choice is the version that the configuration wants to answer.
 func (n *name) choice() *Version {
-	i := slices.IndexFunc(n.versions, func(v *Version) bool { return v.spec.When != Never })
+	i := slices.IndexFunc(n.versions, func(v *Version) bool { return v.spec.When != Never && !v.spec.Candidate })
 	return n.versions[max(i, 0)]
 }
 
@@ -225,6 +250,53 @@ func (m *Manager) Load(ctx context.Context, model, label string) error {
 	return m.bring(ctx, v)
 }
 
+// Reload reads a version's files again, beside what is in memory of it, which ends its requests and leaves. A version that is
+// not in memory is loaded.
+func (m *Manager) Reload(ctx context.Context, model, label string) error {
+	m.mu.Lock()
+	old, err := m.find(model, label)
+	if err != nil || old.state != loaded {
+		m.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		return m.bring(ctx, old)
+	}
+	v := &Version{manager: m, spec: old.spec, over: old}
+	m.gone[v] = true
+	m.mu.Unlock()
+	err = m.bring(ctx, v)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v.over = nil
+	n := m.names[model]
+	if err == nil && (n == nil || !n.exchange(old, v)) {
+		err = fmt.Errorf("%w: %q changed meanwhile", ErrUnknown, model)
+	}
+	if err != nil {
+		old.why = err
+		m.forget(v)
+		return err
+	}
+	delete(m.gone, v)
+	v.keeps, old.next = old.keeps, v
+	m.forget(old)
+	return nil
+}
+
+// exchange puts a version in the place of another one; false: the name has it no more.
+func (n *name) exchange(old, v *Version) (found bool) {
+	for _, place := range []**Version{&n.current, &n.last} {
+		if *place == old {
+			*place, found = v, true
+		}
+	}
+	if i := slices.Index(n.versions, old); i >= 0 {
+		n.versions[i], found = v, true
+	}
+	return found
+}
+
 // Unload takes a version out of memory, until Load. Requests that hold it go on, new ones
 // are refused.
 func (m *Manager) Unload(model, label string) error {
@@ -255,6 +327,9 @@ func (m *Manager) Keep(ctx context.Context, model, label string) (release func()
 	release = func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		for v.next != nil {
+			v = v.next
+		}
 		v.keeps--
 		if n := m.names[v.spec.Name]; n != nil {
 			m.release(n, v)
@@ -267,12 +342,22 @@ func (m *Manager) Keep(ctx context.Context, model, label string) (release func()
 	return release, nil
 }
 
+// What a State says of a version.
+const (
+	Absent   = "absent"
+	Loading  = "loading"
+	Loaded   = "loaded"
+	Leaving  = "leaving"  // it is closed once the last request lets go
+	Unloaded = "unloaded" // by an operator
+)
+
 // State is a version as a list shows it.
 type State struct {
 	Name, Label, Digest string
-	State               string // "absent", "loading", "loaded", "leaving", "unloaded"
+	State               string // Absent, Loading, Loaded, Leaving or Unloaded
 	Answers             bool   // requests of the name get it
 	Last                bool   // it answered before, and a rollback brings it back
+	Off                 bool   // an operator has unloaded it; requests that it has may still run
 	Pinned              bool
 	Kept                bool // a deployment or a rollout holds it in memory
 	Stays               bool // it does not leave for others while it is in memory
@@ -311,9 +396,9 @@ func (m *Manager) List() []State {
 // holds mu.
 func (v *Version) show(n *name) State {
 	st := State{
-		Name: v.spec.Name, Label: v.spec.Label, Digest: v.spec.Digest, State: v.word(), Pinned: v.spec.Pinned,
+		Name: v.spec.Name, Label: v.spec.Label, Digest: v.spec.Digest, State: v.word(), Off: v.off, Pinned: v.spec.Pinned,
 		Kept: v.keeps > 0, Answers: n != nil && n.current == v, Last: n != nil && n.last == v,
-		Holders: v.holders, Waiters: v.waiters, Bytes: v.spec.Bytes, Used: v.used,
+		Holders: v.holders, Waiters: v.waiters, Bytes: cmp.Or(v.spec.Bytes, v.bytes), Used: v.used,
 	}
 	if v.why != nil {
 		st.Why = v.why.Error()
@@ -324,32 +409,38 @@ func (v *Version) show(n *name) State {
 func (v *Version) word() string {
 	switch v.state {
 	case loading:
-		return "loading"
+		return Loading
 	case loaded:
-		return "loaded"
+		return Loaded
 	case leaving:
-		return "leaving"
+		return Leaving
 	case absent:
 	}
 	if v.off {
-		return "unloaded"
+		return Unloaded
 	}
-	return "absent"
+	return Absent
 }
 
 // Answer is the version that answers for a name, with its content where that is in
 // memory. ok is false where there is no such name.
 func (m *Manager) Answer(model string) (st State, c Content, ok bool) {
+	st, c, err := m.Find(model, "")
+	return st, c, err == nil
+}
+
+// Find is a version of a name, of label "" the one that answers, with its content where that is in memory. The error is ErrUnknown.
+func (m *Manager) Find(model, label string) (st State, c Content, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := m.names[model]
-	if n == nil {
-		return State{}, nil, false
+	v, err := m.find(model, label)
+	if err != nil {
+		return State{}, nil, err
 	}
-	if n.current.state == loaded {
-		c = n.current.content
+	if v.state == loaded {
+		c = v.content
 	}
-	return n.current.show(n), c, true
+	return v.show(m.names[model]), c, nil
 }
 
 // Loaded are all contents in memory that take requests.

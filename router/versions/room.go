@@ -10,12 +10,16 @@ import (
 	"weir/internal/inference"
 )
 
-// reserve waits until there is room for a version that loads, which counts from its first
-// moment on; the versions that leave for it are those that were used least recently.
-func (m *Manager) reserve(ctx context.Context, v *Version) error {
+// reserve waits until there is room for so many bytes of a version that loads, which count from the
+// first moment on; the versions that leave for it are those that were used least recently.
+func (m *Manager) reserve(ctx context.Context, v *Version, bytes int64) error {
 	for {
 		m.mu.Lock()
+		v.bytes = bytes
 		evicted, fits, err := m.room(v)
+		if m.freed == nil {
+			m.freed = make(chan struct{})
+		}
 		freed := m.freed
 		m.mu.Unlock()
 		for _, e := range evicted {
@@ -39,7 +43,7 @@ func (m *Manager) room(v *Version) (evicted []*Version, fits bool, err error) {
 		return nil, true, nil
 	}
 	others, closing := m.taken(v)
-	over := others + v.spec.Bytes - m.opts.MaxBytes
+	over := others + v.bytes - m.opts.MaxBytes
 	if over <= 0 {
 		return nil, true, nil
 	}
@@ -48,12 +52,12 @@ func (m *Manager) room(v *Version) (evicted []*Version, fits bool, err error) {
 	for _, o := range m.evictable(v) {
 		switch {
 		case over <= 0:
-		case o.holders+o.waiters > 0:
-			busy += o.spec.Bytes
+		case o.holders+o.waiters > 0 && !m.opts.EvictBusy:
+			busy += o.bytes
 		default:
 			m.leave(o)
 			evicted = append(evicted, o)
-			over -= o.spec.Bytes
+			over -= o.bytes
 		}
 	}
 	if over > busy {
@@ -65,12 +69,12 @@ func (m *Manager) room(v *Version) (evicted []*Version, fits bool, err error) {
 // taken is the memory of the versions beside v, and how much of it is about to be free.
 func (m *Manager) taken(v *Version) (bytes, closing int64) {
 	for _, o := range m.every() {
-		if o == v || o.state == absent {
+		if o == v || o == v.over || o.state == absent {
 			continue
 		}
-		bytes += o.spec.Bytes
+		bytes += o.bytes
 		if o.state == leaving {
-			closing += o.spec.Bytes
+			closing += o.bytes
 		}
 	}
 	return bytes, closing
@@ -81,7 +85,7 @@ func (m *Manager) taken(v *Version) (bytes, closing int64) {
 func (m *Manager) evictable(v *Version) []*Version {
 	var list []*Version
 	for _, o := range m.every() {
-		if o == v || o.state != loaded || m.stays(o) {
+		if o == v || o == v.over || o.state != loaded || m.stays(o) {
 			continue
 		}
 		list = append(list, o)
@@ -109,15 +113,21 @@ func (m *Manager) tooMuch(v *Version) error {
 	sum := int64(0)
 	for _, o := range m.every() {
 		if o != v && (o.state == loaded || o.state == loading) {
-			parts = append(parts, fmt.Sprintf("%s version %s %s", o.spec.Name, o.spec.Label, ShowBytes(o.spec.Bytes)))
-			sum += o.spec.Bytes
+			parts = append(parts, fmt.Sprintf("%s version %s %s", o.spec.Name, o.spec.Label, ShowBytes(o.bytes)))
+			sum += o.bytes
 		}
 	}
 	slices.Sort(parts)
-	return fmt.Errorf("%w: model %q version %s needs %s of memory, and %s of %s are free (%s); raise --model-memory-bytes, lower "+
-		"kv_cache_memory_bytes, unload a model or let one be loaded lazily", inference.ErrUnavailable, v.spec.Name, v.spec.Label,
-		ShowBytes(v.spec.Bytes), ShowBytes(max(0, m.opts.MaxBytes-sum)), ShowBytes(m.opts.MaxBytes), cmp.Or(strings.Join(parts, ", "), "nothing is loaded"))
+	return &roomError{fmt.Sprintf("%v: model %q version %s needs %s of memory, and %s of %s are free (%s); %s", inference.ErrUnavailable,
+		v.spec.Name, v.spec.Label, ShowBytes(v.bytes), ShowBytes(max(0, m.opts.MaxBytes-sum)), ShowBytes(m.opts.MaxBytes),
+		cmp.Or(strings.Join(parts, ", "), "nothing is loaded"), m.opts.Remedy)}
 }
+
+// roomError is an ErrNoRoom with its sums.
+type roomError struct{ text string }
+
+func (e *roomError) Error() string   { return e.text }
+func (e *roomError) Unwrap() []error { return []error{ErrNoRoom, inference.ErrUnavailable} }
 
 // ShowBytes gives a number of bytes in MiB, or in GiB where that says enough.
 func ShowBytes(n int64) string {

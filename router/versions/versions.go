@@ -24,7 +24,8 @@ type When uint8
 
 // The times of loading.
 const (
-	Startup When = iota // as soon as it is listed
+	Startup When = iota // as soon as it is listed, and it stays while it answers
+	Eager               // as soon as it is listed; it leaves for others as one that is Lazy
 	Lazy                // at the first request
 	Never               // only when an operator or a rollout wants it
 )
@@ -34,16 +35,23 @@ type Content interface {
 	Close(ctx context.Context) error
 }
 
+// Sized is a content whose memory is known once it is loaded, for a Spec without Bytes.
+type Sized interface {
+	Content
+	Bytes() int64
+}
+
 // Spec describes a version before it is loaded.
 type Spec struct {
 	Name       string // of the model
 	Label      string // tells versions of one name apart
 	Digest     string // of what it is made of
 	Key        string // versions with equal keys are the same, settings included
-	Bytes      int64  // of memory once it is loaded
+	Bytes      int64  // of memory once it is loaded; 0: the content tells, if it is Sized
 	When       When
 	IdleUnload time.Duration // without a request, after which it leaves memory; 0: it stays
 	Pinned     bool          // it is never evicted
+	Candidate  bool          // it answers for its name only where there is no other version
 
 	// Open reads the version. It is called from a goroutine of the manager's.
 	Open func(ctx context.Context) (Content, error)
@@ -55,6 +63,16 @@ type Options struct {
 	MaxWaiting int           // requests that may wait for one version to load
 	LoadWait   time.Duration // the most that a request waits for that
 	CloseWait  time.Duration // what closing a version may take, once no request holds it
+	// FailureHold is how long a failed load refuses requests before the next one tries again.
+	FailureHold time.Duration
+	// KeepLast keeps the version that answered for a name before, for Rollback, whatever the configuration lists.
+	KeepLast bool
+	// EvictBusy lets versions be evicted whose requests still run: for requests that are short. They end first.
+	EvictBusy bool
+	// SkipUnloaded gives requests that name no version another one where that which answers was unloaded.
+	SkipUnloaded bool
+	// Remedy says what an operator can do where a version has no room, in the words of the settings.
+	Remedy string
 	// OnChange, if set, is called after a version was loaded or left memory, or a name was
 	// moved. It must be quick and must not call the manager.
 	OnChange func(Change)
@@ -67,11 +85,23 @@ type Change struct {
 	Why         error  // of a failed load, or a failed Close
 }
 
-// failureHold is how long a failed load refuses requests before the next one tries again.
-const failureHold = 10 * time.Second
-
 // ErrUnknown says that there is no model of a name, or no such version of it.
 var ErrUnknown = errors.New("no such model or version")
+
+// ErrNoRoom says that a version does not fit beside what stays in memory.
+var ErrNoRoom = errors.New("there is no room")
+
+// LoadError is a load that failed because of the version itself; it is an inference.ErrUnavailable.
+type LoadError struct {
+	Name, Label string
+	Err         error // of Spec.Open
+}
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("%v: model %q version %s: %v", inference.ErrUnavailable, e.Name, e.Label, e.Err)
+}
+
+func (e *LoadError) Unwrap() []error { return []error{inference.ErrUnavailable, e.Err} }
 
 // Manager is safe for concurrent use.
 type Manager struct {
@@ -80,7 +110,7 @@ type Manager struct {
 	mu    sync.Mutex
 	names map[string]*name
 	gone  map[*Version]bool // in memory, and of no name any more
-	freed chan struct{}     // closed, and replaced, when memory was freed or a version became idle
+	freed chan struct{}     // closed when memory was freed or a version became idle; nil: nothing waits for it
 	work  sync.WaitGroup    // loads and closes that run
 	over  bool
 }
@@ -95,7 +125,7 @@ type name struct {
 
 // New returns a manager without versions.
 func New(o Options) *Manager {
-	return &Manager{opts: o, names: make(map[string]*name), gone: make(map[*Version]bool), freed: make(chan struct{})}
+	return &Manager{opts: o, names: make(map[string]*name), gone: make(map[*Version]bool)}
 }
 
 // state is where a version is on its way into memory and out of it.
@@ -115,11 +145,14 @@ type Version struct {
 
 	state   state
 	content Content
-	holders int // requests that run
-	waiters int // requests that wait for the load
-	keeps   int // rollouts
+	bytes   int64 // of memory: Spec's, or the content's
+	holders int   // requests that run
+	waiters int   // requests that wait for the load
+	keeps   int   // rollouts
 	off     bool
-	back    bool // it is wanted again while it leaves
+	back    bool     // it is wanted again while it leaves
+	over    *Version // it is to take over from this one, whose files are read again
+	next    *Version // has taken over from it
 	ready   chan struct{}
 	why     error
 	failed  time.Time
@@ -167,14 +200,29 @@ func (m *Manager) find(model, label string) (*Version, error) {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, model)
 	}
 	if label == "" {
-		return n.current, nil
+		return m.answering(n), nil
 	}
-	for _, v := range n.all() {
+	for _, v := range n.versions {
 		if v.spec.Label == label {
 			return v, nil
 		}
 	}
+	for _, v := range [...]*Version{n.current, n.last} {
+		if v != nil && v.spec.Label == label {
+			return v, nil
+		}
+	}
 	return nil, fmt.Errorf("%w: %q has no version %q; it has %s", ErrUnknown, model, label, strings.Join(n.labels(), ", "))
+}
+
+// answering is the version that requests get which name none. The caller holds mu.
+func (m *Manager) answering(n *name) *Version {
+	if n.current.off && m.opts.SkipUnloaded {
+		if i := slices.IndexFunc(n.versions, func(v *Version) bool { return !v.off }); i >= 0 {
+			return n.versions[i]
+		}
+	}
+	return n.current
 }
 
 // all are the versions of the configuration, and the two that answer or answered.
@@ -226,7 +274,12 @@ func (l *Lease) Release() {
 func (l *Lease) Load(ctx context.Context) error {
 	v, m := l.Version, l.Version.manager
 	m.mu.Lock()
-	for v.state != loaded {
+	for v.next != nil || v.state != loaded {
+		if v.next != nil { // its files were read again
+			v = v.next
+			l.Version = v
+			continue
+		}
 		if err := v.refuses(l.patient); err != nil {
 			m.mu.Unlock()
 			return err
@@ -260,7 +313,7 @@ func (v *Version) refuses(patient bool) error {
 	case patient:
 	case v.waiters >= v.manager.opts.MaxWaiting:
 		return fmt.Errorf("%w: %d requests wait for model %q to be loaded, and no more may", inference.ErrQueueFull, v.waiters, v.spec.Name)
-	case v.state == absent && v.why != nil && time.Since(v.failed) < failureHold:
+	case v.state == absent && v.why != nil && time.Since(v.failed) < v.manager.opts.FailureHold:
 		return v.why
 	}
 	return nil
@@ -303,19 +356,16 @@ func (m *Manager) load(v *Version) <-chan struct{} {
 	return v.ready
 }
 
-// read makes room and opens the version.
+// read makes room and opens the version; one whose size is not known before is opened first.
 func (m *Manager) read(v *Version) {
 	ctx, cancel := context.WithTimeout(context.Background(), m.opts.LoadWait)
 	defer cancel()
-	content, err := Content(nil), m.reserve(ctx, v)
-	if err == nil {
-		content, err = v.spec.Open(ctx)
-	}
+	content, err := m.open(ctx, v)
 	m.mu.Lock()
 	switch {
 	case err != nil:
 		if !errors.Is(err, inference.ErrUnavailable) {
-			err = fmt.Errorf("%w: model %q version %s: %w", inference.ErrUnavailable, v.spec.Name, v.spec.Label, err)
+			err = &LoadError{v.spec.Name, v.spec.Label, err}
 		}
 		v.state, v.why, v.failed = absent, err, time.Now()
 		if v.off {
@@ -336,6 +386,23 @@ func (m *Manager) read(v *Version) {
 		what = "fail"
 	}
 	m.changed(v, what, err)
+}
+
+// open returns the content of a version, for which there is room.
+func (m *Manager) open(ctx context.Context, v *Version) (Content, error) {
+	if err := m.reserve(ctx, v, v.spec.Bytes); err != nil {
+		return nil, err
+	}
+	content, err := v.spec.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := content.(Sized); ok && v.spec.Bytes == 0 {
+		if err := m.reserve(ctx, v, s.Bytes()); err != nil {
+			return nil, errors.Join(err, content.Close(ctx))
+		}
+	}
+	return content, nil
 }
 
 // leave takes a loaded version away from new requests, and closes it once no request
@@ -381,8 +448,10 @@ func (m *Manager) close(v *Version) {
 
 // signal wakes loads that wait for memory. The caller holds mu.
 func (m *Manager) signal() {
-	close(m.freed)
-	m.freed = make(chan struct{})
+	if m.freed != nil {
+		close(m.freed)
+		m.freed = nil
+	}
 }
 
 func (m *Manager) changed(v *Version, what string, why error) {

@@ -47,7 +47,8 @@ type bench struct {
 
 func newBench(t *testing.T, o Options) *bench {
 	b := &bench{t: t, takes: time.Second}
-	o.MaxWaiting, o.LoadWait, o.CloseWait = cmp.Or(o.MaxWaiting, 100), time.Minute, time.Second
+	o.MaxWaiting, o.LoadWait, o.CloseWait, o.FailureHold = cmp.Or(o.MaxWaiting, 100), time.Minute, time.Second, 10*time.Second
+	o.KeepLast, o.Remedy = true, "raise --model-memory-bytes"
 	o.OnChange = func(c Change) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -1,6 +1,6 @@
 //go:build ort
 
-package classic
+package classical
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"weir/engine/classic"
 	"weir/engine/onnx"
 	"weir/internal/inference"
 	"weir/internal/tensor"
@@ -67,7 +68,7 @@ var loadRuntime sync.Once // of the process, whatever -count says
 func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 	library := os.Getenv("WEIR_ORT_LIBRARY")
 	if library == "" {
-		library = filepath.Join("..", "..", ".cache", "ort", "libonnxruntime.so.1")
+		library = filepath.Join("..", "..", "..", ".cache", "ort", "libonnxruntime.so.1")
 	}
 	if _, err := os.Stat(library); err != nil {
 		t.Skipf("SKIPPED, nothing is compared: no ONNX Runtime (%v); make ort-lib, or set WEIR_ORT_LIBRARY", err)
@@ -79,20 +80,20 @@ func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 	})
 	data := string(heavy())
 	const room = 12 << 20 // one of the two models, by about twice its file
-	r, seen := newTestRepository(t, room, Entry{Name: "a", Data: data}, Entry{Name: "b", Data: data})
+	r, seen := newTestModels(t, room, Source{Source: classic.Source{Name: "a", Data: data}}, Source{Source: classic.Source{Name: "b", Data: data}})
 	row := func() *inference.Prediction {
 		return &inference.Prediction{Tenant: "t", Inputs: []tensor.Tensor{
 			tensor.Of("x", tensor.Float32, []int64{1, heavyWidth}, make([]float32, heavyWidth)),
 		}}
 	}
-	var kept []*Version // so that no cleanup of the garbage collector's closes them
+	var kept []*classic.Version // so that no cleanup of the garbage collector's closes them
 	predict := func(name string) error {
 		s := find(t, r, name, "")
 		p := row()
 		if err := s.Predict(t.Context(), p); err != nil {
 			return err
 		}
-		if v := s.Version(); v != nil {
+		if v := s.Loaded(); v != nil {
 			kept = append(kept, v)
 		}
 		if y := tensor.Values[float32](&p.Outputs[0]); y[3] != 0.5 {
@@ -127,14 +128,16 @@ func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 		})
 	}
 	for range 30 {
-		if err := r.Load("a"); err != nil {
+		if err := r.Load(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
-		kept = append(kept, find(t, r, "a", "").Version())
+		if v := find(t, r, "a", "").Loaded(); v != nil {
+			kept = append(kept, v)
+		}
 	}
 	stop.Store(true)
 	wait.Wait()
-	last := find(t, r, "a", "").Version()
+	last := find(t, r, "a", "").Loaded()
 	if err := r.Unload("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -145,12 +148,10 @@ func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 	if more > 200<<20 { // a leak of all is above 400 MB
 		t.Errorf("%d bytes more", more)
 	}
-	for _, v := range kept {
-		if n := v.hold.users.Load(); n != 0 {
-			t.Fatalf("a version that has left memory has %d users", n)
+	r.Close() // waits for what closes
+	for _, v := range append(kept, last) {
+		if err := r.opts.Lane.Predict(t.Context(), v, row()); !errors.Is(err, inference.ErrUnavailable) {
+			t.Fatalf("a closed version computes: %v", err)
 		}
-	}
-	if _, err := last.compute(row().Inputs); !errors.Is(err, inference.ErrUnavailable) {
-		t.Errorf("a closed version computes: %v", err)
 	}
 }
