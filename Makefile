@@ -89,7 +89,7 @@ format-check: ## fail where gofmt would change something
 vet: ## go vet of what lint leaves out: generated code and assembly, arm64, and with ONNX Runtime and llama.cpp where there is a compiler of C and C++
 	$(GO) vet $$(git grep -l '^// Code generated' -- '*.go' '*.s' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	GOARCH=arm64 $(GO) vet $$(GO=$(GO) .ci/differing GOARCH=arm64)
-	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx ./engine/classic; \
+	@if command -v "$${CC:-gcc}" >/dev/null; then set -x; CGO_ENABLED=1 $(GO) vet -tags ort ./engine/onnx ./engine/classic ./internal/server/classical; \
 	else echo 'without go vet -tags ort: no C compiler'; fi
 	@if command -v g++ >/dev/null; then set -x; CGO_ENABLED=1 CXX=$(CURDIR)/.ci/vet-cxx $(GO) vet -tags llamacpp ./engine/llamacpp; \
 	else echo 'without go vet -tags llamacpp: no C++ compiler'; fi
