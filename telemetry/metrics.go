@@ -59,7 +59,7 @@ func NewMetrics(b Build) (*Metrics, error) {
 	})
 	info.Set(1)
 	all := append(m.HTTP.collectors(), answers.requests, answers.streams, m.Keys.requests, m.panics, info,
-		m.Reloads.successful, m.Reloads.at,
+		m.successful, m.at,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := registerAll(m.registry, append(all, m.Tenants.collectors()...)); err != nil {
 		return nil, err

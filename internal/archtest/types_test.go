@@ -19,9 +19,8 @@ var wideTypes = map[string]struct {
 	reason         string
 }{
 	"api/admin.Config":         {28, 12, "what the admin listener is given; each endpoint is one method and one file, and reads few fields"},
-	"api/openai.Server":        {46, 25, "not yet: handlers of the dialects move to packages of their own"},
-	"api/openai.call":          {150, 39, "not yet: the parts of a call move to packages of their own"},
-	"api/openai.passage":       {33, 9, "not yet: a relayed request, whose forms are those of four APIs"},
+	"api/openai.Server":        {24, 10, "what the server is asked by the process stands beside what it is about"},
+	"api/openai.call":          {137, 31, "not yet: one method for each step of a request's life and for each route; quota, versions and moderation could be types of their own"},
 	"api/openai/choice.Choice": {41, 5, "not yet: one choice of an answer; its output and its bill could be apart"},
 	"api/predict.Server":       {26, 9, "one method per route of the protocols; it has no data that only some of them use"},
 	"api/predict.call":         {30, 7, "a request of either protocol, over HTTP or gRPC, with one file for each form of its body"},
@@ -81,7 +80,7 @@ func TestTypes(t *testing.T) {
 		methods, files := methodsLimit, methodFilesLimit
 		if wide, ok := wideTypes[w.name]; ok {
 			if w.methods <= methods && len(w.files) <= files {
-				t.Logf("%s is within the limits: strike it from wideTypes", w.name)
+				t.Errorf("%s is within the limits: strike it from wideTypes", w.name)
 			}
 			methods, files = max(methods, wide.methods), max(files, wide.files)
 		}
@@ -92,7 +91,7 @@ func TestTypes(t *testing.T) {
 	}
 	for name, wide := range wideTypes {
 		if byName[name] == nil {
-			t.Logf("wideTypes has %s, which is no type any more: strike it", name)
+			t.Errorf("wideTypes has %s, which is no type any more: strike it", name)
 		}
 		if wide.reason == "" {
 			t.Errorf("wideTypes has %s without a reason", name)

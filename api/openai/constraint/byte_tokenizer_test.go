@@ -12,7 +12,7 @@ func byteTokenizer(t testing.TB) *tokenizer.Tokenizer {
 	var tokens []string
 	var types []int32
 	next := rune(256)
-	for b := rune(0); b < 256; b++ {
+	for b := range rune(256) {
 		r := b
 		if printable := b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae; !printable {
 			r = next

@@ -7,7 +7,6 @@ import (
 )
 
 // Cached is a generation's part in the response cache; nil has none.
-// Cache is the response cache: the answers to prompts, by what decides on them.
 type Cached struct {
 	cache   *Cache
 	tenant  string
@@ -16,6 +15,7 @@ type Cached struct {
 	answers []cachedAnswer // per prompt; of a miss those that are being generated
 }
 
+// Cache is the response cache: the answers to prompts, by what decides on them.
 type Cache = replay.Cache[[]cachedAnswer]
 
 // cachedAnswer is what a backend gave for a prompt.
@@ -51,7 +51,7 @@ func (r *Cached) streams(prompts []job.Prompt) []*inference.Stream {
 	return list
 }
 
-// IsHit: nothing is computed.
+// IsHit reports whether the answer was in the cache, so that nothing is computed.
 func (r *Cached) IsHit() bool { return r != nil && r.hit }
 
 // take notes an event of a prompt's answer.

@@ -18,6 +18,7 @@ import (
 // Form is how an API writes its answers.
 type Form uint8
 
+// The forms.
 const (
 	ChatForm Form = iota // chat completions, completions, and what has their usage
 	ResponseForm

@@ -82,7 +82,7 @@ func (l *EventLog) Copy(body io.ReadCloser) *api.Error {
 		n, err := body.Read(buf)
 		l.Add(buf[:n])
 		switch {
-		case err == io.EOF: //nolint:errorlint // as io.Copy has it
+		case err == io.EOF:
 			return nil
 		case err != nil:
 			return edge.Cancelled()

@@ -106,7 +106,7 @@ func specs(table map[id]*Version) []versions.Spec {
 
 // fromFiles says which files are wrong.
 func fromFiles(table map[id]*Version, err error) error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what was joined, not what is wrapped
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return err
 	}
