@@ -134,9 +134,9 @@ func (m *Model) declare(p *modelProto) error {
 // zipMapOf finds the classes of the ZipMap that computes an output.
 func zipMapOf(g *graphProto, output string) (classes, bool) {
 	for i := range g.nodes {
-		n := &node{nodeProto: &g.nodes[i]}
+		n := &g.nodes[i]
 		if n.op == "ZipMap" && slices.Contains(n.outputs, output) {
-			k := n.classes("classlabels_int64s", "classlabels_strings")
+			k := classesOf(&attributeReader{given: n.attributes}, "classlabels_int64s", "classlabels_strings")
 			return k, k.count() > 0
 		}
 	}
