@@ -142,7 +142,7 @@ func TestLedgerOutlivesItsConnections(t *testing.T) {
 		s.Record(usage.Record{Ended: ledgerDay, Tenant: fmt.Sprint(i % 50)})
 		if i%100 == 0 {
 			if _, err := admin.Write.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-				WHERE pid <> pg_backend_pid() AND query LIKE '%weir_usage%'`); err != nil {
+				WHERE pid <> pg_backend_pid() AND application_name = current_setting('application_name') AND query LIKE '%weir_usage%'`); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Millisecond)

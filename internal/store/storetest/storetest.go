@@ -54,6 +54,7 @@ func Postgres(t testing.TB) string {
 	}
 	query := u.Query()
 	query.Set("search_path", schema)
+	query.Set("application_name", schema) // tells the connections of this test from those of others
 	u.RawQuery = query.Encode()
 	return u.String()
 }
