@@ -109,14 +109,14 @@ func BenchmarkMemory(b *testing.B) {
 			for b.Loop() {
 				ix := newIndex(b, Config{Replicas: benchReplicas, BytesPerReplica: 1 << 30})
 				keys := make([]Key, benchDepth)
-				before := heap()
+				before := heapBytes()
 				for i := range benchEntries / benchDepth / holders {
 					numbers(keys, i)
 					for h := range holders {
 						ix.Hold(Replica((i+h)%benchReplicas), keys, 0)
 					}
 				}
-				grown := heap() - before
+				grown := heapBytes() - before
 				st := ix.Stats()
 				b.ReportMetric(float64(grown)/float64(st.Entries), "B/entry")
 				b.ReportMetric(float64(st.Bytes)/float64(st.Entries), "counted-B/entry")
@@ -126,7 +126,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

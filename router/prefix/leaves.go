@@ -1,6 +1,10 @@
 package prefix
 
-import "slices"
+import (
+	"slices"
+
+	"weir/internal/heap"
+)
 
 // leaves are the entries of a replica that have no children, as a heap by their stamps, the least first. A use writes its entry's stamp
 // and leaves the heap as it is: an item's stamp is at most its entry's, and is put right when it comes first. In the same way items of
@@ -15,7 +19,7 @@ func (h *holdings) list(e uint32, p *entry) {
 	if len(h.leaves) > 0 && h.at(h.leaves[0].entry).state == unused { // the leaf before it in its chain was evicted just now
 		h.at(h.leaves[0].entry).listed = false
 		h.leaves[0] = leaf{p.stamp, e}
-		h.leaves.down(0)
+		heap.Down(h.leaves, 0)
 		return
 	}
 	if len(h.leaves) == cap(h.leaves) {
@@ -23,7 +27,7 @@ func (h *holdings) list(e uint32, p *entry) {
 		h.leaves = slices.Grow(h.leaves, len(h.leaves)/2+1)
 	}
 	h.leaves = append(h.leaves, leaf{p.stamp, e})
-	h.leaves.up(len(h.leaves) - 1)
+	heap.Up(h.leaves, len(h.leaves)-1)
 }
 
 // oldest is the leaf that was used least recently. There must be one.
@@ -42,7 +46,7 @@ func (h *holdings) oldest() uint32 {
 		default:
 			return first.entry
 		}
-		h.leaves.down(0)
+		heap.Down(h.leaves, 0)
 	}
 }
 
@@ -57,9 +61,7 @@ func (h *holdings) weed() {
 		}
 	}
 	h.leaves = kept
-	for i := len(h.leaves)/2 - 1; i >= 0; i-- {
-		h.leaves.down(i)
-	}
+	heap.Init(h.leaves)
 }
 
 // age lowers all stamps, and the count that they are from, by half of what there are. Those that are older become alike.
@@ -75,35 +77,6 @@ func (h *holdings) age() {
 	}
 }
 
-// up moves an item to its place towards the first.
-func (l leaves) up(i int) {
-	v := l[i]
-	for i > 0 && l[(i-1)/2].stamp > v.stamp {
-		l[i] = l[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	l[i] = v
-}
-
-// down moves an item to its place away from the first. One that is not there is ignored.
-func (l leaves) down(i int) {
-	if i >= len(l) {
-		return
-	}
-	v := l[i]
-	for {
-		child := 2*i + 1
-		if child >= len(l) {
-			break
-		}
-		if child+1 < len(l) && l[child+1].stamp < l[child].stamp {
-			child++
-		}
-		if l[child].stamp >= v.stamp {
-			break
-		}
-		l[i] = l[child]
-		i = child
-	}
-	l[i] = v
-}
+func (l leaves) Len() int           { return len(l) }
+func (l leaves) Less(i, j int) bool { return l[i].stamp < l[j].stamp }
+func (l leaves) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }

@@ -60,7 +60,7 @@ func (q *Queue) checkLane(c inference.Class) (entries, tokens int, err error) {
 			entries, l.waiting, backlogged, len(l.backlog), idle, l.idle.n, refs, l.refs)
 	}
 	for i := 1; i < len(l.backlog); i++ {
-		if q.less(l, i, (i-1)/2) {
+		if (backlog{&q.counters, l}).Less(i, (i-1)/2) {
 			return 0, 0, fmt.Errorf("heap order is broken at %d", i)
 		}
 	}

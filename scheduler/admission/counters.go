@@ -1,6 +1,9 @@
 package admission
 
-import "weir/internal/inference"
+import (
+	"weir/internal/heap"
+	"weir/internal/inference"
+)
 
 // counters are the service counters of the tenants, class by class: how much each has had, by weight, and which of those that wait has had least.
 //
@@ -187,7 +190,7 @@ func (ct *counters) leastServed(c inference.Class) (int32, bool) {
 			return l.backlog[0], true
 		}
 		f.rank = f.service
-		ct.siftDown(l, 0)
+		heap.Down(backlog{ct, l}, 0)
 	}
 	return none, false
 }
@@ -198,60 +201,41 @@ func (ct *counters) push(fi int32) {
 	l := &ct.classes[f.key.class]
 	l.backlog = append(l.backlog, fi)
 	f.pos = int32(len(l.backlog) - 1)
-	ct.siftUp(l, int(f.pos))
+	heap.Up(backlog{ct, l}, int(f.pos))
 }
 
 func (ct *counters) removeFlow(c inference.Class, pos int32) {
 	l := &ct.classes[c]
 	last := len(l.backlog) - 1
-	ct.swap(l, int(pos), last)
+	backlog{ct, l}.Swap(int(pos), last)
 	ct.flows.at(l.backlog[last]).pos = none
 	l.backlog = l.backlog[:last]
 	if int(pos) < last {
-		ct.siftDown(l, int(pos))
-		ct.siftUp(l, int(pos))
+		heap.Fix(backlog{ct, l}, int(pos))
 	}
 }
 
-func (ct *counters) less(l *classQueue, i, j int) bool {
-	a, b := ct.flows.at(l.backlog[i]), ct.flows.at(l.backlog[j])
-	if a.rank != b.rank {
-		return a.rank < b.rank
-	}
-	return a.turn < b.turn
+// backlog is the heap of a class's backlogged flows, the least served first.
+type backlog struct {
+	counters *counters
+	class    *classQueue
 }
 
-func (ct *counters) swap(l *classQueue, i, j int) {
-	l.backlog[i], l.backlog[j] = l.backlog[j], l.backlog[i]
-	ct.flows.at(l.backlog[i]).pos = int32(i)
-	ct.flows.at(l.backlog[j]).pos = int32(j)
+func (b backlog) Len() int { return len(b.class.backlog) }
+
+func (b backlog) Less(i, j int) bool {
+	x, y := b.counters.flows.at(b.class.backlog[i]), b.counters.flows.at(b.class.backlog[j])
+	if x.rank != y.rank {
+		return x.rank < y.rank
+	}
+	return x.turn < y.turn
 }
 
-func (ct *counters) siftUp(l *classQueue, i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !ct.less(l, i, parent) {
-			return
-		}
-		ct.swap(l, i, parent)
-		i = parent
-	}
-}
-
-func (ct *counters) siftDown(l *classQueue, i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(l.backlog); child++ {
-			if ct.less(l, child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		ct.swap(l, i, least)
-		i = least
-	}
+func (b backlog) Swap(i, j int) {
+	list := b.class.backlog
+	list[i], list[j] = list[j], list[i]
+	b.counters.flows.at(list[i]).pos = int32(i)
+	b.counters.flows.at(list[j]).pos = int32(j)
 }
 
 // bookShares books admitted work against the guaranteed shares: lower classes

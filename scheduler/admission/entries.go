@@ -1,6 +1,10 @@
 package admission
 
-import "fmt"
+import (
+	"fmt"
+
+	"weir/internal/heap"
+)
 
 // entryTable holds the waiting items, which stand in lists and heaps by their index.
 type entryTable struct{ slab[entry] }
@@ -61,32 +65,41 @@ func (it *Item) date(by date) int64 {
 // checkDates checks the order of a heap and the positions that its entries know.
 func (t *entryTable) checkDates(d *dates) error {
 	for i, e := range d.heap {
-		if t.at(e).pos[d.by] != int32(i) || i > 0 && t.sooner(d, i, (i-1)/2) {
+		if t.at(e).pos[d.by] != int32(i) || i > 0 && (dated{t, d}).Less(i, (i-1)/2) {
 			return fmt.Errorf("check queue: the heap of dates is broken at %d", i)
 		}
 	}
 	return nil
 }
 
-func (t *entryTable) sooner(d *dates, i, j int) bool {
-	a, b := t.at(d.heap[i]), t.at(d.heap[j])
-	if x, y := a.item.date(d.by), b.item.date(d.by); x != y {
+// dated is a heap of entries by one of their dates, the soonest first.
+type dated struct {
+	table *entryTable
+	dates *dates
+}
+
+func (d dated) Len() int { return len(d.dates.heap) }
+
+func (d dated) Less(i, j int) bool {
+	a, b := d.table.at(d.dates.heap[i]), d.table.at(d.dates.heap[j])
+	if x, y := a.item.date(d.dates.by), b.item.date(d.dates.by); x != y {
 		return x < y
 	}
 	return a.number < b.number
 }
 
-func (t *entryTable) swapDates(d *dates, i, j int) {
-	d.heap[i], d.heap[j] = d.heap[j], d.heap[i]
-	t.at(d.heap[i]).pos[d.by] = int32(i)
-	t.at(d.heap[j]).pos[d.by] = int32(j)
+func (d dated) Swap(i, j int) {
+	list, by := d.dates.heap, d.dates.by
+	list[i], list[j] = list[j], list[i]
+	d.table.at(list[i]).pos[by] = int32(i)
+	d.table.at(list[j]).pos[by] = int32(j)
 }
 
 func (t *entryTable) pushDate(d *dates, e int32) {
 	d.heap = append(d.heap, e)
 	i := len(d.heap) - 1
 	t.at(e).pos[d.by] = int32(i)
-	t.siftUpDates(d, i)
+	heap.Up(dated{t, d}, i)
 }
 
 // removeDate takes an entry off a heap that it may be on.
@@ -96,39 +109,11 @@ func (t *entryTable) removeDate(d *dates, e int32) {
 		return
 	}
 	last := len(d.heap) - 1
-	t.swapDates(d, int(pos), last)
+	dated{t, d}.Swap(int(pos), last)
 	t.at(e).pos[d.by] = none
 	d.heap = d.heap[:last]
 	if int(pos) < last {
-		t.siftDownDates(d, int(pos))
-		t.siftUpDates(d, int(pos))
-	}
-}
-
-func (t *entryTable) siftUpDates(d *dates, i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !t.sooner(d, i, parent) {
-			return
-		}
-		t.swapDates(d, i, parent)
-		i = parent
-	}
-}
-
-func (t *entryTable) siftDownDates(d *dates, i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(d.heap); child++ {
-			if t.sooner(d, child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		t.swapDates(d, i, least)
-		i = least
+		heap.Fix(dated{t, d}, int(pos))
 	}
 }
 
