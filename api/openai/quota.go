@@ -148,3 +148,13 @@ func (c *call) expectedOutput(r *relay.Request) int {
 	}
 	return int(c.server.estimates.Expect(r.Model.ID, c.caller.Tenant.Name, p.MaxTokens))
 }
+
+// priced is a model at the prices that the call pays.
+func (c *call) priced(m *models.Model) *models.Model {
+	if c.internal == nil || c.internal.PricePercent == 100 || m.Price == (quota.Price{}) {
+		return m
+	}
+	own := *m
+	own.Price = m.Price.Percent(c.internal.PricePercent)
+	return &own
+}

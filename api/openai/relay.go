@@ -91,7 +91,7 @@ func (c *call) relay(r *relay.Request) *api.Error {
 		return nil
 	case p.Answer.Events != nil:
 		handedOver = true
-		c.stream(&relay.Stream{P: p, Direct: c.direct()})
+		c.stream(relay.NewStream(p, c.direct()))
 		c.ctx.Response.ImmediateHeaderFlush = false // what begins the answer is there, and goes with the header
 		return nil
 	}

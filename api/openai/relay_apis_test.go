@@ -15,12 +15,8 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
-	"weir/api/openai/job"
-	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
-	"weir/api/openai/params"
 	"weir/api/openai/relay"
-	"weir/api/openai/responses"
 	"weir/internal/inference"
 	"weir/router"
 	"weir/router/fleet"
@@ -343,10 +339,10 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 		"chats": {routeChat, relay.ChatForm, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n: ping\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}]}\n\n"},
 	} {
 		for n := range len(tc.events) {
-			s := &relay.Stream{P: &relay.Passage{
+			s := relay.NewStream(&relay.Passage{
 				Relay: server.relay, Cause: func() error { return nil }, Form: tc.form, Route: &route{Route: edge.Route{Pattern: tc.path}}, Name: []byte(`"front"`),
 				Answer: &router.Answer{Events: io.NopCloser(io.MultiReader(strings.NewReader(tc.events[:n]), iotest.ErrReader(io.ErrUnexpectedEOF)))},
-			}}
+			}, api.Direct{})
 			all, err := io.ReadAll(s)
 			if err != nil {
 				t.Fatal(err)
@@ -366,28 +362,6 @@ func TestRelayedStreamsBreakBetweenEvents(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Whatever a server writes, the client's stream has one end.
-func FuzzRewordedStream(f *testing.F) {
-	f.Add([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\",\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"f\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"), true)
-	f.Add([]byte(": ping\n\ndata: {\"choices\":[{\"delta\":{\"reasoning\":\"h\"}}]}\n"), false)
-	f.Fuzz(func(t *testing.T, text []byte, messages bool) {
-		e, last := &responseEndpoint, regexp.MustCompile(`event: response\.(completed|incomplete|failed)\n`)
-		j := &job.Job{Route: e.route, NewEncoder: e.encode, Model: &models.Model{ID: "m"}, Params: &params.Params{N: 1}, Own: &responses.Request{Summary: jsonbody.Null}}
-		if messages {
-			e, last = &messageEndpoint, regexp.MustCompile(`event: (message_stop|error)\n`)
-			j.Route, j.NewEncoder, j.Prompts = e.route, e.encode, []job.Prompt{{}}
-		}
-		r := relay.NewTranslatedStream(&relay.Passage{Relay: &relay.Relay{Hooks: &edge.Hooks{}}, Cancel: func(error) {}, Cause: func() error { return nil }, Result: edge.RequestFinish{}}, j, 0)
-		if fault := r.Lines(text); fault != nil {
-			r.Broken(fault)
-		}
-		r.End()
-		if n := len(last.FindAll(r.Buf, -1)); n != 1 {
-			t.Errorf("%q has %d ends: %q", text, n, r.Buf)
-		}
-	})
 }
 
 // Names of models have slashes, which clients send as they are (vLLM's users) or escaped (OpenAI's clients).

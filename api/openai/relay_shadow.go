@@ -66,12 +66,12 @@ func (s *Server) shadowElsewhere(ctx context.Context, e *endpoint, m *models.Mod
 		p.Texts.Read(relay.ChatForm, a.Whole)
 	} else {
 		defer func() { _ = a.Events.Close() }() // all that was wanted of it was read
-		stream := &relay.Stream{P: p, Silent: true}
+		stream := relay.NewUnseenStream(p)
 		if _, err := io.Copy(io.Discard, stream); err != nil {
 			return generation.Shadowed{}, err
 		}
-		if stream.Failed != nil {
-			return generation.Shadowed{}, errors.Join(stream.Failed, p.Result.Cause)
+		if fault := stream.Failure(); fault != nil {
+			return generation.Shadowed{}, errors.Join(fault, p.Result.Cause)
 		}
 	}
 	f := &p.Result

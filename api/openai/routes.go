@@ -151,7 +151,7 @@ func (rt *route) About() *edge.Route { return &rt.Route }
 
 // Begin implements edge.Endpoint.
 func (rt *route) Begin(x *edge.Exchange) edge.Call {
-	c := &call{server: rt.server, exchange: x, ctx: x.Ctx, route: rt, rest: x.Params.Name, id: x.ID, caller: x.Caller, trace: x.Trace, arrived: x.Arrived, errand: x.Internal}
+	c := &call{server: rt.server, exchange: x, ctx: x.Ctx, route: rt, rest: x.Params.Name, id: x.ID, caller: x.Caller, trace: x.Trace, arrived: x.Arrived, internal: x.Internal}
 	if h := c.server.config.Hooks.OnClientRetry; h != nil && rt.Infers && c.retries() > 0 {
 		h()
 	}

@@ -177,7 +177,7 @@ type call struct {
 	failed bool       // the candidate of a rollout has failed the request
 	spare  bool       // so that the stable version answers
 
-	errand *edge.InternalRequest // nil: the request has a connection
+	internal *edge.InternalRequest // nil: the request has a connection
 
 	execution  *execution // under an idempotency key
 	keyIgnored bool       // the request has a key, and the server keeps none

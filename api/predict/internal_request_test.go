@@ -29,7 +29,7 @@ func internalTo(t *testing.T, s *Server, path, body string, r *edge.InternalRequ
 }
 
 // A prediction without a connection is answered, counted and priced as one of its tenant.
-func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
+func TestInternalRequestsArePredictionsOfTheirTenant(t *testing.T) {
 	who := tenant.New("bulk")
 	c := config(t, newModels(sums(), echo(everyType...)), who)
 	c.Price = func(string, string) quota.Price { return quota.Price{Input: 1_000_000_000} }
@@ -67,7 +67,7 @@ func TestErrandsArePredictionsOfTheirTenant(t *testing.T) {
 }
 
 // An internal request that is not wanted any more ends what it computes.
-func TestErrandsThatNoOneWantsEnd(t *testing.T) {
+func TestInternalRequestsThatAreGoneEnd(t *testing.T) {
 	slow, gone := sums(), make(chan struct{})
 	slow.do = func(ctx context.Context, _ *router.Prediction) error {
 		close(gone)

@@ -75,14 +75,6 @@ func (s *Set) Add(index int) { *s |= 1 << min(max(index, 0), LastOfSet) }
 // Has reports whether all of o are in the set.
 func (s Set) Has(o Set) bool { return o&^s == 0 }
 
-// First is the set of the choices 0 to n-1.
-func First(n int) Set {
-	if n > LastOfSet {
-		return ^Set(0)
-	}
-	return 1<<max(n, 0) - 1
-}
-
 // Reader reads the events of one stream. Most of them differ from the one before in their text alone: what stands around it
 // is compared, and not parsed again.
 type Reader struct {

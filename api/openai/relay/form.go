@@ -192,11 +192,11 @@ func (p *Passage) takeMessage(u *relayedUsage, first bool) {
 func (r *Stream) responseEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch string(c.Type.Of(data)) {
 	case `"response.completed"`, `"response.incomplete"`, `"response.failed"`, `"response.cancelled"`:
-		over = r.P.Read(data, c)
+		over = r.passage.Read(data, c)
 		r.done = over || r.done
 	default:
-		if r.P.tells(data, c) {
-			r.P.Read(data, c)
+		if r.passage.tells(data, c) {
+			r.passage.Read(data, c)
 		}
 	}
 	r.countEvent(data)
@@ -208,8 +208,8 @@ func (r *Stream) messageEvent(data []byte, c *chunk.Chunk) (over bool) {
 	switch kind := string(c.Type.Of(data)); {
 	case kind == `"message_stop"`:
 		r.done = true
-	case kind == `"message_delta"`, r.P.tells(data, c):
-		return r.P.Read(data, c)
+	case kind == `"message_delta"`, r.passage.tells(data, c):
+		return r.passage.Read(data, c)
 	}
 	return false
 }
@@ -229,14 +229,14 @@ func (r *Stream) countEvent(data []byte) {
 
 // appendFault appends the event with which a broken stream ends, as the API's clients read it.
 func (r *Stream) appendFault(dst []byte, fault *api.Error) []byte {
-	switch r.P.Form {
+	switch r.passage.Form {
 	case MessageForm:
 		dst = append(dst, "event: error\n"...)
 	case ResponseForm:
 		return r.appendFailed(dst, fault)
 	case ChatForm:
 	}
-	return append(r.P.Route.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
+	return append(r.passage.Route.AppendFault(append(dst, "data: "...), fault), "\n\n"...)
 }
 
 // appendFailed ends a response with what its first event said of it.
@@ -250,7 +250,7 @@ func (r *Stream) appendFailed(dst []byte, fault *api.Error) []byte {
 		dst = append(dst, `,"param":null`...)
 	} else {
 		dst = append(dst, "response.failed\ndata: {\"type\":\"response.failed\",\"response\":"...)
-		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.P.Name)...)
+		dst = append(dst, underName(stored.WithStatus(first.Response, "failed", responses.AppendFault(nil, fault)), r.passage.Name)...)
 	}
 	dst = append(dst, `,"sequence_number":`...)
 	return append(strconv.AppendInt(dst, r.sequence+1, 10), answer.EventEnd...)

@@ -47,7 +47,7 @@ func FuzzRelayLines(f *testing.F) {
 	f.Add([]byte(": ping\n\ndata:{\"choices\":[{\"finish_reason\":\"length\"}]}\n"), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
 		read := func(size int) *Stream {
-			r := &Stream{P: &Passage{Relay: &Relay{Hooks: &edge.Hooks{}}}}
+			r := &Stream{passage: &Passage{Relay: &Relay{Hooks: &edge.Hooks{}}}}
 			for piece := range slices.Chunk(text, size) {
 				r.look(piece)
 			}
@@ -57,8 +57,8 @@ func FuzzRelayLines(f *testing.F) {
 			return
 		}
 		a, b := read(len(text)), read(int(size)+1)
-		if a.done != b.done || a.P.Result.PromptTokens != b.P.Result.PromptTokens || !slices.Equal(a.P.Result.Reasons, b.P.Result.Reasons) {
-			t.Errorf("whole: %v %+v\nin pieces of %d: %v %+v", a.done, a.P.Result, int(size)+1, b.done, b.P.Result)
+		if a.done != b.done || a.passage.Result.PromptTokens != b.passage.Result.PromptTokens || !slices.Equal(a.passage.Result.Reasons, b.passage.Result.Reasons) {
+			t.Errorf("whole: %v %+v\nin pieces of %d: %v %+v", a.done, a.passage.Result, int(size)+1, b.done, b.passage.Result)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func TestRelayedEventsAllocateNothing(t *testing.T) {
 		ResponseForm: "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"word","sequence_number":47}` + "\n\n",
 	} {
 		p := &Passage{Relay: &Relay{Hooks: &edge.Hooks{}}, Form: form, Name: []byte(`"ours"`), Answer: &router.Answer{Events: endlessEvents{[]byte(event)}}}
-		s, buf := &Stream{P: p}, make([]byte, 4096)
+		s, buf := &Stream{passage: p}, make([]byte, 4096)
 		if n := testing.AllocsPerRun(1000, func() {
 			if _, err := s.Read(buf); err != nil {
 				t.Fatal(err)

@@ -16,30 +16,36 @@ import (
 
 // Stream is the body of a relayed stream: it reads as the upstream sends.
 type Stream struct {
-	P    *Passage
-	line []byte // of the answer, not complete yet; it passes once it is
-	long bool   // a line that is too long to be read is passing
-	out  []byte // may be passed on: out[read:]
-	read int
-	done bool // the upstream has sent the end of the answer
-	last bool // and the empty line behind it
-	name bool // the last line was the name of an event, whose data is to come
+	passage *Passage
+	line    []byte // of the answer, not complete yet; it passes once it is
+	long    bool   // a line that is too long to be read is passing
+	out     []byte // may be passed on: out[read:]
+	read    int
+	done    bool // the upstream has sent the end of the answer
+	last    bool // and the empty line behind it
+	name    bool // the last line was the name of an event, whose data is to come
 
 	dropped bool // the last line was left out, and what ends its event is to be, too
 	over    bool // nothing but out is to come
 
-	Direct  api.Direct // to the client; its zero value: all is read
+	direct  api.Direct // to the client; its zero value: all is read
 	started bool       // a piece was read, and the header has gone before it
 	unsent  []byte     // of the last chunk, what the client had no room for
 	lost    error      // what writing to it failed with
 
-	Silent bool // the reader of the stream writes its fault
+	silent bool // the reader of the stream writes its fault
 
 	begun    []byte // of Responses: the event that began the stream, which one that breaks repeats
 	sequence int64  // of Responses: of the last event
 
-	Failed *api.Error // what rest says
+	failed *api.Error // what rest says
 }
+
+// NewStream passes the events of an answer on, by the direct way to the client where there is one.
+func NewStream(p *Passage, direct api.Direct) *Stream { return &Stream{passage: p, direct: direct} }
+
+// NewUnseenStream reads the events of an answer that no client gets: what broke it is its Failure.
+func NewUnseenStream(p *Passage) *Stream { return &Stream{passage: p, silent: true} }
 
 // maxLineBytes bounds what is kept of a line; a longer one passes as it is, unread.
 const maxLineBytes = 1 << 20
@@ -49,7 +55,7 @@ const maxLineBytes = 1 << 20
 func (r *Stream) Read(buf []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			if h := r.P.Relay.Hooks.OnPanic; h != nil {
+			if h := r.passage.Relay.Hooks.OnPanic; h != nil {
 				h("stream", v, debug.Stack())
 			}
 			r.over, n, err = true, 0, io.ErrUnexpectedEOF
@@ -63,7 +69,7 @@ func (r *Stream) Read(buf []byte) (n int, err error) {
 			return 0, err
 		}
 		r.out, r.read = r.out[:0], 0
-		n, err := r.P.Answer.Events.Read(buf)
+		n, err := r.passage.Answer.Events.Read(buf)
 		if r.look(buf[:n]); err != nil {
 			if err = r.stop(err); err != nil {
 				return 0, err
@@ -81,15 +87,15 @@ const lengthRoom = "00000000\r\n"
 
 // follow writes to the client what comes, as long as nothing needs Read. The error is that of a write.
 func (r *Stream) follow() error {
-	stream, ok := r.P.Answer.Events.(router.Follower)
-	if !ok || !r.started || !r.Direct.Can() {
+	stream, ok := r.passage.Answer.Events.(router.Follower)
+	if !ok || !r.started || !r.direct.Can() {
 		return nil
 	}
 	for {
 		r.unsent = nil
 		stream.Follow(r.send)
 		if r.lost == nil && len(r.unsent) > 0 {
-			if _, r.lost = r.Direct.Write(r.unsent); r.lost == nil {
+			if _, r.lost = r.direct.Write(r.unsent); r.lost == nil {
 				continue
 			}
 		}
@@ -109,7 +115,7 @@ func (r *Stream) send(piece []byte) bool {
 		r.out[from] = "0123456789abcdef"[n&15]
 	}
 	r.out = append(r.out, "\r\n"...)
-	sent, err := r.Direct.TryWrite(r.out[from:])
+	sent, err := r.direct.TryWrite(r.out[from:])
 	r.unsent, r.lost = r.out[from+sent:], err
 	return err == nil && len(r.unsent) == 0
 }
@@ -124,11 +130,11 @@ func (r *Stream) stop(err error) error {
 		r.out = append(r.out, rest...)
 		return nil
 	}
-	fault := r.P.broken(err)
+	fault := r.passage.broken(err)
 	if fault.Status == edge.StatusHungUp {
 		return edge.ErrHungUp
 	}
-	if r.Failed = fault; r.Silent {
+	if r.failed = fault; r.silent {
 		return nil
 	}
 	if !r.name { // the error takes the place of an event of which only the name has passed
@@ -171,9 +177,9 @@ func (r *Stream) appendLine(line []byte) {
 	}
 	whole := true
 	if c, line := r.event(line); c != nil {
-		r.out, whole = r.P.appendChunk(r.out, line, c)
+		r.out, whole = r.passage.appendChunk(r.out, line, c)
 	} else {
-		r.out = appendUnderName(r.out, line, r.P.Name)
+		r.out = appendUnderName(r.out, line, r.passage.Name)
 	}
 	if r.dropped = !whole; whole {
 		r.out = append(r.out, '\n')
@@ -187,32 +193,32 @@ func (r *Stream) event(line []byte) (*chunk.Chunk, []byte) {
 		r.last = r.last || r.done && len(bytes.TrimSpace(line)) == 0
 		return nil, line
 	}
-	res := &r.P.Result
+	res := &r.passage.Result
 	res.LastToken = time.Now()
 	if res.FirstToken.IsZero() {
 		res.FirstToken = res.LastToken
-		r.P.inTime()
-		if h := r.P.Relay.Hooks.OnFirstToken; h != nil {
+		r.passage.inTime()
+		if h := r.passage.Relay.Hooks.OnFirstToken; h != nil {
 			h(&res.RequestStart, res.FirstToken.Sub(res.Arrived))
 		}
 	}
-	r.P.Texts.Read(r.P.Form, data)
-	if r.P.Form == ChatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
+	r.passage.Texts.Read(r.passage.Form, data)
+	if r.passage.Form == ChatForm && bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
 		r.done = true
-		if !r.Silent {
-			r.out = r.P.appendOwnUsage(r.out)
+		if !r.silent {
+			r.out = r.passage.appendOwnUsage(r.out)
 		}
 		return nil, line
 	}
-	c := r.P.Account.Chunk(data)
+	c := r.passage.Account.Chunk(data)
 	if c == nil {
 		return nil, line
 	}
 	over := false
-	switch r.P.Form {
+	switch r.passage.Form {
 	case ChatForm:
 		if c.HasUsage() || c.Finished != 0 {
-			r.P.Read(data, c)
+			r.passage.Read(data, c)
 		}
 		return c, line
 	case ResponseForm:
@@ -220,7 +226,7 @@ func (r *Stream) event(line []byte) (*chunk.Chunk, []byte) {
 	case MessageForm:
 		over = r.messageEvent(data, c)
 	}
-	if at, own := r.P.correction(data, c, over); own != nil {
+	if at, own := r.passage.correction(data, c, over); own != nil {
 		head := len(line) - len(data)
 		line = slices.Concat(line[:head+at.From], own, line[head+at.To:])
 	}
@@ -231,7 +237,7 @@ func (r *Stream) event(line []byte) (*chunk.Chunk, []byte) {
 }
 
 // Failure is the error whose event ended the stream, nil where none did.
-func (r *Stream) Failure() *api.Error { return r.Failed }
+func (r *Stream) Failure() *api.Error { return r.failed }
 
 // IsComplete reports whether the last byte was read.
 func (r *Stream) IsComplete() bool { return r.last && r.read == len(r.out) }
@@ -240,9 +246,9 @@ func (r *Stream) IsComplete() bool { return r.last && r.read == len(r.out) }
 // connection broke.
 func (r *Stream) Close() error {
 	if !r.over && !r.done {
-		r.P.Cancel(edge.ErrHungUp)     // the client did not take the answer to its end
-		_ = r.P.broken(edge.ErrHungUp) // no client is left to be told
+		r.passage.Cancel(edge.ErrHungUp)     // the client did not take the answer to its end
+		_ = r.passage.broken(edge.ErrHungUp) // no client is left to be told
 	}
-	r.P.End()
+	r.passage.End()
 	return nil
 }

@@ -21,7 +21,7 @@ type TranslatedStream struct {
 	usage   answer.Usage // that the first event tells: the prompt's, where it is known
 
 	line []byte // of the chat, not complete yet
-	Buf  []byte // written, not read yet: buf[read:]
+	buf  []byte // written, not read yet: buf[read:]
 	read int
 	over bool
 
@@ -30,38 +30,38 @@ type TranslatedStream struct {
 
 // NewTranslatedStream begins to write a chat's stream in another form. prompt is its tokens; 0: not known.
 func NewTranslatedStream(p *Passage, j *job.Job, prompt int) *TranslatedStream {
-	return &TranslatedStream{chat: &Stream{P: p, Silent: true}, Encoder: j.Encoder(), usage: answer.Usage{Prompt: prompt}}
+	return &TranslatedStream{chat: &Stream{passage: p, silent: true}, Encoder: j.Encoder(), usage: answer.Usage{Prompt: prompt}}
 }
 
 // Read implements io.Reader.
 func (r *TranslatedStream) Read(p []byte) (int, error) {
-	for r.read == len(r.Buf) {
+	for r.read == len(r.buf) {
 		if r.over {
 			return 0, io.EOF
 		}
-		r.Buf, r.read = r.Buf[:0], 0
+		r.buf, r.read = r.buf[:0], 0
 		n, err := r.chat.Read(p)
-		if fault := r.Lines(p[:n]); fault != nil {
-			r.Broken(fault)
+		if fault := r.lines(p[:n]); fault != nil {
+			r.broken(fault)
 			continue
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, io.EOF) && r.chat.Failed != nil:
-			r.Broken(r.chat.Failed)
+		case errors.Is(err, io.EOF) && r.chat.failed != nil:
+			r.broken(r.chat.failed)
 		case errors.Is(err, io.EOF):
-			r.End()
+			r.end()
 		default:
 			return 0, err
 		}
 	}
-	n := copy(p, r.Buf[r.read:])
+	n := copy(p, r.buf[r.read:])
 	r.read += n
 	return n, nil
 }
 
-// Lines writes what the lines of a piece of the chat say.
-func (r *TranslatedStream) Lines(piece []byte) *api.Error {
+// lines writes what the lines of a piece of the chat say.
+func (r *TranslatedStream) lines(piece []byte) *api.Error {
 	for len(piece) > 0 && !r.over {
 		line, rest, complete := bytes.Cut(piece, []byte{'\n'})
 		piece = rest
@@ -76,10 +76,10 @@ func (r *TranslatedStream) Lines(piece []byte) *api.Error {
 		data = bytes.TrimSpace(data)
 		switch {
 		case len(line) > 0 && line[0] == ':':
-			r.Buf = r.Encoder.AppendPulse(r.Buf)
+			r.buf = r.Encoder.AppendPulse(r.buf)
 		case !ok || len(data) == 0:
 		case bytes.Equal(data, []byte("[DONE]")):
-			r.End()
+			r.end()
 		default:
 			d, err := r.reader.Read(data)
 			if err != nil {
@@ -87,7 +87,7 @@ func (r *TranslatedStream) Lines(piece []byte) *api.Error {
 			}
 			d.Usage = r.usage
 			if !d.IsEmpty() || d.Finish != inference.FinishNone {
-				r.Buf = r.Encoder.AppendDelta(r.Buf, d)
+				r.buf = r.Encoder.AppendDelta(r.buf, d)
 			}
 		}
 	}
@@ -97,34 +97,34 @@ func (r *TranslatedStream) Lines(piece []byte) *api.Error {
 // unread ends the request at a server that writes what is no chat.
 func (r *TranslatedStream) unread(err error) *api.Error {
 	r.chat.over = true
-	fault := r.chat.P.broken(err)
-	r.chat.P.Cancel(err)
+	fault := r.chat.passage.broken(err)
+	r.chat.passage.Cancel(err)
 	return fault
 }
 
-// Broken ends the stream with an error event.
-func (r *TranslatedStream) Broken(fault *api.Error) {
+// broken ends the stream with an error event.
+func (r *TranslatedStream) broken(fault *api.Error) {
 	r.over, r.failed = true, fault
-	r.Buf = r.Encoder.AppendFault(r.Buf, fault)
+	r.buf = r.Encoder.AppendFault(r.buf, fault)
 }
 
-// End writes the end of the answer, once.
-func (r *TranslatedStream) End() {
+// end writes the end of the answer, once.
+func (r *TranslatedStream) end() {
 	if r.over {
 		return
 	}
 	r.over = true
 	if !r.reader.over {
-		r.Buf = r.Encoder.AppendDelta(r.Buf, r.reader.close())
+		r.buf = r.Encoder.AppendDelta(r.buf, r.reader.close())
 	}
-	r.Buf = r.Encoder.AppendEnd(r.Buf, r.chat.P.Used())
+	r.buf = r.Encoder.AppendEnd(r.buf, r.chat.passage.Used())
 }
 
 // Failure is the error whose event ended the stream, nil where none did.
 func (r *TranslatedStream) Failure() *api.Error { return r.failed }
 
 // IsComplete reports whether the last byte was read.
-func (r *TranslatedStream) IsComplete() bool { return r.over && r.read == len(r.Buf) }
+func (r *TranslatedStream) IsComplete() bool { return r.over && r.read == len(r.buf) }
 
 // Close is called by the HTTP server after the last byte, or when the connection broke.
 func (r *TranslatedStream) Close() error { return r.chat.Close() }

@@ -5,15 +5,13 @@ import (
 
 	"weir/api"
 	"weir/api/edge"
-	"weir/api/openai/models"
-	"weir/scheduler/quota"
 )
 
 // gone is closed when the call's answer is not wanted any more: the client hung up, or the sender of the
 // internal request has ended it.
 func (c *call) gone() <-chan struct{} {
-	if c.errand != nil {
-		return c.errand.Gone
+	if c.internal != nil {
+		return c.internal.Gone
 	}
 	return api.Watch(c.ctx)
 }
@@ -34,8 +32,8 @@ func (c *call) untilStopped() (context.Context, context.CancelCauseFunc) {
 func (c *call) untilHangUp(ctx context.Context, cancel context.CancelCauseFunc) {
 	switch {
 	case c.execution != nil:
-	case c.errand != nil:
-		go watchFor(ctx, cancel, edge.ErrHungUp, c.errand.Gone)
+	case c.internal != nil:
+		go watchFor(ctx, cancel, edge.ErrHungUp, c.internal.Gone)
 	default:
 		api.OnHangUp(c.ctx, func() { cancel(edge.ErrHungUp) })
 	}
@@ -48,14 +46,4 @@ func watchFor(ctx context.Context, cancel context.CancelCauseFunc, why error, ha
 		cancel(why)
 	case <-ctx.Done():
 	}
-}
-
-// priced is a model at the prices that the call pays.
-func (c *call) priced(m *models.Model) *models.Model {
-	if c.errand == nil || c.errand.PricePercent == 100 || m.Price == (quota.Price{}) {
-		return m
-	}
-	own := *m
-	own.Price = m.Price.Percent(c.errand.PricePercent)
-	return &own
 }

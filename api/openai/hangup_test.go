@@ -13,7 +13,7 @@ import (
 	"weir/scheduler/quota"
 )
 
-func errandOf(method, path, body string) *fasthttp.RequestCtx {
+func internalRequest(method, path, body string) *fasthttp.RequestCtx {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	ctx.Request.Header.SetMethod(method)
@@ -24,7 +24,7 @@ func errandOf(method, path, body string) *fasthttp.RequestCtx {
 }
 
 // An internal request is one of its caller: the tenant's class, quota and errors, and the price that it was given.
-func TestErrandIsARequestOfItsCaller(t *testing.T) {
+func TestInternalRequestsAreTheirCallers(t *testing.T) {
 	c, m := limited(quota.Limits{DailyCost: 1_000_000_000})
 	c.APIKeys = nil
 	var ended []edge.RequestFinish
@@ -35,7 +35,7 @@ func TestErrandIsARequestOfItsCaller(t *testing.T) {
 	acme := tenant.New("acme")
 	acme.Limits = quota.Limits{DailyCost: 1_000_000_000}
 	for _, percent := range []int{100, 50} {
-		ctx := errandOf("POST", routeCompletions, helloPrompt+`}`)
+		ctx := internalRequest("POST", routeCompletions, helloPrompt+`}`)
 		ctx.Request.Header.Set(priority.Header, "batch")
 		muxOf(s).HandleFor(ctx, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &acme, Scope: tenant.ScopeInference}, PricePercent: percent})
 		if ctx.Response.StatusCode() != 200 || !strings.Contains(string(ctx.Response.Body()), "Hello world") {
@@ -53,7 +53,7 @@ func TestErrandIsARequestOfItsCaller(t *testing.T) {
 	b.wg.Wait()
 }
 
-func TestErrandsAreRefusedAsRequests(t *testing.T) {
+func TestInternalRequestsAreRefusedAsOthers(t *testing.T) {
 	b := &fakeBackend{}
 	s := newServer(t, DefaultConfig(), b)
 	all := tenant.New("acme")
@@ -68,7 +68,7 @@ func TestErrandsAreRefusedAsRequests(t *testing.T) {
 		{"POST", routeChat, "{", tenant.ScopeInference, "invalid_json"},
 		{"POST", routeChat, `{"model":"other","messages":[]}`, tenant.ScopeInference, "model_not_found"},
 	} {
-		ctx := errandOf(tc.method, tc.path, tc.body)
+		ctx := internalRequest(tc.method, tc.path, tc.body)
 		muxOf(s).HandleFor(ctx, &edge.InternalRequest{Caller: tenant.Caller{Tenant: &all, Scope: tc.scope}, PricePercent: 100})
 		if got := string(ctx.Response.Header.Peek("X-Weir-Reason")); got != tc.want {
 			t.Errorf("%s %s %s: %s, want %s", tc.method, tc.path, tc.body, got, tc.want)
@@ -77,7 +77,7 @@ func TestErrandsAreRefusedAsRequests(t *testing.T) {
 }
 
 // An internal request that is not wanted any more is cancelled as a request whose client hung up.
-func TestErrandThatIsGoneIsCancelled(t *testing.T) {
+func TestInternalRequestsThatAreGoneAreCancelled(t *testing.T) {
 	began := make(chan struct{})
 	b := &fakeBackend{script: func(r *fakeRun) {
 		close(began)
@@ -86,7 +86,7 @@ func TestErrandThatIsGoneIsCancelled(t *testing.T) {
 	}}
 	s := newServer(t, DefaultConfig(), b)
 	all, gone := tenant.New("acme"), make(chan struct{})
-	ctx := errandOf("POST", routeCompletions, helloPrompt+`}`)
+	ctx := internalRequest("POST", routeCompletions, helloPrompt+`}`)
 	go func() {
 		<-began
 		close(gone)
