@@ -1,4 +1,3 @@
-// Package completion is OpenAI's own API of generations: chat completions and completions, read into jobs, and their answers written.
 package completion
 
 import (

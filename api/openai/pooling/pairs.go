@@ -1,4 +1,3 @@
-// Package pooling reads what text encoders are asked (embeddings, reranks and scores, in the forms of OpenAI, Cohere, Jina, vLLM and text-embeddings-inference), and writes their answers.
 package pooling
 
 import (

@@ -56,8 +56,8 @@ func (s *Responses) Unkept() uint64 { return s.unkept.count.Load() }
 // IsFailing reports whether the store did not take the last response.
 func (s *Responses) IsFailing() bool { return s.unkept.now.Load() }
 
-// NewKeeper keeps a response of a job.
-func (s *Responses) NewKeeper(record conversation.Response) *keeper {
+// NewKeeper keeps a response, of which record says whose it is and what its request has added.
+func (s *Responses) NewKeeper(record conversation.Response) responses.Keeper {
 	return &keeper{responses: s, record: record}
 }
 
