@@ -22,7 +22,7 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 	for _, spec := range specs {
 		v := m.same(spec)
 		if v == nil {
-			v = &Version{manager: m, spec: spec, keeps: spec.kept()}
+			v = &Version{manager: m, spec: spec, keeps: spec.kept(), reading: make(chan struct{}, 1)}
 			fresh = append(fresh, v)
 			m.gone[v] = true // its memory counts from now on
 		}
@@ -123,6 +123,9 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 		v.keeps -= v.spec.kept()
 	}
 	for id, n := range table {
+		for i, v := range n.versions {
+			n.versions[i] = v.latest() // its files may have been read again since Prepare
+		}
 		choice := n.choice()
 		n.configured = choice.spec.Key
 		switch old := m.names[id]; {
@@ -147,6 +150,9 @@ func (m *Manager) replace(table map[string]*name, specs []Spec, fresh []*Version
 		if n := table[v.spec.Name]; n != nil && slices.Contains(n.all(), v) {
 			delete(m.gone, v)
 			continue
+		}
+		if v.over != nil {
+			continue // Reload knows at its end whether it is still wanted
 		}
 		if v.state == loaded {
 			left = append(left, v)
@@ -254,18 +260,37 @@ func (m *Manager) Load(ctx context.Context, model, label string) error {
 // not in memory is loaded.
 func (m *Manager) Reload(ctx context.Context, model, label string) error {
 	m.mu.Lock()
-	old, err := m.find(model, label)
-	if err != nil || old.state != loaded {
+	v, err := m.find(model, label)
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case v.reading <- struct{}{}: // one after the other: what was read last stays
+		defer func() { <-v.reading }()
+		return m.reload(ctx, v)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// reload is Reload of a version, whose reading the caller holds.
+func (m *Manager) reload(ctx context.Context, old *Version) error {
+	m.mu.Lock()
+	old = old.latest()
+	model := old.spec.Name
+	if n := m.names[model]; n == nil || !slices.Contains(n.all(), old) {
 		m.mu.Unlock()
-		if err != nil {
-			return err
-		}
+		return fmt.Errorf("%w: the configuration changed meanwhile", ErrUnknown)
+	}
+	if old.state != loaded {
+		m.mu.Unlock()
 		return m.bring(ctx, old)
 	}
-	v := &Version{manager: m, spec: old.spec, over: old}
+	v := &Version{manager: m, spec: old.spec, over: old, reading: old.reading}
 	m.gone[v] = true
 	m.mu.Unlock()
-	err = m.bring(ctx, v)
+	err := m.bring(ctx, v)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v.over = nil
@@ -282,6 +307,14 @@ func (m *Manager) Reload(ctx context.Context, model, label string) error {
 	v.keeps, old.next = old.keeps, v
 	m.forget(old)
 	return nil
+}
+
+// latest is the version that has taken over from v in the end, or v. The caller holds mu.
+func (v *Version) latest() *Version {
+	for v.next != nil {
+		v = v.next
+	}
+	return v
 }
 
 // exchange puts a version in the place of another one; false: the name has it no more.
@@ -327,9 +360,7 @@ func (m *Manager) Keep(ctx context.Context, model, label string) (release func()
 	release = func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		for v.next != nil {
-			v = v.next
-		}
+		v = v.latest()
 		v.keeps--
 		if n := m.names[v.spec.Name]; n != nil {
 			m.release(n, v)

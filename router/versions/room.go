@@ -10,13 +10,15 @@ import (
 	"weir/internal/inference"
 )
 
-// reserve waits until there is room for so many bytes of a version that loads, which count from the
-// first moment on; the versions that leave for it are those that were used least recently.
+// reserve waits until there is room for so many bytes of a version that loads, which count from then on; the versions that leave
+// for it are those that were used least recently.
 func (m *Manager) reserve(ctx context.Context, v *Version, bytes int64) error {
 	for {
 		m.mu.Lock()
-		v.bytes = bytes
-		evicted, fits, err := m.room(v)
+		evicted, fits, err := m.room(v, bytes)
+		if fits {
+			v.bytes = bytes
+		}
 		if m.freed == nil {
 			m.freed = make(chan struct{})
 		}
@@ -36,19 +38,18 @@ func (m *Manager) reserve(ctx context.Context, v *Version, bytes int64) error {
 	}
 }
 
-// room makes room for a version, as far as it can at once: fits is false where versions
-// that leave have not closed yet, or hold requests. The caller holds mu.
-func (m *Manager) room(v *Version) (evicted []*Version, fits bool, err error) {
+// room makes room for so many bytes of a version, as far as it can at once: fits is false where versions
+// that leave have not closed yet, hold requests, or are still being loaded. The caller holds mu.
+func (m *Manager) room(v *Version, bytes int64) (evicted []*Version, fits bool, err error) {
 	if m.opts.MaxBytes == 0 {
 		return nil, true, nil
 	}
-	others, closing := m.taken(v)
-	over := others + v.bytes - m.opts.MaxBytes
+	others, closing, busy := m.taken(v)
+	over := others + bytes - m.opts.MaxBytes
 	if over <= 0 {
 		return nil, true, nil
 	}
 	over -= closing
-	busy := int64(0)
 	for _, o := range m.evictable(v) {
 		switch {
 		case over <= 0:
@@ -61,23 +62,27 @@ func (m *Manager) room(v *Version) (evicted []*Version, fits bool, err error) {
 		}
 	}
 	if over > busy {
-		return evicted, false, m.tooMuch(v)
+		return evicted, false, m.tooMuch(v, bytes)
 	}
 	return evicted, false, nil
 }
 
-// taken is the memory of the versions beside v, and how much of it is about to be free.
-func (m *Manager) taken(v *Version) (bytes, closing int64) {
+// taken is the memory of the versions beside v, how much of it is about to be free, and how much is of versions that may leave once
+// they are loaded.
+func (m *Manager) taken(v *Version) (bytes, closing, loads int64) {
 	for _, o := range m.every() {
 		if o == v || o == v.over || o.state == absent {
 			continue
 		}
 		bytes += o.bytes
-		if o.state == leaving {
+		switch {
+		case o.state == leaving:
 			closing += o.bytes
+		case o.state == loading && !m.stays(o):
+			loads += o.bytes
 		}
 	}
-	return bytes, closing
+	return bytes, closing, loads
 }
 
 // evictable are the versions that may leave for v, those first that were used least
@@ -108,7 +113,7 @@ func (m *Manager) answers(v *Version) bool {
 }
 
 // tooMuch names the sums.
-func (m *Manager) tooMuch(v *Version) error {
+func (m *Manager) tooMuch(v *Version, bytes int64) error {
 	var parts []string
 	sum := int64(0)
 	for _, o := range m.every() {
@@ -119,7 +124,7 @@ func (m *Manager) tooMuch(v *Version) error {
 	}
 	slices.Sort(parts)
 	return &roomError{fmt.Sprintf("%v: model %q version %s needs %s of memory, and %s of %s are free (%s); %s", inference.ErrUnavailable,
-		v.spec.Name, v.spec.Label, ShowBytes(v.bytes), ShowBytes(max(0, m.opts.MaxBytes-sum)), ShowBytes(m.opts.MaxBytes),
+		v.spec.Name, v.spec.Label, ShowBytes(bytes), ShowBytes(max(0, m.opts.MaxBytes-sum)), ShowBytes(m.opts.MaxBytes),
 		cmp.Or(strings.Join(parts, ", "), "nothing is loaded"), m.opts.Remedy)}
 }
 

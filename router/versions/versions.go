@@ -138,10 +138,11 @@ const (
 	leaving // no new request gets it; it closes when the last one lets go
 )
 
-// Version is a version of a name. All fields but the first two are guarded by Manager.mu.
+// Version is a version of a name. All fields but the first three are guarded by Manager.mu.
 type Version struct {
 	manager *Manager
 	spec    Spec
+	reading chan struct{} // has an element while the files are read again; those that take over share it
 
 	state   state
 	content Content
@@ -347,7 +348,7 @@ func (m *Manager) load(v *Version) <-chan struct{} {
 			v.ready = make(chan struct{})
 		}
 	case absent, loaded:
-		v.state, v.why = loading, nil
+		v.state, v.why, v.bytes = loading, nil, 0
 		if v.ready == nil {
 			v.ready = make(chan struct{})
 		}

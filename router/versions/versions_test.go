@@ -317,6 +317,7 @@ func TestPrepare(t *testing.T) {
 		}
 		running.Wait()
 		synctest.Wait()
+		synctest.Wait()            // what was read before is closed
 		if b.memory.Load() != 20 { // the version that answers and the one before
 			t.Errorf("%d bytes", b.memory.Load())
 		}
@@ -438,4 +439,107 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// TestReloadBesideConfiguration reads a version's files again while a new configuration, which lists it too, loads another one.
+func TestReloadBesideConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		one, two := b.spec("m", "1", 10, Eager), b.spec("m", "2", 10, Eager)
+		if err := b.put(one); err != nil {
+			t.Fatal(err)
+		}
+		commit, _, err := b.manager.Prepare(t.Context(), []Spec{one, two})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.manager.Reload(t.Context(), "m", "1"); err != nil {
+			t.Fatal(err)
+		}
+		commit()
+		b.asked("m@1", "1")
+		b.asked("m@2", "2")
+		synctest.Wait() // what was read before is closed
+		if b.memory.Load() != 20 {
+			t.Errorf("%d bytes are in memory, not 20", b.memory.Load())
+		}
+	})
+}
+
+// TestConfigurationBesideReload puts a new configuration into force while a version's files are read again, which succeeds.
+func TestConfigurationBesideReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		one := b.spec("m", "1", 10, Eager)
+		if err := b.put(one); err != nil {
+			t.Fatal(err)
+		}
+		var reload sync.WaitGroup
+		reload.Go(func() {
+			if err := b.manager.Reload(t.Context(), "m", "1"); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(b.takes / 2)
+		if err := b.put(one); err != nil {
+			t.Fatal(err)
+		}
+		reload.Wait()
+		b.asked("m", "1")
+		if b.reads.Load() != 2 {
+			t.Errorf("the files were read %d times, not twice", b.reads.Load())
+		}
+	})
+}
+
+// TestReloadTwice reads a version's files twice at a time: both loads are fine, the one after the other.
+func TestReloadTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		if err := b.put(b.spec("m", "1", 10, Eager)); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := b.manager.Reload(t.Context(), "m", "1"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		b.asked("m", "1")
+		synctest.Wait()
+		if b.memory.Load() != 10 || b.reads.Load() != 3 {
+			t.Errorf("%d bytes in memory after %d reads, not 10 after 3", b.memory.Load(), b.reads.Load())
+		}
+	})
+}
+
+// TestLoadsTakeTurns asks for two versions at a time, where only one fits beside nothing else and the one before still computes: both come.
+func TestLoadsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{MaxBytes: 15, EvictBusy: true})
+		defer b.manager.Close()
+		if err := b.put(b.spec("a", "1", 10, Lazy), b.spec("b", "1", 10, Lazy), b.spec("c", "1", 10, Lazy)); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := b.ask("a", 5*time.Second); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(2 * time.Second)
+		for _, model := range []string{"b", "c"} {
+			all.Go(func() { b.asked(model, "1") })
+		}
+		all.Wait()
+		if b.most.Load() > 15 {
+			t.Errorf("%d bytes were in memory, more than 15", b.most.Load())
+		}
+	})
 }

@@ -91,7 +91,13 @@ func (m *Models) Prepare(ctx context.Context, sources []Source) (commit, abandon
 	if err != nil {
 		return nil, nil, fromFiles(table, err)
 	}
-	return func() { ready(); m.table.Store(&table) }, abandon, nil
+	return func() {
+		both := maps.Clone(*m.table.Load())
+		maps.Copy(both, table)
+		m.table.Store(&both) // the version that answers is found before and after the names change
+		ready()
+		m.table.Store(&table)
+	}, abandon, nil
 }
 
 // specs lists the versions of each name, the newest first: it answers, unless it is a candidate.

@@ -273,3 +273,26 @@ func TestPrepareKeepsWhatDidNotChange(t *testing.T) {
 		t.Errorf("%d bytes are counted, the models have %d", taken(r), both)
 	}
 }
+
+// The version that answers is found at every moment of a reload, which replaces it by one of another label.
+func TestFoundWhileListChanges(t *testing.T) {
+	one, two := iris(), iris()
+	two.Version = "2"
+	m, _ := newTestModels(t, 0)
+	var seen error
+	m.versions = versions.New(versions.Options{MaxWaiting: 1, LoadWait: time.Minute, CloseWait: time.Second, OnChange: func(c versions.Change) {
+		if c.What == "move" {
+			_, seen = m.Find("iris", "")
+		}
+	}})
+	for _, s := range []Source{one, two} {
+		commit, _, err := m.Prepare(t.Context(), []Source{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit()
+	}
+	if seen != nil {
+		t.Error(seen)
+	}
+}
