@@ -104,7 +104,26 @@ func (m *Mux) bars(rt *Route, h *fasthttp.RequestHeader, c tenant.Caller) *api.E
 			list = append(list, strings.Join(r.Methods, " ")+" "+r.Pattern)
 		}
 	}
-	return api.Refuse("unknown_url", fmt.Sprintf("nothing is served at %.100q; there are: %s", RequestPath(h.RequestURI()), strings.Join(list, ", ")))
+	path := RequestPath(h.RequestURI())
+	hint := ""
+	if near := m.meant(path); near != "" {
+		hint = "did you mean " + near + "? "
+	}
+	return api.Refuse("unknown_url", fmt.Sprintf("nothing is served at %.100q; %sthere are: %s", path, hint, strings.Join(list, ", ")))
+}
+
+// meant is the path of a route that is asked by a client whose base URL has /v1 once too often, or not at all, and by a path with a slash too
+// many; "" is none.
+func (m *Mux) meant(path string) string {
+	path = strings.TrimRight(path, "/")
+	for _, other := range []string{path, strings.TrimPrefix(path, "/v1"), "/v1" + path} {
+		for _, p := range m.protocols {
+			if e, _ := p.Find(other); e != nil && !e.About().Unknown {
+				return other
+			}
+		}
+	}
+	return ""
 }
 
 // Takes reports whether the head of a request lets it pass.

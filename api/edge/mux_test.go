@@ -89,6 +89,22 @@ func newSpoken(t *testing.T) (m *Mux, a, rest *spoken) {
 	return m, a, rest
 }
 
+// TestMuxSaysWhatWasMeant: base URLs with /v1 twice or not at all are the commonest mistakes of clients.
+func TestMuxSaysWhatWasMeant(t *testing.T) {
+	chats := &spoken{name: "v1", route: Route{Pattern: "/v1/{id}", Methods: []string{"POST"}, Open: true}}
+	rest := &spoken{name: "rest", all: true, route: Route{Pattern: "other", Unknown: true, Open: true}}
+	m := NewMux(MuxConfig{}, chats)
+	m.Register(rest)
+	for path, want := range map[string]string{"/chats": "did you mean /v1/chats?", "/chats//": "did you mean /v1/chats?", "/": ""} {
+		ctx := asking("POST", path, "")
+		m.Handle(ctx)
+		body := string(ctx.Response.Body())
+		if has := strings.Contains(body, "did you mean"); has != (want != "") || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, ctx.Response.StatusCode(), body)
+		}
+	}
+}
+
 // TestMuxAsksInOrder: the caller is identified before a path is told to be unknown, and the body of what the head refuses is not wanted.
 func TestMuxAsksInOrder(t *testing.T) {
 	m, a, rest := newSpoken(t)

@@ -20,6 +20,19 @@ func (s standing) Offers(router.Feature) bool { return true }
 func (s standing) Load() router.Load          { return s.load }
 
 // A model is ready where its replicas or its engine can answer, or a fallback; /ready alone is about the process.
+// A chat with a classical model is told what such a model is asked.
+func TestChatsWithClassicalModelsAreToldWhere(t *testing.T) {
+	c := DefaultConfig()
+	c.Classical = func() []router.ModelState { return []router.ModelState{{Name: "trees", Ready: true}} }
+	r := newRig(t, c, &fakeBackend{script: say("Hello", 0)})
+	defer r.close()
+	for name, want := range map[string]string{"trees": "POST /v1/models/trees:predict", "bushes": "no model is called"} {
+		if _, body := r.post(routeChat, `{"model":"`+name+`","messages":[{"role":"user","content":"x"}]}`); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
+}
+
 func TestReadinessOfModels(t *testing.T) {
 	c := DefaultConfig()
 	c.APIKeys = []string{"sk-one-of-them"}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -275,6 +276,8 @@ func (c *call) named(name string) (*models.Model, *api.Error) {
 	}
 	m, ok := set.Find(name)
 	switch {
+	case !ok && c.server.hasClassical(&c.caller, name):
+		return nil, api.RefuseParam("wrong_model_kind", "model", "the model %s is a classical model, which predicts: ask POST /v1/models/%[1]s:predict or POST /v2/models/%[1]s/infer", name)
 	case ok:
 		c.found = m
 		if set.ByName[name] == nil {
@@ -289,6 +292,12 @@ func (c *call) named(name string) (*models.Model, *api.Error) {
 	}
 	c.found, _ = c.server.models.Load().Find(name) // one that the caller may not use is named to operators
 	return nil, modelNotFound(name, set.IDs())
+}
+
+// hasClassical reports whether a name is that of a classical model that the caller may use.
+func (s *Server) hasClassical(caller *tenant.Caller, name string) bool {
+	return s.config.Classical != nil && caller.MayUse(name) &&
+		slices.ContainsFunc(s.config.Classical(), func(m router.ModelState) bool { return m.Name == name })
 }
 
 func (c *call) chatCompletions() *api.Error { return c.generation(&chatEndpoint) }

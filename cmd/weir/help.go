@@ -127,7 +127,11 @@ func flagError(cmd *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if near := nearest(unknown.GetSpecifiedName(), names); len(near) > 0 && len(near) <= 3 {
+		near := nearest(unknown.GetSpecifiedName(), names)
+		switch verb, _, err := cmd.Find([]string{unknown.GetSpecifiedName()}); {
+		case err == nil && verb != cmd: // weir --version
+			hint = "run " + verb.CommandPath()
+		case len(near) > 0 && len(near) <= 3:
 			hint = "did you mean --" + strings.Join(near, " or --") + "?"
 		}
 	}
