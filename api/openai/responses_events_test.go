@@ -151,3 +151,28 @@ func TestBackgroundStreamsAreCancelled(t *testing.T) {
 		t.Errorf("%d clients hung up", n)
 	}
 }
+
+// A response that is deleted while it is computed ends, and does not come back with its end.
+func TestDeletedWhileComputed(t *testing.T) {
+	b := &fakeBackend{script: func(run *fakeRun) {
+		run.token(0, byteToken(run.backend.tok, 'H'))
+		<-run.cancelled
+		run.stream.Close(nil)
+	}}
+	r := newRig(t, DefaultConfig(), b)
+	defer r.close()
+	begun, leave := streamOf(t, r, `{"input":"hi","background":true,"stream":true,"store":true}`, `"delta":"H"`)
+	defer leave()
+	path := "/v1/responses/" + idIn(t, begun)
+	if res, body := r.do("DELETE", path, "", ""); res.StatusCode != 200 {
+		t.Fatalf("deleted: %d %s", res.StatusCode, body)
+	}
+	select {
+	case <-b.run(t, 0).cancelled:
+	default:
+		t.Error("it is still computed")
+	}
+	if res, body := r.do("GET", path, "", ""); res.StatusCode != 404 {
+		t.Errorf("after it was deleted: %d %s", res.StatusCode, body)
+	}
+}

@@ -69,6 +69,21 @@ func (b *Runs) End(k Key, r *Run) {
 	close(r.ended)
 }
 
+// stop ends a run and waits until its end is stored; ran is false where there is none.
+func (b *Runs) stop(k Key) (ran bool, fault *api.Error) {
+	r := b.find(k)
+	if r == nil {
+		return false, nil
+	}
+	r.stop()
+	select {
+	case <-r.ended:
+		return true, nil
+	case <-time.After(historyTimeout):
+		return true, Unavailable()
+	}
+}
+
 // lookForCancelEvery is how often a run looks whether another process was asked to cancel it.
 const lookForCancelEvery = 2 * time.Second
 
@@ -151,16 +166,12 @@ func (c *Call) ServeCancel() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if run := c.Responses.Runs.find(Key{r.Tenant, r.ID}); run != nil {
-		run.stop()
-		select {
-		case <-run.ended:
-		case <-time.After(historyTimeout):
-			return Unavailable()
-		}
-		if r, fault = c.findResponse(); fault != nil {
-			return fault
-		}
+	ran, fault := c.Responses.Runs.stop(Key{r.Tenant, r.ID})
+	if fault == nil && ran {
+		r, fault = c.findResponse()
+	}
+	if fault != nil {
+		return fault
 	}
 	if !inBackground(r.Object) {
 		return api.RefuseParam("invalid_value", "response_id", "the response %s was not asked for with background: true, so there is nothing to cancel", r.ID)

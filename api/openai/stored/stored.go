@@ -240,6 +240,9 @@ func (c *Call) deleteResponse() *api.Error {
 	if !c.Responses.keeps() {
 		return c.noResponse()
 	}
+	if _, fault := c.Responses.Runs.stop(Key{c.Tenant.Name, c.ID}); fault != nil { // its end would be kept again
+		return fault
+	}
 	ctx, cancel := historyContext()
 	defer cancel()
 	err := c.Responses.config.Store.DeleteResponse(ctx, c.Tenant.Name, c.ID)
