@@ -199,7 +199,10 @@ func (m *Models) each(name string, do func(label string) error) error {
 	found := false
 	for k := range *m.table.Load() {
 		if k.name == name {
-			found, errs = true, append(errs, do(k.label))
+			found = true
+			if err := do(k.label); !errors.Is(err, versions.ErrUnknown) { // else a reload has taken the version away meanwhile
+				errs = append(errs, err)
+			}
 		}
 	}
 	if !found {

@@ -296,3 +296,28 @@ func TestFoundWhileListChanges(t *testing.T) {
 		t.Error(seen)
 	}
 }
+
+// A model is loaded while a new list takes one of its versions away: the others are loaded, and nothing is wrong.
+func TestLoadWhileVersionLeaves(t *testing.T) {
+	one, two := iris(), iris()
+	two.Version = "2"
+	m, _ := newTestModels(t, 0)
+	loads := 0
+	var failed error
+	m.versions = versions.New(versions.Options{MaxWaiting: 1, LoadWait: time.Minute, CloseWait: time.Second, OnChange: func(c versions.Change) {
+		if c.What == "unload" {
+			loads++
+			failed = m.Load(t.Context(), "iris")
+		}
+	}})
+	for _, list := range [][]Source{{one, two}, {one}} {
+		commit, _, err := m.Prepare(t.Context(), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit()
+	}
+	if failed != nil || loads != 1 {
+		t.Errorf("%d loads: %v", loads, failed)
+	}
+}
