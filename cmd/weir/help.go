@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,9 +48,12 @@ func groupOf(section string) string {
 	return ""
 }
 
+// addTemplates tells cobra the functions of the templates of help, which it keeps for the whole process.
+var addTemplates = sync.OnceFunc(func() { cobra.AddTemplateFunc("flagsInGroups", flagsInGroups) })
+
 // groupFlags writes a verb's flags under the titles of their groups where it has more than a screen of them.
 func groupFlags(cmd *cobra.Command) {
-	cobra.AddTemplateFunc("flagsInGroups", flagsInGroups)
+	addTemplates()
 	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsInGroups .LocalFlags}}", 1))
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -83,4 +84,17 @@ func TestRepeatedFlagsAreTold(t *testing.T) {
 			t.Errorf("weir %s: status %d, %q", line, status, errs.String())
 		}
 	}
+}
+
+// Commands of one process may be made at the same time, as tests of servers do; the race detector sees what they share.
+func TestCommandsAreMadeBesideEachOther(t *testing.T) {
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			if usage := newRoot().UsageString(); !strings.Contains(usage, "serve") {
+				t.Errorf("the usage is %q", usage)
+			}
+		})
+	}
+	wait.Wait()
 }
