@@ -18,7 +18,7 @@ type degradation struct {
 	step *brownout.Step // nil: none
 }
 
-func (c *call) brownout() degradation {
+func brownoutOf(c *call) degradation {
 	d := degradation{call: c}
 	if f := c.server.config.Brownout; f != nil {
 		d.step = f()

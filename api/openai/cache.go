@@ -46,7 +46,7 @@ func (s *Server) Forget(tenant string) (answers int) {
 }
 
 // recall looks a job up in the response cache, and tells the client.
-func (c *call) recall(j *job.Job) *generation.Cached {
+func (c *generating) recall(j *job.Job) *generation.Cached {
 	cache := c.server.cache
 	if cache == nil || c.caller.Tenant.KeepsNothing() || !j.Repeatable() || declines(string(c.ctx.Request.Header.Peek("Cache-Control"))) {
 		return nil

@@ -22,7 +22,7 @@ type Predict func(ctx context.Context, model string, rows [][]float32, residency
 // to the reports, of which there is one for each text. With input set only rules about requests
 // count, and the place of the first text that one of them blocks is returned, or -1. tell gets every
 // score; it may be nil.
-func (c *call) classify(p *moderation.Policy, texts []string, reports []*moderation.Report, input bool,
+func (mod *moderator) classify(p *moderation.Policy, texts []string, reports []*moderation.Report, input bool,
 	tell func(text int, category string, score float64)) (blocked int, fault *api.Error) {
 	blocked = -1
 	if len(texts) == 0 {
@@ -32,7 +32,7 @@ func (c *call) classify(p *moderation.Policy, texts []string, reports []*moderat
 		if input && k.Action == moderation.Ignore {
 			continue
 		}
-		scores, fault := c.scored(&k.ClassifierSpec, texts)
+		scores, fault := mod.scored(&k.ClassifierSpec, texts)
 		if fault != nil {
 			return -1, fault
 		}
@@ -49,36 +49,36 @@ func (c *call) classify(p *moderation.Policy, texts []string, reports []*moderat
 }
 
 // scored asks a classifier's model. The call's turn is others' meanwhile.
-func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []float64, fault *api.Error) {
-	had := c.turn != nil
-	c.endTurn()
+func (mod *moderator) scored(k *moderation.ClassifierSpec, texts []string) (scores []float64, fault *api.Error) {
+	had := mod.turn != nil
+	mod.endTurn()
 	defer func() {
 		if had && fault == nil {
-			fault = c.takeTurn()
+			fault = mod.takeTurn()
 		}
 	}()
-	set := c.server.models.Load()
+	set := mod.server.models.Load()
 	entry, ok := set.Find(k.Model)
 	if !ok || entry.Upstream != nil {
 		return nil, classifierUnavailable(k.Model)
 	}
-	m, release, fault := c.classifier(entry)
+	m, release, fault := mod.hold(entry)
 	if fault != nil {
 		return nil, fault
 	}
 	defer release()
 	rank := k.Question != ""
-	if m.Pooler == nil || m.Pooler.Ranks() != rank || !rank && c.server.config.Predict == nil {
+	if m.Pooler == nil || m.Pooler.Ranks() != rank || !rank && mod.server.config.Predict == nil {
 		return nil, classifierUnavailable(k.Model)
 	}
-	p, fault := c.server.config.pooling().ReadClassified(m, k.Question, texts)
+	p, fault := mod.server.config.pooling().ReadClassified(m, k.Question, texts)
 	if fault != nil {
 		return nil, fault
 	}
-	t := c.caller.Tenant
-	asked := &inference.Embedding{ID: "policy-" + c.id, Tenant: t.Name, Weight: t.Weight, Class: t.Class, Arrived: c.arrived,
-		WaitUntil: c.terms().After(t.QueueTimeout), Texts: p.Texts, Types: p.Types}
-	if fault := c.embed(m, asked); fault != nil {
+	t := mod.caller.Tenant
+	asked := &inference.Embedding{ID: "policy-" + mod.id, Tenant: t.Name, Weight: t.Weight, Class: t.Class, Arrived: mod.arrived,
+		WaitUntil: mod.termsReader().After(t.QueueTimeout), Texts: p.Texts, Types: p.Types}
+	if fault := embed(mod.call, m, asked); fault != nil {
 		return nil, fault
 	}
 	if fault := pooling.Check(m.Pooler, asked); fault != nil {
@@ -90,20 +90,20 @@ func (c *call) scored(k *moderation.ClassifierSpec, texts []string) (scores []fl
 		}
 		return scores, nil
 	}
-	return c.predicted(k.Predictor, asked.Vectors)
+	return mod.predicted(k.Predictor, asked.Vectors)
 }
 
-// classifier holds the version that answers for a model.
-func (c *call) classifier(entry *models.Model) (m *models.Model, release func(), fault *api.Error) {
+// hold holds the version that answers for a model.
+func (mod *moderator) hold(entry *models.Model) (m *models.Model, release func(), fault *api.Error) {
 	if entry.Versions == nil {
 		return entry, func() {}, nil
 	}
-	held, err := entry.Versions.Acquire(&models.Ask{Model: entry.ID, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: routeModerations, Residency: c.caller.Tenant.Residency})
+	held, err := entry.Versions.Acquire(&models.Ask{Model: entry.ID, ID: mod.id, Tenant: mod.caller.Tenant.Name, Endpoint: routeModerations, Residency: mod.caller.Tenant.Residency})
 	if err != nil {
 		return nil, nil, edge.Fault(err)
 	}
 	if m = held.Model; m == nil {
-		if m, err = c.await(held.Load, nil); err != nil {
+		if m, err = mod.lease.await(held.Load, nil); err != nil {
 			held.Release()
 			return nil, nil, edge.Fault(err)
 		}
@@ -112,18 +112,18 @@ func (c *call) classifier(entry *models.Model) (m *models.Model, release func(),
 }
 
 // predicted has a classical model score vectors of length 1, as /v1/embeddings gives them.
-func (c *call) predicted(model string, vectors [][]float32) ([]float64, *api.Error) {
+func (mod *moderator) predicted(model string, vectors [][]float32) ([]float64, *api.Error) {
 	for _, v := range vectors {
 		pooling.Normalise(v)
 	}
-	ctx, cancel := c.context()
+	ctx, cancel := mod.context()
 	defer cancel(nil)
-	scores, err := c.server.config.Predict(ctx, model, vectors, c.caller.Tenant.Residency)
+	scores, err := mod.server.config.Predict(ctx, model, vectors, mod.caller.Tenant.Residency)
 	switch {
 	case err == nil && len(scores) == len(vectors):
 		return scores, nil
 	case context.Cause(ctx) != nil:
-		if fault := c.server.config.Hooks.Interrupted(model, context.Cause(ctx)); fault != nil {
+		if fault := mod.server.config.Hooks.Interrupted(model, context.Cause(ctx)); fault != nil {
 			return nil, fault
 		}
 	}

@@ -16,6 +16,15 @@ func (c *call) gone() <-chan struct{} {
 	return api.Watch(c.ctx)
 }
 
+// watch is the channel that says that the client hung up: of an execution under a key
+// it is nil, which never does.
+func (c *call) watch() <-chan struct{} {
+	if c.key.execution != nil {
+		return nil
+	}
+	return c.gone()
+}
+
 // context ends with edge.ErrHungUp when the client hangs up or the sender of the internal request ends it, and with edge.ErrStopped when the server stops. The
 // caller ends it with the call.
 func (c *call) context() (context.Context, context.CancelCauseFunc) {
@@ -31,7 +40,7 @@ func (c *call) untilStopped() (context.Context, context.CancelCauseFunc) {
 // untilHangUp ends a context when the client hangs up or the sender of the internal request ends it; never that of an execution under an idempotency key.
 func (c *call) untilHangUp(ctx context.Context, cancel context.CancelCauseFunc) {
 	switch {
-	case c.execution != nil:
+	case c.key.execution != nil:
 	case c.internal != nil:
 		go watchFor(ctx, cancel, edge.ErrHungUp, c.internal.Gone)
 	default:

@@ -9,11 +9,11 @@ import (
 	"weir/api/openai/models"
 )
 
-// health is 503 while models load and 200 from then on, also while the server
+// serveHealth is 503 while models load and 200 from then on, also while the server
 // drains: the process is well. Whether it takes requests is what ready says. An
 // engine that gave up after a fault is not well, so that a liveness probe has the
 // process was restarted.
-func (c *call) health() *api.Error {
+func serveHealth(c *call) *api.Error {
 	s := c.server
 	switch {
 	case s.models.Load() == nil:
@@ -47,9 +47,9 @@ func (s *Server) Ready() (ready bool, why string) {
 	return true, "ready"
 }
 
-func (c *call) ready() *api.Error {
+func serveReady(c *call) *api.Error {
 	if query, err := url.ParseQuery(string(c.ctx.QueryArgs().QueryString())); err == nil && api.AsksModels(query) {
-		code, answer := c.server.readiness(query, c.seesModel())
+		code, answer := c.server.readiness(query, seesModel(c))
 		api.WriteJSON(c.ctx, code, answer)
 		return nil
 	}
@@ -71,7 +71,7 @@ func isReady(s *models.Set) bool {
 	return true
 }
 
-func (c *call) version() *api.Error {
+func serveVersion(c *call) *api.Error {
 	api.WriteJSON(c.ctx, statusOK, map[string]string{"version": c.server.config.Version})
 	return nil
 }

@@ -38,43 +38,50 @@ type Idempotency struct {
 	Claims         replay.Claims // nil: in memory
 }
 
+// requestKey is the idempotency key of a call, if it has one.
+type requestKey struct {
+	*call
+	execution *execution // under the key; nil: there is none
+	ignored   bool       // the request has a key, and the server keeps none
+}
+
 // once executes a request to a service, or answers with what its idempotency key
 // stands for.
-func (c *call) once(s *service, execute func() *api.Error) *api.Error {
-	key, fault := c.idempotencyKey()
+func (k *requestKey) once(s *service, execute func() *api.Error) *api.Error {
+	key, fault := k.read()
 	if fault != nil {
 		return fault
 	}
 	if key == "" {
 		return execute()
 	}
-	if !c.server.running.Enter() { // until the answer is stored
+	if !k.server.running.Enter() { // until the answer is stored
 		return edge.ShuttingDown()
 	}
-	x := &execution{Execution: c.server.keys.Execution(c.caller.Tenant, key, s.route, c.ctx.PostBody()), call: c, server: c.server}
+	x := &execution{Execution: k.server.keys.Execution(k.caller.Tenant, key, s.route, k.ctx.PostBody()), call: k.call, server: k.server}
 	defer x.end()
-	if c.mayReplay() {
+	if k.mayReplay() {
 		if fault = x.answered(x.Look()); x.Over {
 			return fault
 		}
 	}
-	c.execution = x
+	k.execution = x
 	fault = execute()
 	switch {
 	case x.Over:
-	case c.ctx.Response.IsBodyStream(): // the recording ends the execution
+	case k.ctx.Response.IsBodyStream(): // the recording ends the execution
 		x.handedOver = true
 	case !x.Claimed: // refused before it took its key
 		x.Freed()
 	case fault != nil:
-		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: c.route.AppendFault(nil, fault)})
+		kept := x.conclude(&replay.Answer{Status: fault.Status, ContentType: "application/json", Body: k.route.AppendFault(nil, fault)})
 		if x.Taken {
 			return edge.InFlight()
 		}
 		fault.NoRetry = fault.NoRetry || kept // the same would come back
 	default:
-		h := &c.ctx.Response.Header
-		x.conclude(&replay.Answer{Status: c.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: c.ctx.Response.Body()})
+		h := &k.ctx.Response.Header
+		x.conclude(&replay.Answer{Status: k.ctx.Response.StatusCode(), ContentType: string(h.ContentType()), Body: k.ctx.Response.Body()})
 		if x.Taken {
 			return edge.InFlight()
 		}
@@ -83,52 +90,43 @@ func (c *call) once(s *service, execute func() *api.Error) *api.Error {
 }
 
 // mayReplay reports whether the caller may use the model that the request names, so that what another key of its tenant was
-// answered is for it, too. Where that is not known yet the request goes on, and takeKey asks after its model was looked up.
-func (c *call) mayReplay() bool {
-	if c.caller.UsesAll() {
+// answered is for it, too. Where that is not known yet the request goes on, and take asks after its model was looked up.
+func (k *requestKey) mayReplay() bool {
+	if k.caller.UsesAll() {
 		return true
 	}
-	body := c.ctx.PostBody()
+	body := k.ctx.PostBody()
 	if len(body) > turnstile.FreeBytes { // parsing it needs a turn
 		return false
 	}
 	o, fault := jsonbody.Parse(body, false)
 	if fault == nil {
-		_, fault = c.resolve(o)
+		_, fault = k.resolve(o)
 	}
 	return fault == nil
 }
 
-// takeKey takes the idempotency key of a request that has one: the last step before the
+// take takes the idempotency key of a request that has one: the last step before the
 // request is executed. answered is set where the key was not free any more; then the
 // request must not run, and fault, if there is one, is its answer.
-func (c *call) takeKey() (fault *api.Error, answered bool) {
-	if c.execution == nil || c.execution.Claimed { // by the model that was asked before
+func (k *requestKey) take() (fault *api.Error, answered bool) {
+	if k.execution == nil || k.execution.Claimed { // by the model that was asked before
 		return nil, false
 	}
-	fault = c.execution.answered(c.execution.Begin())
-	return fault, c.execution.Over
+	fault = k.execution.answered(k.execution.Begin())
+	return fault, k.execution.Over
 }
 
-// idempotencyKey reads the request's key; "" is none.
-func (c *call) idempotencyKey() (string, *api.Error) {
-	if c.server.config.Idempotency.TTL <= 0 && len(c.ctx.Request.Header.Peek(edge.KeyHeader)) > 0 {
-		if c.server.config.Strict {
+// read reads the request's key; "" is none.
+func (k *requestKey) read() (string, *api.Error) {
+	if k.server.config.Idempotency.TTL <= 0 && len(k.ctx.Request.Header.Peek(edge.KeyHeader)) > 0 {
+		if k.server.config.Strict {
 			return "", api.RefuseParam("unsupported_header", "",
 				"this server keeps no idempotency keys (--idempotency-ttl 0); leave out %s", edge.KeyHeader)
 		}
-		c.keyIgnored = true
+		k.ignored = true
 	}
-	return c.server.keys.Read(&c.ctx.Request.Header)
-}
-
-// watch is the channel that says that the client hung up: of an execution under a key
-// it is nil, which never does.
-func (c *call) watch() <-chan struct{} {
-	if c.execution != nil {
-		return nil
-	}
-	return c.gone()
+	return k.server.keys.Read(&k.ctx.Request.Header)
 }
 
 // execution is the execution of a generation or a pooling, which may be a stream.

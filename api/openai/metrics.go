@@ -7,10 +7,10 @@ import (
 	"weir/api"
 )
 
-// metrics serves the operator's metrics on the API's port, for those whose
+// serveMetrics serves the operator's metrics on the API's port, for those whose
 // scrapers reach no other. They show every tenant's load, so they ask for the
 // key, which scrapers can send.
-func (c *call) metrics() *api.Error {
+func serveMetrics(c *call) *api.Error {
 	request, err := http.NewRequest(http.MethodGet, routeMetrics, http.NoBody)
 	if err != nil {
 		return internalError("build a scrape: " + err.Error())

@@ -81,8 +81,8 @@ func modelJSONOf(m *models.Model) modelJSON {
 	return j
 }
 
-// listModels answers GET /v1/models.
-func (c *call) listModels() *api.Error {
+// serveModels answers GET /v1/models.
+func serveModels(c *call) *api.Error {
 	set, fault := c.models()
 	if fault != nil {
 		return fault
@@ -98,8 +98,8 @@ func (c *call) listModels() *api.Error {
 	return nil
 }
 
-// showModel answers GET /v1/models/{id}; an alias answers as its model.
-func (c *call) showModel() *api.Error {
+// serveModel answers GET /v1/models/{id}; an alias answers as its model.
+func serveModel(c *call) *api.Error {
 	set, fault := c.models()
 	if fault != nil {
 		return fault

@@ -19,14 +19,21 @@ import (
 // model. They are taken from the body as it is, in the same way for all endpoints and for
 // models that other servers compute.
 
-// moderate refuses a request that the model's policy does not allow.
-func (c *call) moderate(m *models.Model, o *job.Body) *api.Error {
+// moderator has the policies of models read what a call brings.
+type moderator struct {
+	*call
+	report   *moderation.Report // what policies have found; nil: none was asked
+	refusing string             // the model whose policy refused the request
+}
+
+// check refuses a request that the model's policy does not allow.
+func (mod *moderator) check(m *models.Model, o *job.Body) *api.Error {
 	p := m.Policy
 	if p == nil {
 		return nil
 	}
-	if c.moderated == nil {
-		c.moderated = &moderation.Report{}
+	if mod.report == nil {
+		mod.report = &moderation.Report{}
 	}
 	if !p.ReadsInput() {
 		return nil
@@ -45,37 +52,37 @@ func (c *call) moderate(m *models.Model, o *job.Body) *api.Error {
 	}
 	for i := range r.texts {
 		t := &r.texts[i]
-		blocked := t.isBlocked(p, c.moderated, o.Turn.Continue)
+		blocked := t.isBlocked(p, mod.report, o.Turn.Continue)
 		if fault := o.Turn.Fault(); fault != nil {
 			return fault
 		}
 		if blocked {
-			c.policyOf = m.ID
-			return policyViolation(m, t.path, c.moderated.Blocked())
+			mod.refusing = m.ID
+			return policyViolation(m, t.path, mod.report.Blocked())
 		}
 	}
-	return c.moderateByModels(m, o, r.texts)
+	return mod.checkByModels(m, o, r.texts)
 }
 
-// moderateByModels has the policy's classifiers read the texts.
-func (c *call) moderateByModels(m *models.Model, o *job.Body, texts []inputText) *api.Error {
+// checkByModels has the policy's classifiers read the texts.
+func (mod *moderator) checkByModels(m *models.Model, o *job.Body, texts []inputText) *api.Error {
 	if len(m.Policy.Classifiers()) == 0 {
 		return nil
 	}
 	list, reports := make([]string, len(texts)), make([]*moderation.Report, len(texts))
 	for i := range texts {
-		list[i], reports[i] = strings.Join(texts[i].parts, "\n"), c.moderated
+		list[i], reports[i] = strings.Join(texts[i].parts, "\n"), mod.report
 	}
-	blocked, fault := c.classify(m.Policy, list, reports, true, nil)
-	o.Turn = c.turn
+	blocked, fault := mod.classify(m.Policy, list, reports, true, nil)
+	o.Turn = mod.turn
 	switch {
 	case fault != nil:
 		return fault
 	case blocked < 0:
 		return nil
 	}
-	c.policyOf = m.ID
-	return policyViolation(m, texts[blocked].path, c.moderated.Blocked())
+	mod.refusing = m.ID
+	return policyViolation(m, texts[blocked].path, mod.report.Blocked())
 }
 
 func policyViolation(m *models.Model, path string, f *moderation.Finding) *api.Error {
@@ -86,11 +93,11 @@ func policyViolation(m *models.Model, path string, f *moderation.Finding) *api.E
 }
 
 // refusedBy says which policy refused a request; nil: none did.
-func (c *call) refusedBy(fault *api.Error) *edge.Moderation {
+func (mod *moderator) refusedBy(fault *api.Error) *edge.Moderation {
 	if fault.Filtered == "" {
 		return nil
 	}
-	return &edge.Moderation{Model: c.policyOf, Tenant: c.caller.Tenant.Name, Report: c.moderated}
+	return &edge.Moderation{Model: mod.refusing, Tenant: mod.caller.Tenant.Name, Report: mod.report}
 }
 
 // inputText is one text of a request: the parts of a message together.

@@ -31,7 +31,7 @@ type moderationJSON struct {
 	Types      map[string][]string `json:"category_applied_input_types"`
 }
 
-func (c *call) moderations() *api.Error {
+func serveModerations(c *call) *api.Error {
 	o, fault := c.body()
 	if fault != nil {
 		return fault
@@ -50,7 +50,7 @@ func (c *call) moderations() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	m, p, fault := c.policyFor(name)
+	m, p, fault := c.moderator.policyFor(name)
 	if fault != nil {
 		return fault
 	}
@@ -69,7 +69,7 @@ func (c *call) moderations() *api.Error {
 		}
 		scores[text][category] = max(scores[text][category], score)
 	}
-	if _, fault := c.classify(p, texts, reports, false, tell); fault != nil {
+	if _, fault := c.moderator.classify(p, texts, reports, false, tell); fault != nil {
 		return fault
 	}
 	for i := range results {
@@ -126,8 +126,8 @@ func moderatedTexts(o *jsonbody.Object, raw []byte) ([]string, *api.Error) {
 
 // policyFor finds the policy of a model, or one by its own name. Without a name, or with one
 // of OpenAI's moderation models, it is the only one that there is.
-func (c *call) policyFor(name string) (model string, p *moderation.Policy, fault *api.Error) {
-	set, fault := c.models()
+func (mod *moderator) policyFor(name string) (model string, p *moderation.Policy, fault *api.Error) {
+	set, fault := mod.models()
 	if fault != nil {
 		return "", nil, fault
 	}

@@ -5,8 +5,8 @@ import (
 	"weir/api/edge"
 )
 
-// outcomes takes in what came of an answer: what a rollout compares its versions by, beside what is measured here.
-func (c *call) outcomes() *api.Error {
+// takeOutcomes takes in what came of an answer: what a rollout compares its versions by, beside what is measured here.
+func takeOutcomes(c *call) *api.Error {
 	if err := checkContent(&c.ctx.Request.Header); err != nil {
 		return err
 	}

@@ -27,46 +27,54 @@ type poolingEndpoint struct {
 	read   func(pooling.Rules, *job.Body, *models.Model) (*pooling.Request, *api.Error)
 }
 
-// pool is the life of a request to a pooling model up to its answer.
-func (c *call) pool(e *poolingEndpoint) *api.Error {
+// pool is a call of a model that reads texts and answers with vectors or scores.
+type pool struct {
+	*call
+	endpoint *poolingEndpoint
+}
+
+// answer is the life of a request to a pooling model up to its answer.
+func (c *pool) answer() *api.Error {
 	o, fault := c.question()
 	if fault != nil {
 		return fault
 	}
-	return c.orSpared(o, func(o *job.Body) *api.Error { return c.poolBy(e, o) })
+	return c.lease.withFailover(o, func(o *job.Body) *api.Error { return c.answerBy(o) })
 }
 
-// poolBy has the model that a request names, in the version that is chosen, answer it.
-func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
+// answerBy has the model that a request names, in the version that is chosen, answer it.
+func (c *pool) answerBy(o *job.Body) *api.Error {
+	e := c.endpoint
 	m, fault := c.resolve(o.Object)
 	if fault != nil {
 		return fault
 	}
 	if e.lowers {
-		m = c.brownout().model(m, o.Notes)
+		m = brownoutOf(c.call).model(m, o.Notes)
 	}
 	switch {
 	case m.Upstream != nil && e.upstream == "":
 		return tokenizesHere(m)
 	case m.Upstream != nil:
-		if m, fault = c.serving(m, o, nil, e.route); fault != nil {
+		if m, fault = c.lease.take(m, o, nil, e.route); fault != nil {
 			return fault
 		}
-		defer c.letGo()
-		return c.relay(&relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream})
+		defer c.lease.release()
+		r := relaying{call: c.call, Request: &relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream}}
+		return r.answer()
 	case !e.takes(m.Kind()):
 		return wrongKind(m)
 	}
 	defer c.tellLoad(m)
-	t, fault := c.terms().Read(o.Object, c.caller.Tenant)
+	t, fault := c.termsReader().Read(o.Object, c.caller.Tenant)
 	if fault != nil {
 		return fault
 	}
-	if m, fault = c.serving(m, o, &t, e.route); fault != nil {
+	if m, fault = c.lease.take(m, o, &t, e.route); fault != nil {
 		return fault
 	}
-	defer c.letGo()
-	if fault = c.moderate(m, o); fault != nil {
+	defer c.lease.release()
+	if fault = c.moderator.check(m, o); fault != nil {
 		return fault
 	}
 	p, fault := e.read(c.server.config.pooling(), o, m)
@@ -78,23 +86,23 @@ func (c *call) poolBy(e *poolingEndpoint, o *job.Body) *api.Error {
 		}
 	}
 	if fault != nil {
-		c.failsToRead(fault)
+		c.lease.failOverUnread(fault)
 		c.tellRemaining(m)
 		return fault
 	}
 	p.Model, p.Price, p.ID, p.Name, p.Arrived = m, m.Price.OfClass(t.Class), e.prefix+c.id, e.prefix+c.name(p.RequestID), c.arrived
-	if !c.mayBeSpared() {
+	if !c.lease.canFailOver() {
 		api.ReleaseBody(c.ctx)
 	}
 	warn(c.ctx, o.Notes)
-	if fault = c.runPooling(e, p, t, who); fault != nil && c.started {
-		c.spares(fault)
+	if fault = c.run(p, t, who); fault != nil && c.started {
+		c.lease.failOver(fault)
 	}
 	return fault
 }
 
-// runPooling reserves, has the texts pooled, and answers.
-func (c *call) runPooling(e *poolingEndpoint, p *pooling.Request, t priority.Terms, who quota.Holder) *api.Error {
+// run reserves, has the texts pooled, and answers.
+func (c *pool) run(p *pooling.Request, t priority.Terms, who quota.Holder) *api.Error {
 	s := c.server
 	if !s.running.Enter() {
 		return edge.ShuttingDown()
@@ -105,13 +113,13 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling.Request, t priority.Ter
 	if fault != nil {
 		return fault
 	}
-	if fault, answered := c.takeKey(); answered {
+	if fault, answered := c.key.take(); answered {
 		paid.Settle(quota.Use{})
 		return fault
 	}
 	c.started = true
 	r := &edge.RequestFinish{RequestStart: edge.RequestStart{
-		ID: p.ID, Endpoint: e.route, Model: p.Model.ID, Version: p.Model.Version, Arm: c.arm(), Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
+		ID: p.ID, Endpoint: c.endpoint.route, Model: p.Model.ID, Version: p.Model.Version, Arm: c.lease.chosen, Tenant: c.caller.Tenant.Name, Key: c.caller.KeyID(), Class: t.Class,
 		Prompts: len(p.Texts), PromptTokens: tokens, N: 1, Retries: c.retries(), Arrived: c.arrived, Parsed: p.Parsed,
 		Submitted: time.Now(), Trace: c.trace,
 	}}
@@ -120,13 +128,13 @@ func (c *call) runPooling(e *poolingEndpoint, p *pooling.Request, t priority.Ter
 	}
 	asked := c.embedding(p, t)
 	fault = internalError("panic") // which is on its way to the boundary that answers it, where nothing else is noted
-	defer func() { c.poolingEnded(p, r, asked, fault, paid) }()
-	fault = c.answerPooling(p, asked)
+	defer func() { c.ended(p, r, asked, fault, paid) }()
+	fault = c.write(p, asked)
 	return fault
 }
 
-func (c *call) answerPooling(p *pooling.Request, asked *inference.Embedding) *api.Error {
-	if fault := c.embed(p.Model, asked); fault != nil {
+func (c *pool) write(p *pooling.Request, asked *inference.Embedding) *api.Error {
+	if fault := embed(c.call, p.Model, asked); fault != nil {
 		return fault
 	}
 	if fault := pooling.Check(p.Model.Pooler, asked); fault != nil {
@@ -139,7 +147,7 @@ func (c *call) answerPooling(p *pooling.Request, asked *inference.Embedding) *ap
 
 // embedding is the request as the embedder sees it. Its answer has one part, so that
 // the deadline of the first token is one of the answer.
-func (c *call) embedding(p *pooling.Request, t priority.Terms) *inference.Embedding {
+func (c *pool) embedding(p *pooling.Request, t priority.Terms) *inference.Embedding {
 	by := t.DoneBy
 	if first := t.FirstTokenBy; by.IsZero() || !first.IsZero() && first.Before(by) {
 		by = first
@@ -152,7 +160,7 @@ func (c *call) embedding(p *pooling.Request, t priority.Terms) *inference.Embedd
 }
 
 // embed has the texts pooled; a hang-up or a shutdown ends that.
-func (c *call) embed(m *models.Model, asked *inference.Embedding) *api.Error {
+func embed(c *call, m *models.Model, asked *inference.Embedding) *api.Error {
 	ctx, cancel := c.context()
 	defer cancel(nil)
 	err := m.Pooler.Embedder.Embed(ctx, asked)
@@ -165,9 +173,9 @@ func (c *call) embed(m *models.Model, asked *inference.Embedding) *api.Error {
 	return edge.Fault(err)
 }
 
-// poolingEnded settles the bill of a request that has ended, and tells the hooks. What was
+// ended settles the bill of a request that has ended, and tells the hooks. What was
 // computed for is charged, whether or not somebody waited for it to the end.
-func (c *call) poolingEnded(p *pooling.Request, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *meter.Bill) {
+func (c *pool) ended(p *pooling.Request, r *edge.RequestFinish, asked *inference.Embedding, fault *api.Error, paid *meter.Bill) {
 	r.Finished, r.Compute = time.Now(), asked.Computed+c.beside
 	if fault != nil {
 		r.Status, r.Code = fault.Status, fault.Code

@@ -23,36 +23,28 @@ var embedEndpoint = poolingEndpoint{
 	read:    pooling.Rules.ReadEmbed,
 }
 
-func (c *call) embeddings() *api.Error { return c.pooled(&embeddingEndpoint) }
-
-func (c *call) embedTexts() *api.Error { return c.pooled(&embedEndpoint) }
-
-// pooled answers a request to a pooling model once under its idempotency key.
-func (c *call) pooled(e *poolingEndpoint) *api.Error {
-	return c.once(&e.service, func() *api.Error { return c.pool(e) })
+// pooled answers requests to a pooling model, each once under its idempotency key.
+func pooled(e *poolingEndpoint) func(*call) *api.Error {
+	return func(c *call) *api.Error { return c.key.once(&e.service, (&pool{call: c, endpoint: e}).answer) }
 }
 
+// rerankEndpoint takes the request that Jina, Cohere and vLLM have, and under the same path
+// text-embeddings-inference's.
 var rerankEndpoint = poolingEndpoint{
 	service: service{route: routeRerank, upstream: "/rerank", prefix: "rerank-"},
 	takes:   scoresPairs, lowers: true,
 	read: pooling.Rules.ReadRerank,
 }
 
-// rerank answers the request that Jina, Cohere and vLLM have, and under the same path
-// text-embeddings-inference's.
-func (c *call) rerank() *api.Error { return c.pooled(&rerankEndpoint) }
-
 // scoresPairs: also models without a rank head do, as in vLLM.
 func scoresPairs(k models.Kind) bool { return k == models.KindRank || k == models.KindEmbedding }
 
+// scoreEndpoint takes vLLM's request for the scores of pairs of texts, in their order.
 var scoreEndpoint = poolingEndpoint{
 	service: service{route: routeScore, upstream: "/score", prefix: "score-"},
 	takes:   scoresPairs, lowers: true,
 	read: pooling.Rules.ReadScore,
 }
-
-// score answers vLLM's request for the scores of pairs of texts, in their order.
-func (c *call) score() *api.Error { return c.pooled(&scoreEndpoint) }
 
 // cohereEndpoint is Cohere's: the same vectors in one or several types. vLLM has it, too.
 var cohereEndpoint = poolingEndpoint{
@@ -60,5 +52,3 @@ var cohereEndpoint = poolingEndpoint{
 	takes:   givesVectors,
 	read:    pooling.Rules.ReadCohereEmbed,
 }
-
-func (c *call) cohereEmbed() *api.Error { return c.pooled(&cohereEndpoint) }

@@ -14,7 +14,7 @@ import (
 // the prompt is rendered, tokenised, admitted and computed as any other, in the tenant's name, and ends before its first token.
 
 // wantsPrefix reports whether the request comes from a peer that has the answer computed elsewhere.
-func (c *call) wantsPrefix() bool { return c.caller.Peer && c.caller.KV.DoRemoteDecode }
+func (c *generating) wantsPrefix() bool { return c.caller.Peer && c.caller.KV.DoRemoteDecode }
 
 // noPrefix refuses to compute a prompt alone where that cannot be done: an answer instead would be computed, and counted, twice.
 func noPrefix(why string) *api.Error {
@@ -22,7 +22,7 @@ func noPrefix(why string) *api.Error {
 }
 
 // prefill computes the blocks of the job's prompt. They stay in the prefix cache as any other blocks.
-func (c *call) prefill(j *job.Job) *api.Error {
+func (c *generating) prefill(j *job.Job) *api.Error {
 	if len(j.Prompts) != 1 || j.PromptLogprobs >= 0 {
 		return noPrefix("there are several prompts, or log-probabilities of the prompt are asked for")
 	}

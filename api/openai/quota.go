@@ -7,8 +7,6 @@ import (
 	"weir/api/meter"
 	"weir/api/openai/job"
 	"weir/api/openai/models"
-	"weir/api/openai/params"
-	"weir/api/openai/relay"
 	"weir/scheduler/quota"
 )
 
@@ -34,7 +32,7 @@ func (c *call) countRequest(m *models.Model) *api.Error {
 // limitAnswer cuts the job's limit of output tokens to what the tenant's limits of
 // one request allow, and refuses a prompt that leaves no room for an answer. A
 // strict server refuses a limit that would be cut.
-func (c *call) limitAnswer(j *job.Job, who *quota.Holder) *api.Error {
+func (c *generating) limitAnswer(j *job.Job, who *quota.Holder) *api.Error {
 	longest := int64(0)
 	for i := range j.Prompts {
 		longest = max(longest, int64(len(j.Prompts[i].IDs)))
@@ -97,64 +95,4 @@ func (s *Server) ask(j *job.Job) (ask quota.Ask, most int64) {
 		ask.Most = most
 	}
 	return ask, most
-}
-
-// reserveRelay is reserve for a request whose tokens are counted elsewhere. Nothing here
-// counts them while they come: strict limits hold because the servers are told to end its
-// answers where what is reserved ends.
-func (c *call) reserveRelay(r *relay.Request, answers int64, price quota.Price, tokens []int32) (*meter.Bill, *api.Error) {
-	who := c.holder(r.Model)
-	if who.Unlimited() {
-		return nil, nil
-	}
-	ask := quota.Ask{Input: c.relayedInput(r, tokens), Price: price}
-	if !r.Writes {
-		return c.reserve(who, ask, 0)
-	}
-	ask.Output = answers * int64(c.expectedOutput(r))
-	if !who.Strict() {
-		return c.reserve(who, ask, ask.Output)
-	}
-	limit := c.strictLimit(r, who.MaxAnswer(ask.Input))
-	ask.Most = answers * limit
-	paid, fault := c.reserve(who, ask, ask.Most)
-	if fault == nil {
-		r.LimitAnswer(max(min(limit, paid.Covered/answers), 1))
-		warn(c.ctx, r.Asked.Notes)
-	}
-	return paid, fault
-}
-
-// strictLimit is how long each answer from elsewhere may get beside strict limits, before it
-// is known what they have left: as its client says, or relayMaxTokens, and at most most.
-func (c *call) strictLimit(r *relay.Request, most int64) int64 {
-	var p params.Params
-	var ignored *api.Error
-	if p.ReadMaxTokens(r.Sent, &ignored); p.MaxTokens < 1 {
-		p.MaxTokens = relay.MaxTokens
-	}
-	return max(min(int64(p.MaxTokens), most), 1)
-}
-
-// expectedOutput is how long an answer from elsewhere is expected to get, in tokens.
-func (c *call) expectedOutput(r *relay.Request) int {
-	if !r.Writes {
-		return 0
-	}
-	var p params.Params
-	var ignored *api.Error
-	if p.ReadMaxTokens(r.Sent, &ignored); p.MaxTokens < 0 {
-		p.MaxTokens = relay.MaxTokens
-	}
-	return int(c.server.estimates.Expect(r.Model.ID, c.caller.Tenant.Name, p.MaxTokens))
-}
-
-// priced is a model at the prices that the call pays.
-func (c *call) priced(m *models.Model) *models.Model {
-	if c.internal == nil || c.internal.PricePercent == 100 || m.Price == (quota.Price{}) {
-		return m
-	}
-	own := *m
-	own.Price = m.Price.Percent(c.internal.PricePercent)
-	return &own
 }

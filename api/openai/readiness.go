@@ -11,6 +11,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/models"
 	"weir/api/tenant"
+	"weir/router"
 )
 
 // answerability says whether a model can answer a request that comes now.
@@ -154,7 +155,7 @@ func report(asked []answerability, named int, sees func(names []string) bool) (s
 
 // seesModel says which models the caller of a path that asks for no key may read the names of: those that
 // its key, if it shows one, may use.
-func (c *call) seesModel() func(names []string) bool {
+func seesModel(c *call) func(names []string) bool {
 	var caller tenant.Caller
 	asked, known := false, false
 	return func(names []string) bool {
@@ -166,4 +167,10 @@ func (c *call) seesModel() func(names []string) bool {
 		}
 		return known && caller.MayUse(names...)
 	}
+}
+
+// hasClassical reports whether a name is that of a classical model that the caller may use.
+func (s *Server) hasClassical(caller *tenant.Caller, name string) bool {
+	return s.config.Classical != nil && caller.MayUse(name) &&
+		slices.ContainsFunc(s.config.Classical(), func(m router.ModelState) bool { return m.Name == name })
 }

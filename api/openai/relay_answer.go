@@ -24,23 +24,24 @@ import (
 
 // relayAnswer has the servers behind a model answer a request that generates. more: another
 // model may answer in its place.
-func (c *call) relayAnswer(e *endpoint, m *models.Model, o *job.Body, more bool) *api.Error {
-	m, fault := c.serving(m, o, nil, e.route)
+func (c *generating) relayAnswer(m *models.Model, o *job.Body, more bool) *api.Error {
+	e := c.endpoint
+	m, fault := c.lease.take(m, o, nil, e.route)
 	if fault != nil {
 		return fault
 	}
-	defer c.letGo()
-	r := &relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream, More: more}
+	defer c.lease.release()
+	r := relaying{call: c.call, Request: &relay.Request{Route: e.route, Prefix: e.prefix, Writes: e.writes, Model: m, Asked: o, Sent: o.Object, Path: e.upstream, More: more}}
 	switch {
 	case e.reword == nil:
 	case !m.Upstream.Offers(featureOf(e)) || e == &responseEndpoint && o.KeepsState():
-		if fault := c.reword(e, r); fault != nil {
+		if fault := r.reword(e); fault != nil {
 			return fault
 		}
 	case e == &responseEndpoint:
 		r.Sent = unstored(o.Object)
 	}
-	return c.relay(r)
+	return r.answer()
 }
 
 func featureOf(e *endpoint) router.Feature {
@@ -59,7 +60,7 @@ func unstored(o *jsonbody.Object) *jsonbody.Object {
 }
 
 // reword makes a relayed request one of a chat, and the job that writes its answer.
-func (c *call) reword(e *endpoint, r *relay.Request) *api.Error {
+func (r *relaying) reword(e *endpoint) *api.Error {
 	asked := r.Asked.Under(r.Asked.Notes) // a fallback may read it, too
 	w, fault := e.reword(asked)
 	if fault != nil {
@@ -89,16 +90,15 @@ func (c *call) reword(e *endpoint, r *relay.Request) *api.Error {
 	if fault = w.CheckCount(p.N); fault != nil {
 		return fault
 	}
-	terms, fault := c.relayTerms(r)
-	if fault != nil {
+	if fault = r.readTerms(); fault != nil {
 		return fault
 	}
 	j := &job.Job{
-		ID: e.prefix + c.id, Name: e.prefix + c.name(""), Route: e.route, NewEncoder: e.encode, Model: r.Model, Params: p, ClientNames: w,
-		Tenant: c.caller.Tenant, Key: c.caller.KeyID(), Terms: terms, Created: c.arrived.Unix(), Arrived: c.arrived, Own: w.Own, Background: w.Background,
+		ID: e.prefix + r.id, Name: e.prefix + r.name(""), Route: e.route, NewEncoder: e.encode, Model: r.Model, Params: p, ClientNames: w,
+		Tenant: r.caller.Tenant, Key: r.caller.KeyID(), Terms: r.terms, Created: r.arrived.Unix(), Arrived: r.arrived, Own: w.Own, Background: w.Background,
 	}
 	p.ContinuousUsage = e == &messageEndpoint
-	c.keepResponse(j)
+	r.keepResponse(j)
 	r.Sent, r.Path, r.Job = w.ForServers(p), relay.PathChat, j
 	return nil
 }
@@ -106,24 +106,23 @@ func (c *call) reword(e *endpoint, r *relay.Request) *api.Error {
 // anyNumber leaves it to the servers what they take.
 var anyNumber = jsonbody.Interval{Low: math.Inf(-1), High: math.Inf(1)}
 
-// countElsewhere has the servers behind a model count the tokens of a request of Messages.
-func (c *call) countElsewhere(m *models.Model, o *job.Body) *api.Error {
+// countTokens has the servers behind a model count the tokens of a request of Messages.
+func (r *relaying) countTokens() *api.Error {
+	m := r.Model
 	if !m.Upstream.Offers(router.Messages) {
 		return api.RefuseParam("model_is_relayed", "model", "the model %s is served by other servers, and not all of them count tokens for this API; "+
 			"set tokenizer for the model, or apis: [messages] for replicas that do", m.ID)
 	}
-	if !c.server.running.Enter() {
+	if !r.server.running.Enter() {
 		return edge.ShuttingDown()
 	}
-	defer c.server.running.Leave()
-	r := &relay.Request{Route: routeCount, Prefix: messageEndpoint.prefix, Model: m, Asked: o, Sent: o.Object, Path: relay.PathMessages + "/count_tokens"}
-	t, fault := c.relayTerms(r)
-	if fault != nil {
+	defer r.server.running.Leave()
+	if fault := r.readTerms(); fault != nil {
 		return fault
 	}
-	ctx, cancel := c.context()
+	ctx, cancel := r.context()
 	defer cancel(nil)
-	a, err := m.Upstream.Send(ctx, c.relayCall(r, t))
+	a, err := m.Upstream.Send(ctx, r.routerCall())
 	defer a.Release()
 	switch {
 	case errors.Is(err, router.ErrNoMemory):
@@ -133,15 +132,15 @@ func (c *call) countElsewhere(m *models.Model, o *job.Body) *api.Error {
 	case errors.Is(err, router.ErrResidency):
 		return relay.Displaced()
 	case err != nil:
-		if fault = c.server.config.Hooks.Interrupted(m.ID, context.Cause(ctx)); fault != nil {
+		if fault := r.server.config.Hooks.Interrupted(m.ID, context.Cause(ctx)); fault != nil {
 			return fault
 		}
 		return api.Refuse(relay.UpstreamUnavailable, "the servers behind this model did not answer; retry")
 	case a.Status != http.StatusOK:
 		return relay.RefusalOf(a)
 	}
-	c.tellRoute(a)
-	c.ctx.SetContentType(a.Header.Get("Content-Type"))
-	c.ctx.Response.SetBodyRaw(a.Whole)
+	r.tellRoute(a)
+	r.ctx.SetContentType(a.Header.Get("Content-Type"))
+	r.ctx.Response.SetBodyRaw(a.Whole)
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"weir/router"
 )
 
-// relayInBackground answers with the response as it is now, and has its answer computed without
+// inBackground answers with the response as it is now, and has its answer computed without
 // the client.
-func (c *call) relayInBackground(ctx context.Context, p *relay.Passage, r *relay.Request, sent *router.Call) *api.Error {
-	s, j := c.server, r.Job
+func (r *relaying) inBackground(ctx context.Context, p *relay.Passage, sent *router.Call) *api.Error {
+	s, j := r.server, r.Job
 	object, kept := responses.Begin(j)
 	if !kept {
 		s.responses.Runs.End(stored.KeyOf(j), p.Run)
@@ -23,12 +23,12 @@ func (c *call) relayInBackground(ctx context.Context, p *relay.Passage, r *relay
 	var body *relay.TranslatedStream
 	if j.Params.Stream {
 		body = relay.NewTranslatedStream(p, j, len(sent.Tokens))
-		c.stored().BeginEvents(p.Run, body.Encoder)
+		r.stored().BeginEvents(p.Run, body.Encoder)
 	} else {
-		c.ctx.SetContentType("application/json")
-		c.ctx.SetBody(object)
+		r.ctx.SetContentType("application/json")
+		r.ctx.SetBody(object)
 	}
-	release := c.releaser()
+	release := r.lease.handOver()
 	go func() {
 		defer func() {
 			release()
@@ -39,15 +39,15 @@ func (c *call) relayInBackground(ctx context.Context, p *relay.Passage, r *relay
 		defer close(over)
 		go s.responses.LookForCancel(stored.KeyOf(j), p.Run, over)
 		if body != nil {
-			p.AskEvents(ctx, r, sent, body)
+			p.AskEvents(ctx, r.Request, sent, body)
 			return
 		}
-		if fault := p.AskWhole(ctx, r, sent); fault != nil {
+		if fault := p.AskWhole(ctx, r.Request, sent); fault != nil {
 			responses.KeepFault(j, fault)
 		}
 	}()
 	if body != nil {
-		c.stream(c.stored().Follow(p.Run.Events, 0))
+		r.stream(r.stored().Follow(p.Run.Events, 0))
 	}
 	return nil
 }

@@ -3,30 +3,31 @@ package openai
 import (
 	"weir/api"
 	"weir/api/openai/priority"
-	"weir/api/openai/relay"
 )
 
 // A relayed request has deadlines like any other. Its class is for its upstream to obey,
 // which has the queue, and at most the tenant's highest.
 
-func (c *call) relayTerms(r *relay.Request) (priority.Terms, *api.Error) {
+// readTerms reads the deadlines and the class of the request.
+func (r *relaying) readTerms() *api.Error {
 	var fault, ignored *api.Error
-	own := c.caller.Tenant
-	reader := c.terms()
-	t := reader.ReadDeadlines(r.Asked.Object, own, &fault)
+	own := r.caller.Tenant
+	reader := r.termsReader()
+	r.terms = reader.ReadDeadlines(r.Asked.Object, own, &fault)
+	t := &r.terms
 	asked, named := reader.ReadClass(r.Asked.Unread(), own, &priority.Terms{}, &ignored)
 	if t.Class = max(asked, own.HighestClass); t.Class != asked && named != "" {
 		r.Asked.Notes.Add("%s lowered to class %s, the highest of the tenant", named, t.Class)
 		r.Sent = r.Sent.Without("priority", "service_tier")
-		warn(c.ctx, r.Asked.Notes)
+		warn(r.ctx, r.Asked.Notes)
 	}
-	return t, fault
+	return fault
 }
 
-// relayedClass is what the header of a relayed request says of its class; "" is nothing.
-func (c *call) relayedClass(t priority.Terms) string {
-	if c.header(priority.Header) == "" {
+// class is what the header of a relayed request says of its class; "" is nothing.
+func (r *relaying) class() string {
+	if r.header(priority.Header) == "" {
 		return ""
 	}
-	return t.Class.String()
+	return r.terms.Class.String()
 }

@@ -8,9 +8,9 @@ import (
 	"weir/tokenizer"
 )
 
-// relayedTokens are the ids of a relayed prompt, as the servers behind the model make them of it, where it has its tokenizer
+// tokensHere are the ids of a relayed prompt, as the servers behind the model make them of it, where it has its tokenizer
 // here. A prompt that cannot be read has none: what is wrong with it is the upstream's to say.
-func (c *call) relayedTokens(r *relay.Request) []int32 {
+func (r *relaying) tokensHere() []int32 {
 	m, o := r.Model, r.Sent
 	if m.Tokenizer == nil {
 		return nil
@@ -22,7 +22,7 @@ func (c *call) relayedTokens(r *relay.Request) []int32 {
 		if m.Template == nil {
 			return nil
 		}
-		conversation := c.server.config.reader().ReadPrompt(own, m, &fault)
+		conversation := r.server.config.reader().ReadPrompt(own, m, &fault)
 		options := tokenizer.EncodeOptions{AddSpecial: own.Flag("add_special_tokens", false, &fault)}
 		if fault != nil {
 			return nil
@@ -34,28 +34,28 @@ func (c *call) relayedTokens(r *relay.Request) []int32 {
 		ids, _ := r.Asked.Turn.Encode(m, "messages", spans, options)
 		return ids
 	case relay.PathCompletions:
-		r := prompt.Reader{Field: "prompt", Most: 1, Model: m, Turn: r.Asked.Turn, Notes: own.Notes}
-		r.Options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
-		r.Options.ParseSpecial = own.Flag("parse_special", c.server.config.ParseSpecial, &fault)
+		p := prompt.Reader{Field: "prompt", Most: 1, Model: m, Turn: r.Asked.Turn, Notes: own.Notes}
+		p.Options.AddSpecial = own.Flag("add_special_tokens", true, &fault)
+		p.Options.ParseSpecial = own.Flag("parse_special", r.server.config.ParseSpecial, &fault)
 		raw, ok := own.Take("prompt")
 		if !ok || fault != nil {
 			return nil
 		}
-		if prompts, fault := r.All(raw); fault == nil && len(prompts) == 1 {
+		if prompts, fault := p.All(raw); fault == nil && len(prompts) == 1 {
 			return prompts[0].IDs
 		}
 	}
 	return nil
 }
 
-// relayedInput is how many tokens a relayed prompt is expected to have: counted where its tokenizer is here or the
+// expectedInput is how many tokens a relayed prompt is expected to have: counted where its tokenizer is here or the
 // model's name says that it is one of OpenAI's, and otherwise guessed from its bytes.
-func (c *call) relayedInput(r *relay.Request, tokens []int32) int64 {
-	if tokens != nil {
-		return int64(len(tokens))
+func (r *relaying) expectedInput() int64 {
+	if r.tokens != nil {
+		return int64(len(r.tokens))
 	}
-	return c.server.relay.GuessInput(r.Model.ID, func() []router.Part {
+	return r.server.relay.GuessInput(r.Model.ID, func() []router.Part {
 		_, parts := relay.WithoutModel(r.Sent)
 		return parts
-	}, len(c.ctx.PostBody()))
+	}, len(r.ctx.PostBody()))
 }

@@ -50,42 +50,42 @@ type route struct {
 
 func (s *Server) routeTable() []*route {
 	table := []*route{
-		infer(routeChat, (*call).chatCompletions),
-		infer(routeCompletions, (*call).completions),
-		infer(routeResponses, (*call).responses),
-		get(routeInputItems, (*call).inputItems),
-		post(routeCancel, (*call).cancelResponse),
-		on(routeResponse, (*call).storedResponse, http.MethodGet, http.MethodDelete),
-		infer(routeMessages, (*call).messages),
-		post(routeCount, (*call).countTokens),
-		infer(routeEmbeddings, (*call).embeddings),
-		infer("/embeddings", (*call).embeddings),
-		infer(routeEmbed, (*call).embedTexts),
-		infer(routeCohereEmbed, (*call).cohereEmbed),
-		infer(routeRerank, (*call).rerank),
-		infer("/v2/rerank", (*call).rerank),
-		infer("/rerank", (*call).rerank),
-		infer(routeScore, (*call).score),
-		infer("/score", (*call).score),
-		post(routeModerations, (*call).moderations),
-		get(routeModels, (*call).listModels),
-		get(routeModel, (*call).showModel),
-		get(routeUsage, (*call).ownUsage),
-		post(routeTokenize, (*call).tokenize),
-		post(routeDetokenize, (*call).detokenize),
-		get(routeTokenizer, (*call).tokenizerInfo),
-		post(routeTemplate, (*call).applyTemplate),
-		open(routeHealth, (*call).health),
-		open(routeReady, (*call).ready),
-		open(routeVersion, (*call).version),
+		infer(routeChat, generated(&chatEndpoint)),
+		infer(routeCompletions, generated(&completionEndpoint)),
+		infer(routeResponses, generated(&responseEndpoint)),
+		get(routeInputItems, serveInputItems),
+		post(routeCancel, cancelResponse),
+		on(routeResponse, serveStoredResponse, http.MethodGet, http.MethodDelete),
+		infer(routeMessages, generated(&messageEndpoint)),
+		post(routeCount, serveCountTokens),
+		infer(routeEmbeddings, pooled(&embeddingEndpoint)),
+		infer("/embeddings", pooled(&embeddingEndpoint)),
+		infer(routeEmbed, pooled(&embedEndpoint)),
+		infer(routeCohereEmbed, pooled(&cohereEndpoint)),
+		infer(routeRerank, pooled(&rerankEndpoint)),
+		infer("/v2/rerank", pooled(&rerankEndpoint)),
+		infer("/rerank", pooled(&rerankEndpoint)),
+		infer(routeScore, pooled(&scoreEndpoint)),
+		infer("/score", pooled(&scoreEndpoint)),
+		post(routeModerations, serveModerations),
+		get(routeModels, serveModels),
+		get(routeModel, serveModel),
+		get(routeUsage, serveUsage),
+		post(routeTokenize, serveTokenize),
+		post(routeDetokenize, serveDetokenize),
+		get(routeTokenizer, serveTokenizerInfo),
+		post(routeTemplate, serveTemplate),
+		open(routeHealth, serveHealth),
+		open(routeReady, serveReady),
+		open(routeVersion, serveVersion),
 	}
 	if s.config.Outcomes != nil {
-		table = append(table, post(edge.OutcomesPath, (*call).outcomes))
+		table = append(table, post(edge.OutcomesPath, takeOutcomes))
 	}
 	if s.config.Metrics != nil {
-		metrics := get(routeMetrics, (*call).metrics)
+		metrics := get(routeMetrics, serveMetrics)
 		if metrics.Scope = tenant.ScopeMetrics; s.config.OpenMetrics {
-			metrics = open(routeMetrics, (*call).metrics)
+			metrics = open(routeMetrics, serveMetrics)
 		}
 		table = append(table, metrics)
 	}
@@ -152,6 +152,7 @@ func (rt *route) About() *edge.Route { return &rt.Route }
 // Begin implements edge.Endpoint.
 func (rt *route) Begin(x *edge.Exchange) edge.Call {
 	c := &call{server: rt.server, exchange: x, ctx: x.Ctx, route: rt, rest: x.Params.Name, id: x.ID, caller: x.Caller, trace: x.Trace, arrived: x.Arrived, internal: x.Internal}
+	c.lease.call, c.key.call, c.moderator.call = c, c, c
 	if h := c.server.config.Hooks.OnClientRetry; h != nil && rt.Infers && c.retries() > 0 {
 		h()
 	}

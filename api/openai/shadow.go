@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -29,20 +28,6 @@ func greedyCopy(o *jsonbody.Object) *jsonbody.Object {
 // shadows is whom shadows are computed for: no tenant's share of the service pays for them,
 // and no tenant's cached blocks are read.
 var shadows = tenant.New("weir-shadow")
-
-// copied keeps what a copy of the call's request needs; nil: no copy is wanted, or the body does not
-// have all that the model reads.
-func (c *call) copied() func(texts []string, f *edge.RequestFinish) {
-	if c.held == nil || c.held.Copy == nil || bytes.Contains(c.ctx.PostBody(), []byte(`"previous_response_id"`)) {
-		return nil
-	}
-	kept := &models.Copy{Ask: *c.held.Ask, Body: bytes.Clone(c.ctx.PostBody()), Residency: c.caller.Tenant.Residency}
-	want := c.held.Copy
-	return func(texts []string, f *edge.RequestFinish) {
-		kept.Texts, kept.Finish = texts, *f
-		want(kept)
-	}
-}
 
 // Shadow computes a copy with another model. It returns when the answer is whole or ctx
 // ends; the error is that of a request.

@@ -34,7 +34,7 @@ func termsOf(t *testing.T, strict bool, may *tenant.Tenant, header, body string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, fault = (&call{server: s, ctx: &ctx, arrived: time.Unix(1000, 0)}).terms().Read(o, may)
+	got, fault = (&call{server: s, ctx: &ctx, arrived: time.Unix(1000, 0)}).termsReader().Read(o, may)
 	return got, o.Notes.Header(), fault
 }
 

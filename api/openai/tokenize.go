@@ -21,38 +21,61 @@ type tokenizeJSON struct {
 	TokenStrs   []string `json:"token_strs"` // null unless asked for
 }
 
+// tokenizing is a call that is about the tokens of a text, and generates none.
+type tokenizing struct {
+	*call
+	o *job.Body
+	m *models.Model // whose tokenizer is asked
+}
+
+// open reads the body, which may be as long as counting its tokens is worth.
+func (c *tokenizing) open() (fault *api.Error) {
+	if fault = c.checkBytes(); fault == nil {
+		c.o, fault = c.body()
+	}
+	return fault
+}
+
+// find finds the model, and counts the request.
+func (c *tokenizing) find() (fault *api.Error) {
+	if c.m, fault = c.model(c.o); fault != nil {
+		return fault
+	}
+	return c.countRequest(c.m)
+}
+
+func serveTokenize(c *call) *api.Error { return (&tokenizing{call: c}).tokenize() }
+
+func serveDetokenize(c *call) *api.Error { return (&tokenizing{call: c}).detokenize() }
+
+func serveTemplate(c *call) *api.Error { return (&tokenizing{call: c}).applyTemplate() }
+
 // tokenize gives the ids of a prompt, or of messages under the model's chat
 // template. For a name of OpenAI's own models, of which only the vocabulary is
 // known here, it gives that vocabulary's ids.
-func (c *call) tokenize() *api.Error {
-	if fault := c.checkTokenizeBytes(); fault != nil {
-		return fault
-	}
-	o, fault := c.body()
+func (c *tokenizing) tokenize() *api.Error {
+	fault := c.open()
 	if fault != nil {
 		return fault
 	}
-	if e, ok := c.foreignEncoding(o.Object); ok {
+	if e, ok := c.foreignEncoding(); ok {
 		if fault := c.countRequest(nil); fault != nil {
 			return fault
 		}
 		defer c.works()()
-		return c.tokenizeForeign(o.Object, e)
+		return c.tokenizeForeign(e)
 	}
-	m, fault := c.model(o)
-	if fault == nil {
-		fault = c.countRequest(m)
-	}
-	if fault != nil {
+	if fault = c.find(); fault != nil {
 		return fault
 	}
 	defer c.works()()
+	o, m := c.o, c.m
 	var ids []int32
 	pieces := o.Flag("return_token_strs", false, &fault)
 	if _, isChat := o.Take("messages"); isChat {
-		_, ids, fault = c.renderChat(o, m, &fault)
+		_, ids, fault = c.renderChat(o, &fault)
 	} else {
-		ids = c.encodePrompt(o, m, &fault)
+		ids = c.encodePrompt(&fault)
 	}
 	if fault != nil {
 		return fault
@@ -68,9 +91,9 @@ func (c *call) tokenize() *api.Error {
 	return nil
 }
 
-// checkTokenizeBytes refuses bodies that are longer than counting tokens is
+// checkBytes refuses bodies that are longer than counting tokens is
 // worth: no context bounds that work.
-func (c *call) checkTokenizeBytes() *api.Error {
+func (c *tokenizing) checkBytes() *api.Error {
 	n, limit := len(c.ctx.PostBody()), c.server.config.MaxTokenizeBytes
 	if n <= limit {
 		return nil
@@ -80,7 +103,8 @@ func (c *call) checkTokenizeBytes() *api.Error {
 }
 
 // encodePrompt reads and encodes the fields of a plain prompt.
-func (c *call) encodePrompt(o *job.Body, m *models.Model, fault **api.Error) []int32 {
+func (c *tokenizing) encodePrompt(fault **api.Error) []int32 {
+	o, m := c.o, c.m
 	text, ok := o.Text("prompt", fault)
 	if !ok {
 		jsonbody.Keep(fault, jsonbody.Missing("prompt", "a string; or send messages"))
@@ -102,14 +126,15 @@ func (c *call) encodePrompt(o *job.Body, m *models.Model, fault **api.Error) []i
 }
 
 // finish takes the fields that were not read and sends the warnings.
-func (c *call) finish(o *jsonbody.Object, fault **api.Error) {
+func (c *tokenizing) finish(o *jsonbody.Object, fault **api.Error) {
 	o.FinishBut(params.Unsupported, fault)
 	warn(c.ctx, o.Notes)
 }
 
-// renderChat renders messages and tokenises the result. Either way *fault and
+// renderChat renders the messages of a chat and tokenises the result. Either way *fault and
 // the error returned are the same.
-func (c *call) renderChat(o *job.Body, m *models.Model, fault **api.Error) (text string, ids []int32, err *api.Error) {
+func (c *tokenizing) renderChat(o *job.Body, fault **api.Error) (text string, ids []int32, err *api.Error) {
+	m := c.m
 	if m.Template == nil {
 		return "", nil, m.NoTemplate()
 	}
@@ -131,12 +156,12 @@ func (c *call) renderChat(o *job.Body, m *models.Model, fault **api.Error) (text
 
 // foreignEncoding finds the vocabulary of an OpenAI model that is not served
 // here under the same name.
-func (c *call) foreignEncoding(o *jsonbody.Object) (*tokenizer.Encoding, bool) {
+func (c *tokenizing) foreignEncoding() (*tokenizer.Encoding, bool) {
 	if c.server.config.Counter == nil {
 		return nil, false
 	}
 	var fault *api.Error
-	name, ok := o.Text("model", &fault)
+	name, ok := c.o.Text("model", &fault)
 	if !ok {
 		return nil, false
 	}
@@ -148,8 +173,8 @@ func (c *call) foreignEncoding(o *jsonbody.Object) (*tokenizer.Encoding, bool) {
 	return c.server.config.Counter.CountFor(name)
 }
 
-func (c *call) tokenizeForeign(o *jsonbody.Object, e *tokenizer.Encoding) *api.Error {
-	var fault *api.Error
+func (c *tokenizing) tokenizeForeign(e *tokenizer.Encoding) (fault *api.Error) {
+	o := c.o.Object
 	if _, isChat := o.Take("messages"); isChat {
 		return jsonbody.Unsupported("messages", "for models that are not served here only text is counted: send prompt")
 	}
@@ -177,19 +202,16 @@ func (c *call) tokenizeForeign(o *jsonbody.Object, e *tokenizer.Encoding) *api.E
 }
 
 // detokenize gives the text of ids.
-func (c *call) detokenize() *api.Error {
-	o, fault := c.body()
-	if fault != nil {
-		return fault
-	}
-	m, fault := c.model(o)
-	if fault == nil {
-		fault = c.countRequest(m)
+func (c *tokenizing) detokenize() *api.Error {
+	var fault *api.Error
+	if c.o, fault = c.body(); fault == nil {
+		fault = c.find()
 	}
 	if fault != nil {
 		return fault
 	}
 	defer c.works()()
+	o, m := c.o, c.m
 	special := !o.Flag("skip_special_tokens", false, &fault)
 	raw, ok := o.Take("tokens")
 	if !ok {
@@ -208,29 +230,22 @@ func (c *call) detokenize() *api.Error {
 }
 
 // applyTemplate shows what a chat's prompt looks like, as text and as ids.
-func (c *call) applyTemplate() *api.Error {
-	if fault := c.checkTokenizeBytes(); fault != nil {
-		return fault
-	}
-	o, fault := c.body()
-	if fault != nil {
-		return fault
-	}
-	m, fault := c.model(o)
+func (c *tokenizing) applyTemplate() *api.Error {
+	fault := c.open()
 	if fault == nil {
-		fault = c.countRequest(m)
+		fault = c.find()
 	}
 	if fault != nil {
 		return fault
 	}
 	defer c.works()()
-	text, ids, fault := c.renderChat(o, m, &fault)
+	text, ids, fault := c.renderChat(c.o, &fault)
 	if fault != nil {
 		return fault
 	}
 	api.WriteJSON(c.ctx, statusOK, struct {
 		Prompt string `json:"prompt"`
 		tokenizeJSON
-	}{text, tokenizeJSON{Count: len(ids), MaxModelLen: m.MaxModelLen, Tokens: ids}})
+	}{text, tokenizeJSON{Count: len(ids), MaxModelLen: c.m.MaxModelLen, Tokens: ids}})
 	return nil
 }

@@ -20,15 +20,15 @@ type tokenizerJSON struct {
 // tokenizerClasses names the kinds as Hugging Face does.
 var tokenizerClasses = map[string]string{"gpt2": "GPT2Tokenizer", "llama": "LlamaTokenizer", "bert": "BertTokenizer", "t5": "T5Tokenizer"}
 
-// tokenizerInfo describes the tokenizer of the model in the query (?model=), or
+// serveTokenizerInfo describes the tokenizer of the model in the query (?model=), or
 // of the only one.
-func (c *call) tokenizerInfo() *api.Error {
+func serveTokenizerInfo(c *call) *api.Error {
 	m, fault := c.named(string(c.ctx.QueryArgs().Peek("model")))
 	if fault == nil {
 		fault = tokenizesHere(m)
 	}
 	if fault == nil {
-		m, fault = c.serving(m, nil, nil, "")
+		m, fault = c.lease.take(m, nil, nil, "")
 	}
 	if fault != nil {
 		return fault

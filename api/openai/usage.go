@@ -25,8 +25,8 @@ type usageView struct {
 	*ledger.Report
 }
 
-// ownUsage answers GET /v1/usage: what the caller's tenant has used, and what its limits and budgets have left.
-func (c *call) ownUsage() *api.Error {
+// serveUsage answers GET /v1/usage: what the caller's tenant has used, and what its limits and budgets have left.
+func serveUsage(c *call) *api.Error {
 	args := c.ctx.QueryArgs()
 	v, err := url.ParseQuery(string(args.QueryString()))
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *call) ownUsage() *api.Error {
 		view.Limits = meter.ViewOf(standings)
 	}
 	var fault *api.Error
-	if view.Report, fault = c.report(q); fault != nil {
+	if view.Report, fault = usageReport(c, q); fault != nil {
 		return fault
 	}
 	if !csv {
@@ -67,8 +67,8 @@ func (c *call) ownUsage() *api.Error {
 	return nil
 }
 
-// report is the tenant's usage; nil where none is kept.
-func (c *call) report(q ledger.Query) (*ledger.Report, *api.Error) {
+// usageReport is the tenant's usage; nil where none is kept.
+func usageReport(c *call, q ledger.Query) (*ledger.Report, *api.Error) {
 	s := c.server
 	if s.config.Usage == nil {
 		return nil, nil

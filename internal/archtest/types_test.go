@@ -19,8 +19,7 @@ var wideTypes = map[string]struct {
 	reason         string
 }{
 	"api/admin.Config":         {28, 12, "what the admin listener is given; each endpoint is one method and one file, and reads few fields"},
-	"api/openai.Server":        {24, 10, "what the server is asked by the process stands beside what it is about"},
-	"api/openai.call":          {137, 31, "not yet: one method for each step of a request's life and for each route; quota, versions and moderation could be types of their own"},
+	"api/openai.Server":        {25, 10, "what the server is asked by the process stands beside what it is about"},
 	"api/openai/choice.Choice": {41, 5, "not yet: one choice of an answer; its output and its bill could be apart"},
 	"api/predict.Server":       {26, 9, "one method per route of the protocols; it has no data that only some of them use"},
 	"api/predict.call":         {30, 7, "a request of either protocol, over HTTP or gRPC, with one file for each form of its body"},

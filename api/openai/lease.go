@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -21,13 +22,25 @@ import (
 	"weir/scheduler/quota"
 )
 
-// serving gives the version that answers in the place of an entry of the table, and waits
-// until it is in memory, at most until the time by. The call holds it until letGo.
-func (c *call) serving(m *models.Model, o *job.Body, t *priority.Terms, endpoint string) (*models.Model, *api.Error) {
+// lease is a call's hold on the version that answers it.
+type lease struct {
+	*call
+	label  string       // of the version that the request names
+	held   *models.Held // the version that answers; nil: none is held
+	chosen router.Arm   // of the version that answers, also when it is held no more
+
+	again  bool // a request that generates or pools, which another version may be asked
+	failed bool // the candidate of a rollout has failed the request
+	stable bool // so that the stable version answers
+}
+
+// take gives the version that answers in the place of an entry of the table, and waits
+// until it is in memory, at most until the time by. The call holds it until release.
+func (l *lease) take(m *models.Model, o *job.Body, t *priority.Terms, endpoint string) (*models.Model, *api.Error) {
 	if m.Versions == nil {
 		return m, nil
 	}
-	a := &models.Ask{Model: m.ID, Version: c.label, ID: c.id, Tenant: c.caller.Tenant.Name, Endpoint: endpoint, Pinned: c.label != "", Spare: c.spare, Residency: c.caller.Tenant.Residency}
+	a := &models.Ask{Model: m.ID, Version: l.label, ID: l.id, Tenant: l.caller.Tenant.Name, Endpoint: endpoint, Pinned: l.label != "", Spare: l.stable, Residency: l.caller.Tenant.Residency}
 	if o != nil {
 		a.Conversation = conversationOf(o.Object)
 	}
@@ -39,42 +52,42 @@ func (c *call) serving(m *models.Model, o *job.Body, t *priority.Terms, endpoint
 		return nil, edge.Fault(err)
 	}
 	held.Ask = a
-	c.held, c.chosen = &held, held.Arm
+	l.held, l.chosen = &held, held.Arm
 	if held.Model == nil {
-		if fault := c.awaitVersion(m, o, t); fault != nil {
+		if fault := l.awaitVersion(m, o, t); fault != nil {
 			return nil, fault
 		}
 	}
 	if held.Label != "" {
-		c.ctx.Response.Header.Set("X-Weir-Version", headerText(held.Label))
+		l.ctx.Response.Header.Set("X-Weir-Version", headerText(held.Label))
 	}
 	if held.Arm.Name != "" {
-		c.ctx.Response.Header.Set("X-Weir-Arm", held.Arm.Name)
+		l.ctx.Response.Header.Set("X-Weir-Arm", held.Arm.Name)
 	}
 	own := *held.Model
 	own.ID, own.Aliases, own.Price, own.Policy = m.ID, m.Aliases, m.Price, held.Policy
 	if held.Price != (quota.Price{}) {
 		own.Price = held.Price
-		return c.priced(&own), nil
+		return l.priced(&own), nil
 	}
 	return &own, nil
 }
 
 // awaitVersion waits for the held version to be in memory. Meanwhile others have the
 // call's turn.
-func (c *call) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fault *api.Error) {
-	had := c.turn != nil
-	c.endTurn()
+func (l *lease) awaitVersion(m *models.Model, o *job.Body, t *priority.Terms) (fault *api.Error) {
+	had := l.turn != nil
+	l.endTurn()
 	var err error
-	if c.held.Model, err = c.await(c.held.Load, t); err != nil {
-		if fault = c.server.config.Hooks.Interrupted(m.ID, err); fault != nil {
+	if l.held.Model, err = l.await(l.held.Load, t); err != nil {
+		if fault = l.server.config.Hooks.Interrupted(m.ID, err); fault != nil {
 			return fault
 		}
 		return edge.Fault(err)
 	}
 	if had {
-		fault = c.takeTurn()
-		o.Turn = c.turn
+		fault = l.takeTurn()
+		o.Turn = l.turn
 	}
 	return fault
 }
@@ -91,8 +104,8 @@ func headerText(s string) string {
 
 // await waits for a load until the client hangs up, the server stops, or the request's
 // time is over.
-func (c *call) await(load func(context.Context) (*models.Model, error), t *priority.Terms) (*models.Model, error) {
-	ctx, cancel := c.context()
+func (l *lease) await(load func(context.Context) (*models.Model, error), t *priority.Terms) (*models.Model, error) {
+	ctx, cancel := l.context()
 	defer cancel(nil)
 	if t != nil {
 		for _, by := range []struct {
@@ -109,21 +122,21 @@ func (c *call) await(load func(context.Context) (*models.Model, error), t *prior
 	return load(ctx)
 }
 
-// letGo ends the call's hold on its version, unless a stream has taken it over.
-func (c *call) letGo() {
-	if c.held != nil {
-		c.held.Release()
-		c.held = nil
+// release ends the call's hold on its version, unless a stream has taken it over.
+func (l *lease) release() {
+	if l.held != nil {
+		l.held.Release()
+		l.held = nil
 	}
 }
 
 // holding lets a stream keep the call's version until it is closed.
-func (c *call) holding(body answerStream) answerStream {
-	if c.held == nil {
+func (l *lease) holding(body answerStream) answerStream {
+	if l.held == nil {
 		return body
 	}
-	h := &heldStream{answerStream: body, release: c.held.Release}
-	c.held = nil
+	h := &heldStream{answerStream: body, release: l.held.Release}
+	l.held = nil
 	return h
 }
 
@@ -174,7 +187,27 @@ func conversationOf(o *jsonbody.Object) string {
 	return ""
 }
 
-// arm is that of the rollout that chose the call's version.
-func (c *call) arm() router.Arm {
-	return c.chosen
+// handOver lets go of the call's version where something else ends later than the call.
+func (l *lease) handOver() func() {
+	held := l.held
+	l.held = nil
+	return func() {
+		if held != nil {
+			held.Release()
+		}
+	}
+}
+
+// copied keeps what a copy of the call's request needs; nil: no copy is wanted, or the body does not
+// have all that the model reads.
+func (l *lease) copied() func(texts []string, f *edge.RequestFinish) {
+	if l.held == nil || l.held.Copy == nil || bytes.Contains(l.ctx.PostBody(), []byte(`"previous_response_id"`)) {
+		return nil
+	}
+	kept := &models.Copy{Ask: *l.held.Ask, Body: bytes.Clone(l.ctx.PostBody()), Residency: l.caller.Tenant.Residency}
+	want := l.held.Copy
+	return func(texts []string, f *edge.RequestFinish) {
+		kept.Texts, kept.Finish = texts, *f
+		want(kept)
+	}
 }

@@ -7,21 +7,20 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/messages"
 	"weir/api/openai/params"
+	"weir/api/openai/relay"
 	"weir/api/openai/translation"
 )
 
-func (c *call) messages() *api.Error { return c.generation(&messageEndpoint) }
+func serveCountTokens(c *call) *api.Error { return (&tokenizing{call: c}).countMessages() }
 
-// countTokens says how many tokens the prompt of a request of POST /v1/messages has: system,
+// countMessages says how many tokens the prompt of a request of POST /v1/messages has: system,
 // tools and template with it.
-func (c *call) countTokens() *api.Error {
-	if fault := c.checkTokenizeBytes(); fault != nil {
-		return fault
-	}
-	o, fault := c.body()
+func (c *tokenizing) countMessages() *api.Error {
+	fault := c.open()
 	if fault != nil {
 		return fault
 	}
+	o := c.o
 	m, fault := c.resolve(o.Object)
 	if fault == nil {
 		fault = c.countRequest(m)
@@ -30,12 +29,14 @@ func (c *call) countTokens() *api.Error {
 	case fault != nil:
 		return fault
 	case m.Upstream != nil && m.Template == nil:
-		return c.countElsewhere(m, o)
+		r := relaying{call: c.call, Request: &relay.Request{Route: routeCount, Prefix: messageEndpoint.prefix, Model: m, Asked: o, Sent: o.Object, Path: relay.PathMessages + "/count_tokens"}}
+		return r.countTokens()
 	case m.Upstream == nil:
-		if m, fault = c.serving(m, o, nil, ""); fault != nil {
+		if m, fault = c.lease.take(m, o, nil, ""); fault != nil {
 			return fault
 		}
 	}
+	c.m = m
 	defer c.works()()
 	w := translation.New(o, "messages", "tool_use_id", messages.Names...)
 	messages.ReadPrompt(o.Object, w, &fault)
@@ -52,7 +53,7 @@ func (c *call) countTokens() *api.Error {
 	if fault != nil {
 		return fault
 	}
-	_, ids, fault := c.renderChat(&w.Chat, m, &fault)
+	_, ids, fault := c.renderChat(&w.Chat, &fault)
 	if fault != nil {
 		return w.Explain(fault)
 	}
@@ -67,7 +68,7 @@ func (rt *route) ownShape() bool { return strings.HasPrefix(rt.Pattern, routeMes
 
 // readsMessageFaults reports whether the client of a path that is not of Messages alone is one of that API, which its other paths tell, or a
 // field that all its requests have.
-func (c *call) readsMessageFaults() bool {
+func readsMessageFaults(c *call) bool {
 	switch c.route.Pattern {
 	case routeModels, routeModel:
 	case routeOther:
@@ -81,8 +82,8 @@ func (c *call) readsMessageFaults() bool {
 }
 
 // reshape writes an error in the shape of the path, where that has one of its own, or of the client.
-func (c *call) reshape(fault *api.Error) {
-	if c.route.ownShape() || c.readsMessageFaults() {
+func reshape(c *call, fault *api.Error) {
+	if c.route.ownShape() || readsMessageFaults(c) {
 		id := string(c.ctx.Response.Header.Peek("X-Request-Id"))
 		c.ctx.Response.Header.Set("Request-Id", id) // under which Anthropic's clients look for it
 		c.ctx.SetBody(messages.AppendFault(nil, fault, id))
