@@ -56,7 +56,7 @@ func (o *outline) chooseCache(m *model, opts *Options) error {
 	fine.Fine = true // else what rounding takes from activations is most of the divergence
 	own := fine.compute()
 	defer own.Close()
-	nats, err := m.measureCache(own, opts.Sample[:min(len(opts.Sample), sampleTokens(m.params))], opts.OnMeasure)
+	nats, err := m.measureCache(own, opts.Sample[:min(len(opts.Sample), sampleTokens(m.params))], opts)
 	if err != nil {
 		return err
 	}
@@ -74,20 +74,20 @@ func sampleTokens(params uint64) int {
 	return int(max(least, min(work/float64(max(params, 1)), most)))
 }
 
-// measureCache is the mean divergence of a model with a q8_0 cache from itself with one of f16, over the second half of a text, in nats. told, if
-// there is one, hears how many of the rows that are scored are done.
-func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID, told func(done, total int)) (float64, error) {
+// measureCache is the mean divergence of a model with a q8_0 cache from itself with one of f16, over the second half of a text, in nats.
+// opts.OnMeasure hears how many of the rows that are scored are done, and opts.Stopped may end it.
+func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID, opts *Options) (float64, error) {
 	from := len(text) / 2
 	done, total := 0, 2*(len(text)-from)
 	tell := func() {
-		if told != nil {
-			told(done, total)
+		if opts.OnMeasure != nil {
+			opts.OnMeasure(done, total)
 		}
 		done++
 	}
 	tell()
 	reference := make([][]float32, len(text))
-	err := m.scoreWith(c, attend.KVF16, text, from, func(position int, logits []float32) {
+	err := m.scoreWith(c, attend.KVF16, text, from, opts.stopped, func(position int, logits []float32) {
 		reference[position] = append([]float32(nil), logits...)
 		tell()
 	})
@@ -95,7 +95,7 @@ func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID, told func(
 		return 0, err
 	}
 	rounded := make([][]float32, len(text))
-	err = m.scoreWith(c, attend.KVQ8, text, from, func(position int, logits []float32) {
+	err = m.scoreWith(c, attend.KVQ8, text, from, opts.stopped, func(position int, logits []float32) {
 		rounded[position] = append([]float32(nil), logits...)
 		tell()
 	})
@@ -108,7 +108,7 @@ func (m *model) measureCache(c *kernel.CPU, text []inference.TokenID, told func(
 }
 
 // scoreWith is Scorer.Score of a model with a cache of this type for the text.
-func (m *model) scoreWith(c *kernel.CPU, t attend.KVType, text []inference.TokenID, from int, yield func(int, []float32)) error {
+func (m *model) scoreWith(c *kernel.CPU, t attend.KVType, text []inference.TokenID, from int, stopped func() error, yield func(int, []float32)) error {
 	const blockTokens = 16
 	shape := m.cacheShape
 	shape.Type, shape.BlockTokens, shape.Blocks = t, blockTokens, (len(text)-1)/blockTokens+2
@@ -118,7 +118,7 @@ func (m *model) scoreWith(c *kernel.CPU, t attend.KVType, text []inference.Token
 	}
 	defer func() { _ = kv.Close() }()
 	m.formKeys(c, kv, len(text))
-	s := &Scorer{model: m, cpu: c, kv: kv, shape: shape}
+	s := &Scorer{model: m, cpu: c, kv: kv, shape: shape, stopped: stopped}
 	return s.Score(text, from, yield)
 }
 

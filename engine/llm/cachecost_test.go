@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -80,6 +81,34 @@ func TestKnownCostsDecide(t *testing.T) {
 	o := Options{KVType: attend.KVAuto, KVBlocks: 64, Threads: 1}
 	if info := openTiny(t, file, o).Info(); info.KVType != "q8_0" || info.KVCost != nil {
 		t.Errorf("without a sample: cache %s at %v", info.KVType, show(info.KVCost))
+	}
+}
+
+// A load that is stopped ends where it is, while weights are read as well as while the cache is measured, and nothing is kept.
+func TestStoppedLoadsEnd(t *testing.T) {
+	stop := errors.New("stop")
+	for _, measuring := range []bool{false, true} {
+		var read, measured int
+		costs := keptCosts{}
+		o := Options{KVType: attend.KVAuto, KVBlocks: 64, Threads: 1, Sample: sampleText(200), CacheCosts: costs, OnMeasure: func(int, int) { measured++ }}
+		o.Stopped = func() error {
+			if !measuring || measured > 0 {
+				return stop
+			}
+			return nil
+		}
+		_, err := Open(wideHeads.file(t), o, func(done, total int64) {
+			if done == total {
+				read++
+			}
+		})
+		if !errors.Is(err, stop) || (read > 0) != measuring || measured > 1 || len(costs) > 0 {
+			t.Errorf("stopped while measuring %v: %v; read whole %d times, told of %d rows, kept %v", measuring, err, read, measured, costs)
+		}
+		o.Sample = nil
+		if _, err := OpenScorer(wideHeads.file(t), o, nil, nil); !measuring && !errors.Is(err, stop) {
+			t.Errorf("a scorer was opened: %v", err)
+		}
 	}
 }
 

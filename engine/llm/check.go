@@ -14,7 +14,7 @@ import (
 // try computes one token with the whole model and refuses what gives no finite
 // logits: a weight that is NaN or infinite would fail every request. The KV cache
 // holds nothing before, and its blocks count as free afterwards.
-func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int) error {
+func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int, stopped func() error) error {
 	var b batch
 	b.add([]int32{int32(min(1, m.vocab-1))}, 0, []kvcache.BlockID{1}, blockTokens)
 	b.output = append(b.output, 0)
@@ -24,7 +24,7 @@ func (m *model) try(c *kernel.CPU, kv *attend.KV, blockTokens int) error {
 	if finite(b.hidden) && finite(logits) {
 		return nil
 	}
-	if err := m.check(c); err != nil {
+	if err := m.check(c, stopped); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: its weights are finite, but not what they make of a first token; "+
@@ -42,10 +42,13 @@ func finite(x []float32) bool {
 
 // check decodes every row of every matrix and refuses values that are not
 // finite: a damaged block scale would otherwise surface as nonsense text.
-func (m *model) check(c *kernel.CPU) error {
+func (m *model) check(c *kernel.CPU, stopped func() error) error {
 	for _, named := range m.matrices() {
 		if named.w == nil { // networks without a gate, encoders without an output
 			continue
+		}
+		if err := stopped(); err != nil {
+			return err
 		}
 		j := &finiteJob{w: named.w, scratch: make([][]float32, c.Threads())}
 		for i := range j.scratch {

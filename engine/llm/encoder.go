@@ -77,13 +77,13 @@ func (e *Encoder) build(f *gguf.File, progress func(done, total int64)) error {
 	if e.kv, err = attend.NewKV(o.budget.shape); err != nil {
 		return fmt.Errorf("%w; lower --max-model-len", err)
 	}
-	if e.model, err = o.load(progress); err != nil {
+	if e.model, err = o.load(progress, e.opts.stopped); err != nil {
 		return err
 	}
 	e.cpu = e.opts.compute()
 	e.inbox.wake = e.cpu.Ready
 	if e.opts.CheckTensors {
-		if err := e.model.check(e.cpu); err != nil {
+		if err := e.model.check(e.cpu, e.opts.stopped); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (l *encoderLoop) try() error {
 	if finite(c.vectors[0]) {
 		return nil
 	}
-	if err := l.e.model.check(l.e.cpu); err != nil {
+	if err := l.e.model.check(l.e.cpu, l.e.opts.stopped); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: its weights are finite, but not what they make of a first token; "+

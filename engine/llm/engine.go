@@ -100,13 +100,13 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 	if o.embeds() {
 		return fmt.Errorf("%w: it is a text encoder (%s, pooling %v), which embeds texts and generates nothing", ErrModel, o.arch.name, o.pooling)
 	}
-	if e.model, err = o.load(progress); err != nil {
+	if e.model, err = o.load(progress, e.opts.stopped); err != nil {
 		return err
 	}
 	e.cpu = e.opts.compute()
 	e.inbox.wake = e.cpu.Ready
 	if e.opts.CheckTensors {
-		if err := e.model.check(e.cpu); err != nil {
+		if err := e.model.check(e.cpu, e.opts.stopped); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (e *Engine) build(f *gguf.File, progress func(done, total int64)) error {
 		return fmt.Errorf("%w; lower --kv-cache-memory-bytes or --max-model-len", err)
 	}
 	e.model.formKeys(e.cpu, e.kv, b.maxModelLen)
-	if err := e.model.try(e.cpu, e.kv, b.shape.BlockTokens); err != nil {
+	if err := e.model.try(e.cpu, e.kv, b.shape.BlockTokens, e.opts.stopped); err != nil {
 		return err
 	}
 	e.cache = kvcache.Config{

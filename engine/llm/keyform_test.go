@@ -125,7 +125,7 @@ func TestHeadsWithNormsAreBalanced(t *testing.T) {
 		if form {
 			m.formKeys(c, kv, len(text))
 		}
-		s := &Scorer{model: m, cpu: c, kv: kv, shape: shape}
+		s := &Scorer{model: m, cpu: c, kv: kv, shape: shape, stopped: new(Options).stopped}
 		if err := s.Score(text, 50, func(_ int, logits []float32) { rows = append(rows, slices.Clone(logits)) }); err != nil {
 			t.Fatal(err)
 		}

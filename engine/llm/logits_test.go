@@ -52,11 +52,12 @@ func allLogits(t *testing.T, m *model, level isa.Level, tokens []int32, kvType a
 
 // loadModel is a model without an engine.
 func loadModel(f *gguf.File) (*model, error) {
-	o, err := readOutline(f, &Options{KVBlocks: 1 << 20})
+	opts := Options{KVBlocks: 1 << 20}
+	o, err := readOutline(f, &opts)
 	if err != nil {
 		return nil, err
 	}
-	return o.load(func(int64, int64) {})
+	return o.load(func(int64, int64) {}, opts.stopped)
 }
 
 func load(t *testing.T, f *gguf.File) *model {

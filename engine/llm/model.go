@@ -65,8 +65,8 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 }
 
 // load reads the weights.
-func (o *outline) load(progress func(done, total int64)) (*model, error) {
-	if err := o.loader.load(o.weights, progress); err != nil {
+func (o *outline) load(progress func(done, total int64), stopped func() error) (*model, error) {
+	if err := o.loader.load(o.weights, progress, stopped); err != nil {
 		return nil, errors.Join(err, o.weights.release())
 	}
 	for i := range o.weights.ropes {

@@ -61,6 +61,10 @@ type Options struct {
 	// finite. It costs about as much as one forward pass.
 	CheckTensors bool
 
+	// Stopped, if set, is asked while Open reads and measures the model, many times a second and from several goroutines. Its error
+	// ends that, and Open returns it.
+	Stopped func() error
+
 	// OnStep, if set, is called after each step from the step loop; it must be
 	// quick and must not call the engine.
 	OnStep func(StepStats)
@@ -84,6 +88,14 @@ type Options struct {
 	logitRows int                      // logitTile, or less in tests
 	atPhase   func(phase)              // tests break the loop here
 	inTime    func() error             // tests say which constraints are late
+}
+
+// stopped is why loading is to end early; nil: it goes on.
+func (o *Options) stopped() error {
+	if o.Stopped == nil {
+		return nil
+	}
+	return o.Stopped()
 }
 
 // DType is what a text encoder multiplies matrices of floats in.

@@ -20,6 +20,8 @@ type Scorer struct {
 	shape attend.KVShape
 	b     batch
 	rows  []float32 // logits of one piece, [scoreRows][vocab]
+
+	stopped func() error // asked before each piece; its error ends a text early
 }
 
 // scoreRows is how many rows of a text go through the model at a time, and how many
@@ -45,8 +47,8 @@ func OpenScorer(f *gguf.File, opts Options, exact func(tensor string) bool, prog
 	if progress == nil {
 		progress = func(int64, int64) {}
 	}
-	s := &Scorer{}
-	if s.model, err = o.load(progress); err != nil {
+	s := &Scorer{stopped: opts.stopped}
+	if s.model, err = o.load(progress, opts.stopped); err != nil {
 		return nil, err
 	}
 	s.cpu = opts.compute()
@@ -88,6 +90,9 @@ func (s *Scorer) Score(tokens []int32, from int, yield func(position int, logits
 	}
 	grow(&s.rows, scoreRows*s.model.vocab)
 	for lo := 0; lo < len(tokens); lo += scoreRows {
+		if err := s.stopped(); err != nil {
+			return err
+		}
 		part := tokens[lo:min(lo+scoreRows, len(tokens))]
 		s.b.reset()
 		s.b.add(part, lo, blocks, s.shape.BlockTokens)

@@ -404,8 +404,8 @@ func (w *want) bytes() (int, error) {
 const readChunk = 1 << 20
 
 // load reads every wanted tensor into one arena, on as many goroutines as there
-// are threads: laying rows out costs as much as reading them.
-func (l *loader) load(w *weights, progress func(done, total int64)) error {
+// are threads: laying rows out costs as much as reading them. An error of stopped ends it.
+func (l *loader) load(w *weights, progress func(done, total int64), stopped func() error) error {
 	total, err := l.arenaBytes()
 	if err != nil {
 		return err
@@ -423,7 +423,7 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 	workers := min(cpu.Threads(), len(l.wants))
 	news, failed := make(chan int, 64), make(chan error, workers)
 	for range workers {
-		go func() { failed <- l.work(&next, news) }()
+		go func() { failed <- l.work(&next, news, stopped) }()
 	}
 	done := int64(0)
 	for workers > 0 {
@@ -450,7 +450,7 @@ func (l *loader) load(w *weights, progress func(done, total int64)) error {
 }
 
 // work reads tensors until none is left, telling the bytes it has read.
-func (l *loader) work(next *atomic.Int64, news chan<- int) (err error) {
+func (l *loader) work(next *atomic.Int64, news chan<- int, stopped func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: loading panicked: %v\n%s", inference.ErrInternal, v, debug.Stack())
@@ -462,7 +462,7 @@ func (l *loader) work(next *atomic.Int64, news chan<- int) (err error) {
 		if i >= len(l.wants) {
 			return nil
 		}
-		if err := l.read(&l.wants[i], &chunk, func(n int) { news <- n }); err != nil {
+		if err := l.read(&l.wants[i], &chunk, stopped, func(n int) { news <- n }); err != nil {
 			return err
 		}
 	}
@@ -480,7 +480,10 @@ func (w *want) reserve(a *arena.Arena) error {
 	return nil
 }
 
-func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
+func (l *loader) read(w *want, chunk *[]byte, stopped func() error, advance func(int)) error {
+	if err := stopped(); err != nil {
+		return err
+	}
 	if w.vector != nil {
 		defer advance(len(w.memory))
 		return l.readVector(w, vector.Floats(w.memory))
@@ -501,6 +504,9 @@ func (l *loader) read(w *want, chunk *[]byte, advance func(int)) error {
 			return fmt.Errorf("tensor %s: %w", w.tensor.Name, err)
 		}
 		advance(min(rows, w.rows-r) * p.RowBytes())
+		if err := stopped(); err != nil {
+			return err
+		}
 	}
 	*w.matrix, err = p.Matrix()
 	return err

@@ -23,11 +23,11 @@ const (
 
 // check has a new version answer its prompt before requests get it: greedily, so that a
 // good version always gives the same answer. A text encoder gives a vector of numbers.
-func (r *resident) check(c configs.ModelCheck) error {
+func (r *resident) check(ctx context.Context, c configs.ModelCheck) error {
 	if c.Prompt == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	if r.Encoder != nil {
 		return r.checkVector(ctx, c)

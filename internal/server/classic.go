@@ -121,7 +121,7 @@ func sources(c configs.Config) []classical.Source {
 }
 
 // load reads the models of the configuration that the process was started with.
-func (p *predictors) load(c configs.Config) error {
+func (p *predictors) load(ctx context.Context, c configs.Config) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	if p.loaded {
@@ -131,7 +131,7 @@ func (p *predictors) load(c configs.Config) error {
 	if err != nil {
 		return err
 	}
-	commit, _, err := p.local.Prepare(context.Background(), sources(c))
+	commit, _, err := p.local.Prepare(ctx, sources(c))
 	if err != nil {
 		return err
 	}

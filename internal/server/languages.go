@@ -151,8 +151,8 @@ func (p *planned) spec(l *languages) versions.Spec {
 		Name: r.Name, Label: p.label, Digest: p.info.Digest, Key: fmt.Sprintf("%s %+v", p.info.Digest, identity), Bytes: p.bytes(),
 		When:       map[string]versions.When{configs.LoadLazily: versions.Lazy, configs.LoadNever: versions.Never}[r.Load],
 		IdleUnload: r.IdleUnload, Pinned: r.Pinned,
-		Open: func(context.Context) (versions.Content, error) {
-			m, err := l.open(p)
+		Open: func(ctx context.Context) (versions.Content, error) {
+			m, err := l.open(ctx, p)
 			if err != nil {
 				return nil, err // a nil *resident would be a content
 			}
@@ -377,8 +377,8 @@ func (l *languages) engines() []*llm.Engine {
 	return list
 }
 
-// open reads a version into memory, and checks it.
-func (l *languages) open(p *planned) (*resident, error) {
+// open reads a version into memory, and checks it, unless ctx ends.
+func (l *languages) open(ctx context.Context, p *planned) (*resident, error) {
 	s, name := l.s, p.record.Name
 	f, err := local.OpenRunnable(p.config)
 	if err != nil {
@@ -393,7 +393,7 @@ func (l *languages) open(p *planned) (*resident, error) {
 	}
 	progress(0, f.FileBytes()) // the tokenizer comes first, and large ones take a moment
 	m, err := local.Load(p.config, f, local.Hooks{
-		Progress: progress,
+		Progress: progress, Stopped: func() error { return context.Cause(ctx) },
 		Options: func(o *llm.Options) {
 			o.Pool, o.Service, o.PoolWeight = s.compute, &s.service, p.record.ComputeWeight
 			s.engines.observe(name, o)
@@ -407,7 +407,7 @@ func (l *languages) open(p *planned) (*resident, error) {
 	}
 	r := &resident{Model: m, log: s.log}
 	r.entry = r.newEntry(p)
-	if err := r.check(p.record.Check); err != nil {
+	if err := r.check(ctx, p.record.Check); err != nil {
 		return nil, errors.Join(fmt.Errorf("check %s: %w", cmp.Or(p.config.Model.Path, "the built-in model"), err), m.Close())
 	}
 	r.advise(p)

@@ -84,6 +84,20 @@ func TestServersThatEndWhileTheyLoad(t *testing.T) {
 	}
 }
 
+// The load of a language model ends with its context, before its file is read whole.
+func TestLoadsEndWithTheirContext(t *testing.T) {
+	s, err := New(Config{Settings: quickSettings(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(io.ErrClosedPipe)
+	if _, err := s.languages.open(ctx, s.plan[0]); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("loaded: %v", err)
+	}
+}
+
 // A server runs once: not beside its own run, not after it, and not after it was closed. None of these takes or keeps anything.
 func TestServersRunOnce(t *testing.T) {
 	defer goleak.VerifyNone(t, append(lasting, goleak.IgnoreCurrent())...)

@@ -48,7 +48,7 @@ func (s *Server) listen() {
 // load reads the models and opens the API for requests, the classical ones first: they
 // take milliseconds.
 func (s *Server) load(ctx context.Context) error {
-	if err := s.predictors.load(s.config); err != nil {
+	if err := s.predictors.load(ctx, s.config); err != nil {
 		return err
 	}
 	commit, err := s.fleets.prepare(s.config)

@@ -120,7 +120,12 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { loaded <- s.load(ctx) }()
 	select {
 	case err := <-loaded:
-		if err != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil: // that is why
+			s.stopTasks()
+			return s.drain(ctx)
+		default:
 			return errors.Join(err, s.cut())
 		}
 	case err := <-s.failed:
@@ -143,9 +148,14 @@ func (s *Server) Run(ctx context.Context) error {
 // endLoading ends the loading of models early: what is closed next must not be begun meanwhile.
 func (s *Server) endLoading(loaded <-chan error) {
 	s.life.cancel(nil)
+	s.stopTasks()
+	<-loaded //nolint:errcheck // the run ends, whatever it loaded
+}
+
+// stopTasks ends what would begin further loads.
+func (s *Server) stopTasks() {
 	s.rollouts.over()
 	s.deployments.halt()
-	<-loaded //nolint:errcheck // the run ends, whatever it loaded
 }
 
 // Reload reads the settings again and puts those into force that can change at run time. by says who asked. What is not valid

@@ -40,6 +40,10 @@ func (m *Manager) Prepare(ctx context.Context, specs []Spec) (commit, abandon fu
 		if v.spec.When != Startup && v.spec.When != Eager && !m.succeeds(table[v.spec.Name], v) {
 			continue
 		}
+		if ctx.Err() != nil {
+			errs = append(errs, context.Cause(ctx))
+			break
+		}
 		err := m.bring(ctx, v)
 		if v.spec.When == Eager && errors.Is(err, ErrNoRoom) {
 			continue // a request loads it, once there is room

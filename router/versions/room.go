@@ -3,6 +3,7 @@ package versions
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ func (m *Manager) reserve(ctx context.Context, v *Version, bytes int64) error {
 		select {
 		case <-freed:
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errOver) {
+				return errOver
+			}
 			return fmt.Errorf("%w: model %q waited too long for the memory of models whose requests still run", inference.ErrUnavailable, v.spec.Name)
 		}
 	}

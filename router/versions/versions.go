@@ -53,7 +53,7 @@ type Spec struct {
 	Pinned     bool          // it is never evicted
 	Candidate  bool          // it answers for its name only where there is no other version
 
-	// Open reads the version. It is called from a goroutine of the manager's.
+	// Open reads the version, unless ctx ends. It is called from a goroutine of the manager's.
 	Open func(ctx context.Context) (Content, error)
 }
 
@@ -90,6 +90,9 @@ var ErrUnknown = errors.New("no such model or version")
 
 // ErrNoRoom says that a version does not fit beside what stays in memory.
 var ErrNoRoom = errors.New("there is no room")
+
+// errOver ends loads, and refuses new ones.
+var errOver = fmt.Errorf("%w: the server is shutting down", inference.ErrUnavailable)
 
 // LoadError is a load that failed because of the version itself; it is an inference.ErrUnavailable.
 type LoadError struct {
@@ -155,6 +158,7 @@ type Version struct {
 	over    *Version // it is to take over from this one, whose files are read again
 	next    *Version // has taken over from it
 	ready   chan struct{}
+	cancel  context.CancelCauseFunc // of the load
 	why     error
 	failed  time.Time
 	used    time.Time
@@ -308,7 +312,7 @@ func (l *Lease) Load(ctx context.Context) error {
 func (v *Version) refuses(patient bool) error {
 	switch {
 	case v.manager.over:
-		return fmt.Errorf("%w: the server is shutting down", inference.ErrUnavailable)
+		return errOver
 	case v.off:
 		return fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, v.spec.Name, v.spec.Label)
 	case patient:
@@ -352,17 +356,18 @@ func (m *Manager) load(v *Version) <-chan struct{} {
 		if v.ready == nil {
 			v.ready = make(chan struct{})
 		}
-		m.work.Go(func() { m.read(v) })
+		ctx, cancel := context.WithCancelCause(context.Background())
+		v.cancel = cancel
+		m.work.Go(func() { m.read(ctx, v) })
 	}
 	return v.ready
 }
 
 // read makes room and opens the version; one whose size is not known before is opened first.
-func (m *Manager) read(v *Version) {
-	ctx, cancel := context.WithTimeout(context.Background(), m.opts.LoadWait)
-	defer cancel()
+func (m *Manager) read(ctx context.Context, v *Version) {
 	content, err := m.open(ctx, v)
 	m.mu.Lock()
+	v.cancel(nil)
 	switch {
 	case err != nil:
 		if !errors.Is(err, inference.ErrUnavailable) {
@@ -383,7 +388,10 @@ func (m *Manager) read(v *Version) {
 	m.signal()
 	m.mu.Unlock()
 	what := "load"
-	if err != nil {
+	switch {
+	case errors.Is(err, errOver):
+		return // whose server ends knows
+	case err != nil:
 		what = "fail"
 	}
 	m.changed(v, what, err)
@@ -391,7 +399,9 @@ func (m *Manager) read(v *Version) {
 
 // open returns the content of a version, for which there is room.
 func (m *Manager) open(ctx context.Context, v *Version) (Content, error) {
-	if err := m.reserve(ctx, v, v.spec.Bytes); err != nil {
+	waits, cancel := context.WithTimeout(ctx, m.opts.LoadWait)
+	defer cancel()
+	if err := m.reserve(waits, v, v.spec.Bytes); err != nil {
 		return nil, err
 	}
 	content, err := v.spec.Open(ctx)
@@ -399,7 +409,7 @@ func (m *Manager) open(ctx context.Context, v *Version) (Content, error) {
 		return nil, err
 	}
 	if s, ok := content.(Sized); ok && v.spec.Bytes == 0 {
-		if err := m.reserve(ctx, v, s.Bytes()); err != nil {
+		if err := m.reserve(waits, v, s.Bytes()); err != nil {
 			return nil, errors.Join(err, content.Close(ctx))
 		}
 	}
@@ -486,11 +496,14 @@ func (m *Manager) Sweep(now time.Time) {
 	}
 }
 
-// Close closes all versions, held or not, and returns when that is done.
+// Close ends the loads that run and closes all versions, held or not, and returns when that is done.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.over = true
 	for _, v := range m.every() {
+		if v.state == loading {
+			v.cancel(errOver)
+		}
 		if v.state == loaded {
 			v.state = leaving
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -540,6 +541,56 @@ func TestLoadsTakeTurns(t *testing.T) {
 		all.Wait()
 		if b.most.Load() > 15 {
 			t.Errorf("%d bytes were in memory, more than 15", b.most.Load())
+		}
+	})
+}
+
+// The end of a manager ends the loads that run, and is reported as no failure of theirs. What waits for one is told why.
+func TestTheEndOfAManagerEndsItsLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		spec := b.spec("a", "1", 10, Lazy)
+		spec.Open = func(ctx context.Context) (Content, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("load a: %w", context.Cause(ctx))
+		}
+		if err := b.put(spec); err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan error)
+		go func() {
+			_, err := b.ask("a", 0)
+			asked <- err
+		}()
+		synctest.Wait()
+		b.manager.Close()
+		if err := <-asked; !errors.Is(err, inference.ErrUnavailable) || !strings.Contains(err.Error(), "shutting down") {
+			t.Errorf("a request that waited: %v", err)
+		}
+		if len(b.said) > 0 {
+			t.Errorf("said %v", b.said)
+		}
+	})
+}
+
+// A configuration whose reader ends is loaded no further.
+func TestPrepareEndsBetweenVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first := b.spec("a", "1", 10, Eager)
+		open := first.Open
+		first.Open = func(ctx context.Context) (Content, error) {
+			cancel(io.ErrClosedPipe)
+			return open(ctx)
+		}
+		if _, _, err := b.manager.Prepare(ctx, []Spec{first, b.spec("b", "1", 10, Eager)}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := b.reads.Load(); n > 1 {
+			t.Errorf("%d versions were read", n)
 		}
 	})
 }

@@ -131,6 +131,7 @@ func (m *Model) Close() error {
 type Hooks struct {
 	Progress func(done, total int64)
 	Measures func(done, total int) // of what the cache costs, at a model's first load; nil: not shown
+	Stopped  func() error          // asked during the load, from several goroutines; its error ends it; nil: nothing does
 	Options  func(*llm.Options)    // sets the engine's own hooks
 }
 
@@ -145,6 +146,7 @@ func Load(c configs.Config, f *gguf.File, hooks Hooks) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.Stopped = hooks.Stopped
 	if info, err := llm.Describe(f, opts); err == nil && info.Embeds {
 		return m, m.openEncoder(c, f, opts, hooks)
 	}
