@@ -36,6 +36,14 @@ var ignored = []struct {
 		`ignored "messages[].content[].cache_control"`, "messages[0].content[0].cache_control", "unknown_parameter"},
 	{routeCompletions, textWith(`"top_logprobs":1`), `ignored "top_logprobs"`, "top_logprobs", "unknown_parameter"},
 	{routeCompletions, textWith(`"foo\r\nbar":1`), `ignored "foo\r\nbar"`, "foo\r\nbar", "unknown_parameter"},
+	{routeResponses, `{"input":"hi","text":{"verbosity":"low"}}`, `ignored "text.verbosity"`, "text.verbosity", "unsupported_parameter"},
+	{routeResponses, `{"input":"hi","verbosity":"low"}`, `ignored "verbosity"`, "verbosity", "unsupported_parameter"},
+	{routeResponses, `{"input":"hi","metadata":{"a":1}}`, `ignored "metadata"`, "metadata.a", "invalid_type"},
+	{routeResponses, `{"input":"hi","safety_identifier":1}`, `ignored "safety_identifier"`, "safety_identifier", "invalid_type"},
+	{routeResponses, `{"input":"hi","thinking_token_budget":5}`, `ignored "thinking_token_budget"`, "thinking_token_budget", "unsupported_parameter"},
+	{routeResponses, `{"input":"hi","max_tool_calls":5}`, `ignored "max_tool_calls"`, "max_tool_calls", "unsupported_parameter"},
+	{routeResponses, `{"input":[{"role":"user","content":"hi","foo":1}]}`, `ignored "input[].foo"`, "input[0].foo", "unknown_parameter"},
+	{routeResponses, `{"input":"hi","reasoning":{"foo":1}}`, `ignored "reasoning.foo"`, "reasoning.foo", "unknown_parameter"},
 	{routeTokenize, `{"prompt":"a","foo":1}`, `ignored "foo"`, "foo", "unknown_parameter"},
 	{routeTemplate, chatWith(`"stream":true`), `ignored "stream"`, "stream", "unknown_parameter"},
 }
@@ -122,5 +130,45 @@ func TestHabitsOfClientsPass(t *testing.T) {
 	}
 	if q := b.runs[2].req; q.MaxTokens != 10 || q.MinTokens != 2 {
 		t.Errorf("request %+v", q)
+	}
+}
+
+// Warnings of requests that are read as chats name the fields of their own API, and so do the refusals of a strict server.
+func TestTranslatedRequestsAreWarnedByTheirOwnNames(t *testing.T) {
+	const message, response = `{"max_tokens":5,"messages":[{"role":"user","content":"hi"}],`, `{"input":"hi",`
+	strict := DefaultConfig()
+	strict.Strict = true
+	for _, c := range []Config{DefaultConfig(), strict} {
+		r := newRig(t, c, &fakeBackend{})
+		longModel(r)
+		for _, tc := range []struct{ path, body, field, warning string }{
+			{routeMessages, message + `"thinking":{"type":"enabled","budget_tokens":1024}}`, "thinking.budget_tokens", ""},
+			{routeMessages, message + `"thinking_token_budget":5}`, "thinking_token_budget", ""}, // a field of weir's own beside Anthropic's
+			{routeMessages, message + `"thinking":{"type":"adaptive","foo":1}}`, "thinking.foo", ""},
+			{routeMessages, message + `"output_config":{"foo":1}}`, "output_config.foo", ""},
+			{routeMessages, message + `"metadata":{"user_id":1}}`, "metadata", ""},
+			{routeMessages, message + `"tool_choice":{"type":"auto"}}`, "tool_choice", ""},
+			{routeMessages, message + `"tools":[{"name":"f","input_schema":{},"foo":1}]}`, "tools[].foo", ""},
+			{routeMessages, message + `"output_config":{"effort":"zzz"}}`, "", `output_config.effort "zzz" is not one of none minimal low medium high xhigh max`},
+			{routeResponses, response + `"reasoning":{"effort":"zzz"}}`, "", `reasoning.effort "zzz" is not one of none minimal low medium high xhigh max`},
+			{routeResponses, response + `"reasoning_effort":"zzz"}`, "", `reasoning_effort "zzz" is not one of none minimal low medium high xhigh max`},
+			{routeChat, chatWith(`"reasoning_effort":"zzz"`), "", `reasoning_effort "zzz" is not one of none minimal low medium high xhigh max`},
+			{routeResponses, response + `"tools":[{"type":"function","name":"f","foo":1}]}`, "tools[].foo", ""},
+		} {
+			if tc.warning == "" {
+				tc.warning = `ignored "` + tc.field + `"`
+			}
+			res, body := r.do(http.MethodPost, tc.path, "", tc.body)
+			if named := strings.ReplaceAll(tc.field, "[]", "[0]"); c.Strict && tc.field != "" {
+				if res.StatusCode != 400 || !strings.Contains(body, named) {
+					t.Errorf("strict: %s %s: %d %s, want %s", tc.path, tc.body, res.StatusCode, body, named)
+				}
+				continue
+			}
+			if got := res.Header.Get("X-Weir-Warnings"); res.StatusCode != 200 || got != tc.warning {
+				t.Errorf("%s %s: %d %.300s\n got warnings %s\nwant warnings %s", tc.path, tc.body, res.StatusCode, body, got, tc.warning)
+			}
+		}
+		r.close()
 	}
 }

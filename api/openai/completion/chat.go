@@ -2,7 +2,9 @@ package completion
 
 import (
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/api"
@@ -64,6 +66,9 @@ func (p *ChatPrompt) readTools(o *jsonbody.Object, m *models.Model, fault **api.
 	}
 }
 
+// efforts are those of OpenAI's API and of Anthropic's. Templates may know others, so that these are no more than warned of.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
 // readTemplateVariables gathers what a template knows beside the messages:
 // chat_template_kwargs, and reasoning_effort and enable_thinking, which may
 // stand beside it or in it; what stands in it counts. An effort of none turns
@@ -81,6 +86,9 @@ func readTemplateVariables(o *jsonbody.Object, fault **api.Error) chat.Value {
 	effort, hasEffort := o.Text("reasoning_effort", fault)
 	thinking, hasThinking := o.Bool("enable_thinking", fault)
 	if hasEffort {
+		if !slices.Contains(efforts, effort) {
+			o.Notes.Add("%s %s is not one of %s", o.Notes.Client("reasoning_effort"), jsonbody.HeaderQuote(effort), strings.Join(efforts, " "))
+		}
 		variables.Add("reasoning_effort", api.AppendString(nil, effort))
 	}
 	if hasThinking || effort == "none" {

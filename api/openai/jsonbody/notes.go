@@ -21,11 +21,31 @@ type Notes struct {
 	Strict bool // the server refuses what it would otherwise ignore
 	list   []string
 	more   int // notes beyond maxNotes
+
+	of     *Notes                   // keeps these; nil: they are kept here
+	client func(path string) string // a path of the object as the client knows it; nil: it is the same
+}
+
+// Renamed are notes of an object that was made of the client's: n keeps them, with the client's names of its paths.
+func (n *Notes) Renamed(client func(path string) string) *Notes {
+	return &Notes{Strict: n.Strict, of: n, client: client}
+}
+
+// Client is the client's name of a path.
+func (n *Notes) Client(path string) string {
+	if n.client == nil {
+		return path
+	}
+	return n.client(path)
 }
 
 // Add notes a warning: printable ASCII, and short, for the list goes into a
 // header. A warning that is there already is not repeated.
 func (n *Notes) Add(format string, args ...any) {
+	if n.of != nil {
+		n.of.Add(format, args...)
+		return
+	}
 	text := fmt.Sprintf(format, args...)
 	switch {
 	case slices.Contains(n.list, text):
@@ -38,7 +58,7 @@ func (n *Notes) Add(format string, args ...any) {
 
 // Ignore notes a field that was not read. Fields of the same name in several
 // elements of an array are one warning.
-func (n *Notes) Ignore(path string) { n.Add("ignored %s", HeaderQuote(AnyIndex(path))) }
+func (n *Notes) Ignore(path string) { n.Add("ignored %s", HeaderQuote(AnyIndex(n.Client(path)))) }
 
 // AnyIndex leaves the numbers of array elements out of a path.
 func AnyIndex(path string) string {
@@ -57,6 +77,9 @@ func AnyIndex(path string) string {
 // Header is the list on one line, cut to about maxNotesBytes bytes; "" without
 // warnings.
 func (n *Notes) Header() string {
+	if n.of != nil {
+		return n.of.Header()
+	}
 	var b strings.Builder
 	for i, text := range n.list {
 		if b.Len()+len(text) > MaxNotesBytes {

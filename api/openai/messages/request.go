@@ -17,6 +17,7 @@ var Names = []translation.Renamed{
 	{Chat: "stop", Client: "stop_sequences"}, {Chat: "response_format.json_schema", Client: "output_config.format"}, {Chat: "response_format", Client: "output_config.format"},
 	{Chat: "reasoning_effort", Client: "output_config.effort"}, {Chat: "thinking_token_budget", Client: "thinking.budget_tokens"},
 	{Chat: "tool_choice.function", Client: "tool_choice"}, {Chat: "parallel_tool_calls", Client: "tool_choice.disable_parallel_tool_use"},
+	{Chat: "enable_thinking", Client: "thinking.type"},
 }
 
 // Read reads a request of POST /v1/messages into a job.

@@ -52,7 +52,7 @@ var responseNames = []translation.Renamed{
 	{Chat: "response_format.json_schema", Client: "text.format"}, {Chat: "response_format", Client: "text.format"},
 	{Chat: "reasoning_effort", Client: "reasoning.effort"}, {Chat: "tool_choice.function", Client: "tool_choice"}, {Chat: "tool_choice.custom", Client: "tool_choice"},
 	{Chat: "tool_choice.allowed_tools", Client: "tool_choice"},
-	{Chat: "top_logprobs", Client: "top_logprobs"}, {Chat: "verbosity", Client: "text.verbosity"}, {Chat: "store", Client: "store"},
+	{Chat: "verbosity", Client: "text.verbosity"},
 }
 
 // Read reads a request of POST /v1/responses into a job.
@@ -212,7 +212,7 @@ func (r *Request) readInclude(o *jsonbody.Object, w *translation.Translation, fa
 	if raw, ok := o.Take("top_logprobs"); ok {
 		w.Set("top_logprobs", raw)
 		if string(raw) != "0" {
-			w.Set("logprobs", []byte("true"))
+			w.SetFor("top_logprobs", "logprobs", []byte("true"))
 		}
 	}
 	raw, ok := o.Take("include")
@@ -226,7 +226,7 @@ func (r *Request) readInclude(o *jsonbody.Object, w *translation.Translation, fa
 		jsonbody.Keep(fault, err)
 		switch name {
 		case "message.output_text.logprobs":
-			w.Set("logprobs", []byte("true"))
+			w.SetFor("include", "logprobs", []byte("true"))
 		case "reasoning.encrypted_content": // thoughts come as plain text, which may be sent back
 		default:
 			o.Notes.Add("ignored include of %s", jsonbody.HeaderQuote(name))

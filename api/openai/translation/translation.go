@@ -2,6 +2,7 @@
 package translation
 
 import (
+	"slices"
 	"strings"
 
 	"weir/api"
@@ -25,9 +26,10 @@ type ReadChat func(o *job.Body, m *models.Model) (*job.Job, *api.Error)
 type Translation struct {
 	Chat     job.Body
 	Messages Messages
-	list     string    // the client's field that holds the conversation
-	CallID   string    // the client's name of the id of the call that a result belongs to
-	names    []Renamed // the longest first
+	list     string          // the client's field that holds the conversation
+	CallID   string          // the client's name of the id of the call that a result belongs to
+	names    []Renamed       // the longest first
+	written  map[string]bool // fields of the chat that are not the client's own
 
 	Schema     string // the client's name of a tool's parameters; "" is the chat's
 	Own        any    // what the answer needs of the request beside the chat, see job.Job
@@ -41,11 +43,24 @@ type Renamed struct{ Chat, Client string }
 
 // New begins the translation of a request whose conversation stands in the field list, and whose results name their call by id.
 func New(o *job.Body, list, id string, names ...Renamed) *Translation {
-	return &Translation{Chat: job.Body{Object: &jsonbody.Object{Notes: o.Notes}, Turn: o.Turn}, list: list, CallID: id, names: names}
+	w := &Translation{list: list, CallID: id, names: names, written: map[string]bool{"messages": true}}
+	w.Chat = job.Body{Object: &jsonbody.Object{Notes: o.Notes.Renamed(w.clientPath)}, Turn: o.Turn}
+	return w
 }
 
 // Set gives the chat a field.
-func (w *Translation) Set(name string, raw []byte) { w.Chat.Add(name, raw) }
+func (w *Translation) Set(name string, raw []byte) {
+	w.written[name] = true
+	w.Chat.Add(name, raw)
+}
+
+// SetFor is Set of a field that one of several fields of the client asks for.
+func (w *Translation) SetFor(client, name string, raw []byte) {
+	if !w.written[name] {
+		w.names = append(slices.Clip(w.names), Renamed{name, client})
+	}
+	w.Set(name, raw)
+}
 
 // SetText gives the chat a field that is a string.
 func (w *Translation) SetText(name, text string) { w.Set(name, api.AppendString(nil, text)) }
@@ -55,7 +70,7 @@ func (w *Translation) SetText(name, text string) { w.Set(name, api.AppendString(
 func (w *Translation) Finish(o *jsonbody.Object) {
 	w.Set("messages", w.Messages.End())
 	for f, left := o.Rest(); left; f, left = o.Rest() {
-		w.Set(f.Name, f.Raw)
+		w.Chat.Add(f.Name, f.Raw)
 	}
 }
 
@@ -108,6 +123,11 @@ func (w *Translation) clientPath(path string) string {
 			return w.inMessage(i, behind)
 		}
 		return w.list + rest
+	}
+	field, _, _ := strings.Cut(path, ".")
+	field, _, _ = strings.Cut(field, "[")
+	if !w.written[field] {
+		return path
 	}
 	for _, n := range w.names {
 		if rest, ok := strings.CutPrefix(path, n.Chat); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {

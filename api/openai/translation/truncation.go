@@ -22,7 +22,7 @@ const AnswerShare = 8
 func (w *Translation) truncated(readChat ReadChat, o *job.Body, m *models.Model) (*job.Job, *api.Error) {
 	w.Finish(o.Object)
 	whole := w.Chat
-	j, fault := readChat(whole.Under(o.Notes), m)
+	j, fault := readChat(whole.Under(w.Chat.Notes), m)
 	if fault == nil || fault.Code != "context_length_exceeded" {
 		return w.done(j, fault)
 	}
@@ -40,7 +40,7 @@ func (w *Translation) truncated(readChat ReadChat, o *job.Body, m *models.Model)
 		}
 		first-- // the last message of the user alone, however little it leaves
 	}
-	if j, fault = readChat(w.without(&whole, starts[first]).Under(o.Notes), m); fault == nil {
+	if j, fault = readChat(w.without(&whole, starts[first]).Under(whole.Notes), m); fault == nil {
 		o.Notes.Add("truncation left out %d of %d messages", starts[first]-w.Messages.leading(), len(w.Messages.roles))
 	}
 	return w.done(j, fault)
