@@ -23,6 +23,9 @@ type Description = inference.Description
 // Prediction is one predict request and its answer.
 type Prediction = inference.Prediction
 
+// Hold keeps a version for a request.
+type Hold = inference.Hold
+
 // Note is something that an answer says of itself.
 type Note = inference.Note
 

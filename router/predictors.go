@@ -15,6 +15,9 @@ type Predictors interface {
 	// default. Errors wrap ErrNoPredictor, or inference.ErrUnavailable where the model
 	// is known and cannot be used now.
 	Find(name, version string) (Predictor, error)
+	// Acquire finds a version for a request that it is to answer, as Prediction.Hold: the version stays until that is released, whatever
+	// the configuration says meanwhile. The hold is nil where nothing of the version is in memory here.
+	Acquire(name, version string) (Predictor, Hold, error)
 	// Index lists all versions of all models, loaded or not, sorted by name.
 	Index() []ModelState
 	// Load makes a known model available, again where it is already. It returns when

@@ -41,7 +41,7 @@ func (rt *route) Begin(x *edge.Exchange) edge.Call {
 func (c *call) Serve() *api.Error { return c.once(func() *api.Error { return c.route.serve(c) }) }
 
 // End implements edge.Call.
-func (c *call) End() {}
+func (c *call) End() { c.release() }
 
 // Describe implements edge.Call.
 func (c *call) Describe(_ *api.Error, r *edge.Refusal) { c.describe(r) }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,7 @@ type models struct {
 	list   []*fake
 	absent map[string]bool // unloaded
 	asked  []string        // what by whom
+	held   atomic.Int64    // versions that requests have
 }
 
 func (m *models) Find(name, version string) (router.Predictor, error) {
@@ -96,6 +98,23 @@ func (m *models) Find(name, version string) (router.Predictor, error) {
 	}
 	return nil, fmt.Errorf("find: %w", router.ErrNoPredictor)
 }
+
+func (m *models) Acquire(name, version string) (router.Predictor, router.Hold, error) {
+	p, err := m.Find(name, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.held.Add(1)
+	return p, &hold{held: &m.held}, nil
+}
+
+// hold counts a version that a request has.
+type hold struct {
+	held *atomic.Int64
+	once sync.Once
+}
+
+func (h *hold) Release() { h.once.Do(func() { h.held.Add(-1) }) }
 
 func (m *models) Index() (list []router.ModelState) {
 	m.mu.Lock()
@@ -178,6 +197,14 @@ func config(t *testing.T, models *models, tenants ...tenant.Tenant) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // the servers have ended by then
+		if models == nil {
+			return
+		}
+		if n := models.held.Load(); n != 0 {
+			t.Errorf("%d versions are held that no request has any more", n)
+		}
+	})
 	return Config{Callers: callers, Models: models, Meter: meter.NewLocal(nil), Ready: func() (bool, string) { return true, "ready" },
 		Version: "test", MaxRequestBytes: 1 << 20, AbortTimeout: time.Second, DrainRetries: true}
 }

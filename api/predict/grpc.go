@@ -225,6 +225,7 @@ func (r *remote) handle(ctx context.Context, req any, handler grpc.UnaryHandler)
 
 // finish tells the hooks how the call ended.
 func (r *remote) finish(fault *api.Error) {
+	r.release()
 	code := statusOK
 	hooks := &r.config.Hooks
 	if fault != nil {

@@ -130,18 +130,22 @@ func entityOf(about *router.Description, in []tensor.Tensor) string {
 	return strings.Join(parts, "\x00")
 }
 
-// take finds a version of the model that the job asks for.
+// take finds a version of the model that the job asks for, and holds it until the job ends or takes another one.
 func (s *Server) take(j *job, version string) *api.Error {
 	model := j.asked
-	predictor, err := s.config.Models.Find(model, version)
+	predictor, hold, err := s.config.Models.Acquire(model, version)
 	if err == nil {
 		about := predictor.Describe()
+		if about != nil && j.Caller.MayUse(about.Name, model) {
+			j.release()
+			j.predictor, j.about, j.p.Hold = predictor, about, hold
+			return nil
+		}
+		if hold != nil {
+			hold.Release()
+		}
 		if about == nil && j.Caller.MayUse(model) {
 			return edge.Fault(fmt.Errorf("%w: model %q was never loaded, or no server behind it has told what it takes", inference.ErrUnavailable, model))
-		}
-		if about != nil && j.Caller.MayUse(about.Name, model) {
-			j.predictor, j.about = predictor, about
-			return nil
 		}
 		err = fmt.Errorf("%w", router.ErrNoPredictor)
 	}

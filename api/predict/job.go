@@ -47,6 +47,14 @@ func (j *job) describe(r *edge.Refusal) {
 	}
 }
 
+// release gives back the version that the job has found.
+func (j *job) release() {
+	if j.p.Hold != nil {
+		j.p.Hold.Release()
+		j.p.Hold = nil
+	}
+}
+
 // isUnknown reports whether there is no such model.
 func isUnknown(err error) bool { return errors.Is(err, router.ErrNoPredictor) }
 

@@ -35,6 +35,9 @@ type Prediction struct {
 
 	Signer PeerSigner // tells another weir who calls, called for each attempt; nil: no weir is told
 
+	// Hold keeps the version in memory that the request has found; nil: nothing of it is in memory here. The caller that set it releases it.
+	Hold Hold
+
 	ID     string // of the request, as logs and the client know it
 	Arm    string // of the rollout that chose the version, as clients read it; "": of none
 	Schema string // Description.Schema that the client built its rows for; "": it does not say
@@ -48,6 +51,9 @@ type Prediction struct {
 	Batch    int           // rows of the batch that it ran in
 	Notes    []Note        // for the client: features that were defaulted, values that were clipped
 }
+
+// Hold is a version that is kept for a request until Release.
+type Hold interface{ Release() }
 
 // Note is something that the answer says of itself: a parameter of a V2 answer, and a
 // header x-weir-NAME of any. Both are short ASCII texts.

@@ -184,12 +184,32 @@ func (p *predictors) Find(name, version string) (router.Predictor, error) {
 	if err := served.Ready(); err != nil {
 		return nil, err
 	}
-	if found, ok := p.known.Load(served); ok {
-		return found.(router.Predictor), nil
+	return p.counted(served), nil
+}
+
+// Acquire implements router.Predictors.
+func (p *predictors) Acquire(name, version string) (router.Predictor, router.Hold, error) {
+	if remote := p.remotes.find(name, version); remote != nil {
+		return remote, nil, nil
 	}
-	d := served.Describe()
-	found, _ := p.known.LoadOrStore(served, &observed{served, p.series.Of(d.Name, d.Version)})
-	return found.(router.Predictor), nil
+	served, lease, err := p.local.Acquire(name, version)
+	if errors.Is(err, versions.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", router.ErrNoPredictor, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.counted(served), lease, nil
+}
+
+// counted is a version whose requests are counted.
+func (p *predictors) counted(v *classical.Version) router.Predictor {
+	if found, ok := p.known.Load(v); ok {
+		return found.(router.Predictor)
+	}
+	d := v.Describe()
+	found, _ := p.known.LoadOrStore(v, &observed{v, p.series.Of(d.Name, d.Version)})
+	return found.(router.Predictor)
 }
 
 // version is the label of a version; of "" that which answers by default.

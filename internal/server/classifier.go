@@ -33,9 +33,12 @@ func checkClassifiers(p *planned, list []*planned) error {
 // vectors implements openai.Predict: the classical model reads vectors as the rows of its one input, and its
 // score is the last number of each row of its probabilities, or else of its last output of floats.
 func (p *predictors) vectors(ctx context.Context, model string, rows [][]float32, residency []string) ([]float64, error) {
-	found, err := p.enriched.Find(model, "")
+	found, hold, err := p.enriched.Acquire(model, "")
 	if err != nil {
 		return nil, err
+	}
+	if hold != nil {
+		defer hold.Release()
 	}
 	about := found.Describe()
 	if len(about.Inputs) != 1 || about.Inputs[0].Type != tensor.Float32 {
@@ -45,7 +48,7 @@ func (p *predictors) vectors(ctx context.Context, model string, rows [][]float32
 	for _, row := range rows {
 		values = append(values, row...)
 	}
-	asked := &router.Prediction{ID: "policy", Residency: residency, DoneBy: time.Now().Add(classifierTimeout),
+	asked := &router.Prediction{ID: "policy", Hold: hold, Residency: residency, DoneBy: time.Now().Add(classifierTimeout),
 		Inputs: []tensor.Tensor{tensor.Of(about.Inputs[0].Name, tensor.Float32, []int64{int64(len(rows)), int64(len(rows[0]))}, values)}}
 	if err := found.Predict(ctx, asked); err != nil {
 		return nil, err

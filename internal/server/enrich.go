@@ -134,6 +134,23 @@ func (w *enriched) Find(name, version string) (router.Predictor, error) {
 	if err != nil {
 		return nil, err
 	}
+	return w.wrap(p)
+}
+
+// Acquire implements router.Predictors, as Find does.
+func (w *enriched) Acquire(name, version string) (router.Predictor, router.Hold, error) {
+	p, hold, err := w.Predictors.Acquire(name, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p, err = w.wrap(p); err != nil && hold != nil {
+		hold.Release()
+	}
+	return p, hold, err
+}
+
+// wrap is a version with what enrichment says of it.
+func (w *enriched) wrap(p router.Predictor) (router.Predictor, error) {
 	about := p.Describe()
 	if about == nil { // not in memory, and not known yet
 		return p, nil
@@ -145,7 +162,7 @@ func (w *enriched) Find(name, version string) (router.Predictor, error) {
 	if o != nil && !o.stale && o.inner.is(p) && o.about == about {
 		return o.outer, nil
 	}
-	o, err = w.observe(k, p, about, o)
+	o, err := w.observe(k, p, about, o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", inference.ErrUnavailable, err)
 	}

@@ -101,9 +101,13 @@ func (m *Manager) abandon(fresh []*Version) {
 
 // forget lets a version go that no name has. The caller holds mu.
 func (m *Manager) forget(v *Version) {
-	v.off = true
+	v.removed = true
 	m.gone[v] = true
 	m.leave(v)
+	if v.ready != nil && v.content != nil { // requests wait for it to come back, and what is there still is as good
+		close(v.ready)
+		v.ready, v.back = nil, false
+	}
 	if v.state == absent {
 		delete(m.gone, v)
 	}
@@ -113,8 +117,9 @@ func (m *Manager) forget(v *Version) {
 func (m *Manager) bring(ctx context.Context, v *Version) error {
 	m.mu.Lock()
 	v.failed, v.off = time.Time{}, false
+	l := v.lease()
+	l.patient = true
 	m.mu.Unlock()
-	l := Lease{Version: v, patient: true}
 	defer l.Release()
 	return l.Load(ctx)
 }
@@ -400,6 +405,7 @@ type State struct {
 	Bytes               int64
 	Used                time.Time // last; zero: never
 	Why                 string    // it could not be loaded
+	Of                  any       // Spec's
 }
 
 // List is all versions by name, the one that answers first.
@@ -433,7 +439,7 @@ func (v *Version) show(n *name) State {
 	st := State{
 		Name: v.spec.Name, Label: v.spec.Label, Digest: v.spec.Digest, State: v.word(), Off: v.off, Pinned: v.spec.Pinned,
 		Kept: v.keeps > 0, Answers: n != nil && n.current == v, Last: n != nil && n.last == v,
-		Holders: v.holders, Waiters: v.waiters, Bytes: cmp.Or(v.spec.Bytes, v.bytes), Used: v.used,
+		Holders: v.holders, Waiters: v.waiters, Bytes: cmp.Or(v.spec.Bytes, v.bytes), Used: v.used, Of: v.spec.Of,
 	}
 	if v.why != nil {
 		st.Why = v.why.Error()

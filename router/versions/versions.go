@@ -52,6 +52,7 @@ type Spec struct {
 	IdleUnload time.Duration // without a request, after which it leaves memory; 0: it stays
 	Pinned     bool          // it is never evicted
 	Candidate  bool          // it answers for its name only where there is no other version
+	Of         any           // what the owner of the list has of the version; the manager hands it back
 
 	// Open reads the version, unless ctx ends. It is called from a goroutine of the manager's.
 	Open func(ctx context.Context) (Content, error)
@@ -112,7 +113,7 @@ type Manager struct {
 
 	mu    sync.Mutex
 	names map[string]*name
-	gone  map[*Version]bool // in memory, and of no name any more
+	gone  map[*Version]bool // in memory or on its way there, and of no name: not yet, or not any more
 	freed chan struct{}     // closed when memory was freed or a version became idle; nil: nothing waits for it
 	work  sync.WaitGroup    // loads and closes that run
 	over  bool
@@ -138,7 +139,7 @@ const (
 	absent state = iota
 	loading
 	loaded
-	leaving // no new request gets it; it closes when the last one lets go
+	leaving // no new request gets it; it closes once no request has use for it
 )
 
 // Version is a version of a name. All fields but the first three are guarded by Manager.mu.
@@ -149,11 +150,13 @@ type Version struct {
 
 	state   state
 	content Content
-	bytes   int64 // of memory: Spec's, or the content's
-	holders int   // requests that run
-	waiters int   // requests that wait for the load
-	keeps   int   // rollouts
-	off     bool
+	bytes   int64    // of memory: Spec's, or the content's
+	leases  int      // requests that have found it
+	holders int      // those of them that hold its content
+	waiters int      // requests that wait for the load
+	keeps   int      // rollouts
+	off     bool     // an operator has unloaded it
+	removed bool     // no name has it any more: requests that have found it end with it, and it leaves
 	back    bool     // it is wanted again while it leaves
 	over    *Version // it is to take over from this one, whose files are read again
 	next    *Version // has taken over from it
@@ -167,35 +170,42 @@ type Version struct {
 // Spec is what the version was described as.
 func (v *Version) Spec() *Spec { return &v.spec }
 
-// Lease is a version that a request holds. Content is nil where it is not in memory: then
-// Load brings it. The request calls Release at its end, whatever Load said.
+// Lease is a version that a request has found. The request ends with that version, whatever a new configuration says meanwhile.
+// Content is nil where it is not in memory: then Load brings it. The request calls Release at its end, whatever Load said.
 type Lease struct {
 	Version *Version
 	Content Content
 
 	held    bool // Content is counted among those that requests hold
+	over    bool // it was released
 	patient bool // it is for an operator, who waits as long as the load takes
 }
 
-// Acquire holds the version of a name that has the label, or the one that answers where
-// label is empty. The error is ErrUnknown, or inference.ErrUnavailable for a version
+// Acquire finds the version of a name that has the label, or the one that answers where
+// label is empty, and leases it. The error is ErrUnknown, or inference.ErrUnavailable for a version
 // that an operator has unloaded.
-func (m *Manager) Acquire(model, label string) (Lease, error) {
+func (m *Manager) Acquire(model, label string) (*Lease, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, err := m.find(model, label)
 	if err != nil {
-		return Lease{}, err
+		return nil, err
 	}
 	if v.off {
-		return Lease{}, fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, v.spec.Name, v.spec.Label)
+		return nil, fmt.Errorf("%w: model %q version %s was unloaded", inference.ErrUnavailable, v.spec.Name, v.spec.Label)
 	}
 	v.used = time.Now()
-	l := Lease{Version: v}
+	l := v.lease()
 	if v.state == loaded {
 		l.hold()
 	}
 	return l, nil
+}
+
+// lease counts a request that has found the version. The caller holds Manager.mu.
+func (v *Version) lease() *Lease {
+	v.leases++
+	return &Lease{Version: v}
 }
 
 // find is the version of a label; of "" the current one. The caller holds mu.
@@ -255,32 +265,49 @@ func (l *Lease) hold() {
 	l.Version.holders++
 }
 
-// Release ends the request's hold.
+// Release ends the request's lease.
 func (l *Lease) Release() {
-	if !l.held {
-		return
-	}
-	v, m := l.Version, l.Version.manager
+	m := l.Version.manager
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l.held = false
-	v.holders--
-	v.used = time.Now()
+	if !l.over {
+		l.over = true
+		l.drop()
+	}
+}
+
+// drop takes the lease from its version. The caller holds Manager.mu.
+func (l *Lease) drop() {
+	v, m := l.Version, l.Version.manager
+	v.leases--
+	if l.held {
+		l.held = false
+		v.holders--
+		v.used = time.Now()
+	}
+	if v.state == leaving && !v.wanted() {
+		m.close(v)
+	}
 	if v.holders == 0 {
-		if v.state == leaving {
-			m.close(v)
-		}
 		m.signal()
 	}
 }
+
+// wanted reports whether a version that leaves may not be closed yet.
+func (v *Version) wanted() bool { return v.holders > 0 || v.removed && v.leases > 0 }
+
+// takes reports whether a request that has found the version may hold its content.
+func (v *Version) takes() bool { return v.state == loaded || v.removed && v.content != nil }
 
 // Load waits until the version is in memory, as long as ctx, Options.LoadWait and the
 // load last. Requests for one version share its load.
 func (l *Lease) Load(ctx context.Context) error {
 	v, m := l.Version, l.Version.manager
 	m.mu.Lock()
-	for v.next != nil || v.state != loaded {
+	for v.next != nil || !v.takes() {
 		if v.next != nil { // its files were read again
+			v.next.leases++
+			l.drop()
 			v = v.next
 			l.Version = v
 			continue
@@ -295,7 +322,7 @@ func (l *Lease) Load(ctx context.Context) error {
 		err := v.await(ctx, ready, l.patient)
 		m.mu.Lock()
 		v.waiters--
-		if err == nil && v.state != loaded {
+		if err == nil && !v.takes() {
 			err = v.why
 		}
 		if err != nil {
@@ -353,6 +380,9 @@ func (m *Manager) load(v *Version) <-chan struct{} {
 		}
 	case absent, loaded:
 		v.state, v.why, v.bytes = loading, nil, 0
+		if v.removed {
+			m.gone[v] = true // its memory counts all the same
+		}
 		if v.ready == nil {
 			v.ready = make(chan struct{})
 		}
@@ -374,7 +404,7 @@ func (m *Manager) read(ctx context.Context, v *Version) {
 			err = &LoadError{v.spec.Name, v.spec.Label, err}
 		}
 		v.state, v.why, v.failed = absent, err, time.Now()
-		if v.off {
+		if v.removed {
 			delete(m.gone, v)
 		}
 	default:
@@ -382,7 +412,7 @@ func (m *Manager) read(ctx context.Context, v *Version) {
 	}
 	close(v.ready)
 	v.ready = nil
-	if err == nil && (m.over || v.off) {
+	if err == nil && (m.over || v.off || v.removed) {
 		m.leave(v)
 	}
 	m.signal()
@@ -417,13 +447,13 @@ func (m *Manager) open(ctx context.Context, v *Version) (Content, error) {
 }
 
 // leave takes a loaded version away from new requests, and closes it once no request
-// holds it. The caller holds mu.
+// has use for it. The caller holds mu.
 func (m *Manager) leave(v *Version) {
 	if v.state != loaded {
 		return
 	}
 	v.state = leaving
-	if v.holders == 0 {
+	if !v.wanted() {
 		m.close(v)
 	}
 }
@@ -442,7 +472,7 @@ func (m *Manager) close(v *Version) {
 		m.mu.Lock()
 		v.state = absent
 		delete(m.gone, v)
-		if v.back && !v.off && !m.over {
+		if v.back && !v.off && !m.over && (!v.removed || v.leases > 0) {
 			v.back = false
 			m.load(v)
 		} else if v.ready != nil {

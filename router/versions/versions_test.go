@@ -594,3 +594,71 @@ func TestPrepareEndsBetweenVersions(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsEndWithWhatTheyFound takes a version away between a request's finding it and its loading it: the request ends with that
+// version, whether it was in memory then or not, and its memory is free at the end.
+func TestRequestsEndWithWhatTheyFound(t *testing.T) {
+	for _, when := range []When{Startup, Lazy} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.manager.opts.KeepLast = false
+			defer b.manager.Close()
+			if err := b.put(b.spec("m", "1", 10, when)); err != nil {
+				t.Fatal(err)
+			}
+			early, err := b.manager.Acquire("m", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.put(b.spec("m", "2", 10, when)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.manager.Acquire("m", "1"); !errors.Is(err, ErrUnknown) {
+				t.Errorf("a version that was taken away is found: %v", err)
+			}
+			if early.Content == nil {
+				if err := early.Load(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c := early.Content.(*fakeContent); c.label != "1" || c.closed.Load() {
+				t.Errorf("the request has version %s, closed: %v", c.label, c.closed.Load())
+			}
+			early.Release()
+			b.asked("m", "2")
+			synctest.Wait()
+			if b.memory.Load() != 10 {
+				t.Errorf("%d bytes are in memory, not those of one version", b.memory.Load())
+			}
+		})
+	}
+}
+
+// TestMoveToVersionThatLeaves moves a name to a version that a new configuration takes away while it is read: the move is refused, and
+// the version's memory is free.
+func TestMoveToVersionThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{})
+		defer b.manager.Close()
+		one, two := b.spec("m", "1", 10, Startup), b.spec("m", "2", 10, Lazy)
+		if err := b.put(one, two); err != nil {
+			t.Fatal(err)
+		}
+		moved := make(chan error)
+		go func() {
+			_, err := b.manager.Move(t.Context(), "m", "2")
+			moved <- err
+		}()
+		time.Sleep(b.takes / 2)
+		if err := b.put(one); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-moved; !errors.Is(err, ErrUnknown) {
+			t.Errorf("the name moved to a version that is not listed any more: %v", err)
+		}
+		synctest.Wait()
+		if b.memory.Load() != 10 {
+			t.Errorf("%d bytes are in memory, not those of one version", b.memory.Load())
+		}
+	})
+}

@@ -92,9 +92,6 @@ func (m *Models) Prepare(ctx context.Context, sources []Source) (commit, abandon
 		return nil, nil, fromFiles(table, err)
 	}
 	return func() {
-		both := maps.Clone(*m.table.Load())
-		maps.Copy(both, table)
-		m.table.Store(&both) // the version that answers is found before and after the names change
 		ready()
 		m.table.Store(&table)
 	}, abandon, nil
@@ -140,17 +137,21 @@ func byAge(a, b string) int {
 // Find is a version of a model, of version "" the one that requests get which name none: the newest that is no candidate and was
 // not unloaded. The error is versions.ErrUnknown.
 func (m *Models) Find(name, version string) (*Version, error) {
-	if version == "" {
-		st, _, ok := m.versions.Answer(name)
-		if !ok {
-			return nil, fmt.Errorf("%w: %q", versions.ErrUnknown, name)
-		}
-		version = st.Label
+	st, _, err := m.versions.Find(name, version)
+	if err != nil {
+		return nil, err
 	}
-	if v := (*m.table.Load())[id{name, version}]; v != nil {
-		return v, nil
+	return st.Of.(*Version), nil
+}
+
+// Acquire is Find for a request: the version stays until the lease is released, whatever a new configuration says meanwhile. The error
+// is also inference.ErrUnavailable, of a version that an operator has unloaded.
+func (m *Models) Acquire(name, version string) (*Version, *versions.Lease, error) {
+	lease, err := m.versions.Acquire(name, version)
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil, fmt.Errorf("%w: %q version %q", versions.ErrUnknown, name, version)
+	return lease.Version.Spec().Of.(*Version), lease, nil
 }
 
 // State is a version as an index shows it.
@@ -223,7 +224,7 @@ type Version struct {
 func (v *Version) spec() versions.Spec {
 	k := v.source.id()
 	return versions.Spec{
-		Name: k.name, Label: k.label, Key: v.key, When: versions.Eager, Pinned: v.source.Pinned, Candidate: v.source.Candidate,
+		Name: k.name, Label: k.label, Key: v.key, When: versions.Eager, Pinned: v.source.Pinned, Candidate: v.source.Candidate, Of: v,
 		Open: func(context.Context) (versions.Content, error) { return v.open() },
 	}
 }
@@ -274,16 +275,12 @@ func (v *Version) Loaded() *classic.Version {
 	return loaded.Version
 }
 
-// Predict computes a request, or refuses it with one of inference's sentinels.
+// Predict computes a request with the lease of the version that it holds, or refuses it with one of inference's sentinels.
 func (v *Version) Predict(ctx context.Context, p *inference.Prediction) error {
-	lease, err := v.models.versions.Acquire(v.source.Name, v.Label())
-	if errors.Is(err, versions.ErrUnknown) { // a reload has taken it away
-		return fmt.Errorf("%w: %w", inference.ErrUnavailable, err)
+	lease, ok := p.Hold.(*versions.Lease)
+	if !ok {
+		return fmt.Errorf("%w: the request has not acquired model %q version %s", inference.ErrInternal, v.source.Name, v.Label())
 	}
-	if err != nil {
-		return err
-	}
-	defer lease.Release()
 	if lease.Content == nil {
 		if err := lease.Load(ctx); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +85,17 @@ func find(t *testing.T, m *Models, name, version string) *Version {
 	return v
 }
 
+// predict has the version of a name compute a request, as a server does: of version "" the one that answers.
+func predict(t *testing.T, m *Models, name, version string, p *inference.Prediction) error {
+	v, lease, err := m.Acquire(name, version)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	p.Hold = lease
+	return v.Predict(t.Context(), p)
+}
+
 // taken is the memory of what is loaded.
 func taken(m *Models) (sum int64) {
 	for _, st := range m.Index() {
@@ -97,7 +109,6 @@ func taken(m *Models) (sum int64) {
 func TestVersionsChangeBeneathCallers(t *testing.T) {
 	e := onDisk(t)
 	r, seen := newTestModels(t, 0, e)
-	s := find(t, r, "iris", "")
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 4 {
@@ -109,7 +120,7 @@ func TestVersionsChangeBeneathCallers(t *testing.T) {
 				default:
 				}
 				p := flower(5.1, 3.5, 1.4, 0.2)
-				if err := s.Predict(t.Context(), p); err != nil {
+				if err := predict(t, r, "iris", "", p); err != nil {
 					t.Error(err)
 					return
 				}
@@ -129,7 +140,7 @@ func TestVersionsChangeBeneathCallers(t *testing.T) {
 	if err := r.Unload("iris"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Predict(t.Context(), flower(1, 2, 3, 4)); !errors.Is(err, inference.ErrUnavailable) {
+	if err := predict(t, r, "iris", "", flower(1, 2, 3, 4)); !errors.Is(err, inference.ErrUnavailable) {
 		t.Errorf("unloaded: %v", err)
 	}
 	if i := r.Index(); len(i) != 1 || i[0].Ready || i[0].Loaded || taken(r) != 0 {
@@ -138,7 +149,7 @@ func TestVersionsChangeBeneathCallers(t *testing.T) {
 	if err := r.Load(t.Context(), "iris"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Predict(t.Context(), flower(1, 2, 3, 4)); err != nil {
+	if err := predict(t, r, "iris", "", flower(1, 2, 3, 4)); err != nil {
 		t.Error(err)
 	}
 	if err := r.Load(t.Context(), "rose"); !errors.Is(err, versions.ErrUnknown) {
@@ -188,7 +199,7 @@ func TestGoldenRowsGuardAVersion(t *testing.T) {
 	if find(t, r, "iris", "").Loaded() != before {
 		t.Error("the version was replaced")
 	}
-	if err := find(t, r, "iris", "").Predict(t.Context(), flower(1, 2, 3, 4)); err != nil {
+	if err := predict(t, r, "iris", "", flower(1, 2, 3, 4)); err != nil {
 		t.Errorf("the version before: %v", err)
 	}
 	write(t, e.Path, "{}")
@@ -212,7 +223,7 @@ func TestVersionsAreEvictedByUse(t *testing.T) {
 	entries[1].Pinned = true
 	r, seen := newTestModels(t, 2*v.Bytes()+v.Bytes()/2, entries...)
 	for _, version := range []string{"1", "2", "3", "1", "3"} {
-		if err := find(t, r, "iris", version).Predict(t.Context(), flower(1, 2, 3, 4)); err != nil {
+		if err := predict(t, r, "iris", version, flower(1, 2, 3, 4)); err != nil {
 			t.Fatal(err)
 		}
 		if taken(r) > 2*v.Bytes()+v.Bytes()/2 {
@@ -319,5 +330,68 @@ func TestLoadWhileVersionLeaves(t *testing.T) {
 	}
 	if failed != nil || loads != 1 {
 		t.Errorf("%d loads: %v", loads, failed)
+	}
+}
+
+// TestPredictBesideReloads takes the version that answers away and brings it back while requests come which name no version: all are
+// answered, by one of the two.
+func TestPredictBesideReloads(t *testing.T) {
+	one, two := iris(), iris()
+	two.Version = "2"
+	m, _ := newTestModels(t, 0, one)
+	var stop atomic.Bool
+	var answered [3]atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for !stop.Load() {
+				v, lease, err := m.Acquire("iris", "")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				p := flower(5.1, 3.5, 1.4, 0.2)
+				p.Hold = lease
+				if err := v.Predict(t.Context(), p); err != nil {
+					t.Error(err)
+				}
+				lease.Release()
+				answered[v.Label()[0]-'0'].Add(1)
+			}
+		})
+	}
+	for i := range 200 {
+		commit, _, err := m.Prepare(t.Context(), [][]Source{{two}, {one}}[i%2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit()
+	}
+	stop.Store(true)
+	all.Wait()
+	if answered[1].Load() == 0 || answered[2].Load() == 0 {
+		t.Errorf("%d answers of version 1 and %d of version 2", answered[1].Load(), answered[2].Load())
+	}
+}
+
+// TestHeldVersionAnswers takes a version away between a request's finding it and its computation, which is done all the same.
+func TestHeldVersionAnswers(t *testing.T) {
+	one, two := iris(), iris()
+	two.Version = "2"
+	m, _ := newTestModels(t, 0, one)
+	v, lease, err := m.Acquire("iris", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	commit, _, err := m.Prepare(t.Context(), []Source{two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	p := flower(5.1, 3.5, 1.4, 0.2)
+	p.Hold = lease
+	if err := v.Predict(t.Context(), p); err != nil || v.Label() != "1" {
+		t.Errorf("version %s: %v", v.Label(), err)
 	}
 }

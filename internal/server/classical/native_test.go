@@ -87,13 +87,12 @@ func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 		}}
 	}
 	var kept []*classic.Version // so that no cleanup of the garbage collector's closes them
-	predict := func(name string) error {
-		s := find(t, r, name, "")
+	use := func(name string) error {
 		p := row()
-		if err := s.Predict(t.Context(), p); err != nil {
+		if err := predict(t, r, name, "", p); err != nil {
 			return err
 		}
-		if v := s.Loaded(); v != nil {
+		if v := find(t, r, name, "").Loaded(); v != nil {
 			kept = append(kept, v)
 		}
 		if y := tensor.Values[float32](&p.Outputs[0]); y[3] != 0.5 {
@@ -102,13 +101,13 @@ func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 		return nil
 	}
 	for _, name := range []string{"a", "b", "a"} {
-		if err := predict(name); err != nil {
+		if err := use(name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := resident(t)
 	for i := range 30 { // each use of one evicts the other
-		if err := predict([]string{"a", "b"}[i%2]); err != nil {
+		if err := use([]string{"a", "b"}[i%2]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,9 +116,8 @@ func TestVersionsInONNXRuntimeAreClosed(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
-			s := find(t, r, "a", "")
 			for !stop.Load() {
-				if err := s.Predict(t.Context(), row()); err != nil {
+				if err := predict(t, r, "a", "", row()); err != nil {
 					t.Errorf("a prediction beside reloads: %v", err)
 					return
 				}
