@@ -17,7 +17,7 @@ type architecture struct {
 }
 
 // architectures in the order that messages list them.
-var architectures = []architecture{llama, qwen2, qwen3, smollm3, bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding}
+var architectures = []architecture{llama, qwen2, qwen3, smollm3, mistral3, bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding}
 
 func architectureNamed(name string) (architecture, error) {
 	known := make([]string, len(architectures))

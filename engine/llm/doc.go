@@ -38,8 +38,7 @@
 //
 // # Models
 //
-// An architecture (one file each: arch_llama.go, arch_qwen2.go, arch_qwen3.go,
-// arch_smollm3.go; the text encoders in arch_bert.go) makes a plan (plan.go) of a file's hyper-parameters
+// An architecture (one file each, arch_llama.go and so on; the text encoders in arch_bert.go) makes a plan (plan.go) of a file's hyper-parameters
 // (hparams.go): what each layer computes, in numbers. weights.go lists the
 // tensors that the plan calls for and refuses any other, forward.go computes it.
 // A layer that works otherwise is a field of its plan, and one more method where

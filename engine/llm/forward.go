@@ -125,11 +125,27 @@ func (m *model) project(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r 
 	m.store(c, kv, a, b, r)
 }
 
-// turn norms and rotates queries.
+// turn norms and rotates queries, and sharpens what they see.
 func (m *model) turn(c *kernel.CPU, a *attention, b *batch, r block) {
 	x := r.of(b.q, a.heads*a.headDim)
 	a.norm(c, x, a.qNorm, r.rows(), a.heads)
 	m.rotate(c, a, b, r, x, a.heads)
+	a.sharpen(x, b.pos[r.lo:r.hi])
+}
+
+// sharpen multiplies queries by what is due to their positions.
+func (a *attention) sharpen(x []float32, positions []int) {
+	width := a.heads * a.headDim
+	for i, p := range positions {
+		f := a.temper.of(p)
+		if f == 1 {
+			continue
+		}
+		row := x[i*width : (i+1)*width]
+		for j := range row {
+			row[j] *= f
+		}
+	}
 }
 
 // store norms and rotates the keys of a block, and stores them and the values.

@@ -32,6 +32,7 @@ type hparams struct {
 	window  int  // sliding_window; 0 is none
 	local   rope // the rotation of layers with a window
 	types   int  // of tokens
+	temper  temper
 
 	experts      expertsPlan // of every expertsEvery-th layer
 	expertsEvery int
@@ -78,6 +79,7 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.scale = float32(m.number("attention.scale", 1/math.Sqrt(float64(max(h.headDim, 1)))))
 	h.rope = readRope(m, h.headDim, h.context)
+	h.temper = readTemper(m, h.rope.original)
 	h.readEncoder(m)
 	h.check(m)
 	if m.err != nil {
@@ -85,6 +87,11 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.name, _, _ = f.String("general.name")
 	return h, h.readVocab(f)
+}
+
+// readTemper reads what sharpens attention. Its length is the context before stretching, where the file names no other.
+func readTemper(m *metadata, original int) temper {
+	return temper{scale: m.number("attention.temperature_scale", 0), length: m.size("attention.temperature_length", original)}
 }
 
 // readEncoder reads the keys that text encoders have.

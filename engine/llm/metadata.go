@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"weir/engine/gguf"
 	"weir/internal/inference"
@@ -61,7 +62,7 @@ func (m *metadata) size(key string, fallback int) int {
 
 func (m *metadata) bounded(key string, v uint64) int {
 	limit := uint64(maxSize)
-	if key == "context_length" || key == "rope.scaling.original_context_length" {
+	if strings.HasSuffix(key, "context_length") || key == "attention.temperature_length" {
 		limit = 1 << 30
 	}
 	if v < 1 || v > limit {

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"math"
+
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/vector"
 	"weir/internal/inference"
@@ -71,12 +73,28 @@ type attentionPlan struct {
 	reach   int       // how far a row sees in both directions; 0 is any distance
 	slopes  []float32 // of heads: what a score loses for each position of distance; nil is nothing
 	slot    int       // which layer of the KV store holds its keys and values
+	temper  temper    // of rotated queries
 
 	qkvBias  presence // attn_{q,k,v}.bias
 	oBias    presence // attn_output.bias
 	headNorm bool     // RMSNorm of each query and key head before rotation
 	rowNorm  bool     // layer norm of all query heads of a row together, and of its key heads, where the file has one
 	again    normPlan // of x and the branch's input, once the branch is closed: x = again(x + input)
+}
+
+// temper makes attention sharper far into a text, as training on longer and longer texts does: a query at a position is
+// multiplied by 1 + scale*ln(floor(position/length) + 1).
+type temper struct {
+	scale  float64 // 0 is none
+	length int     // positions that pass until the factor grows
+}
+
+// of is the factor at a position.
+func (t temper) of(position int) float32 {
+	if t.scale == 0 || position < t.length {
+		return 1
+	}
+	return float32(1 + t.scale*math.Log(float64(position/t.length+1)))
 }
 
 // noRope is the rotation of a layer that knows no positions (NoPE).

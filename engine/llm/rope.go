@@ -15,6 +15,7 @@ type rope struct {
 	factor    float64 // by which the context was stretched
 	original  int     // context before stretching (yarn)
 	attention float64 // extra factor on the magnitude
+	undone    float64 // part of what yarn makes the magnitude larger by that is taken back
 	betaFast  float64
 	betaSlow  float64
 
@@ -31,6 +32,7 @@ func readRope(m *metadata, headDim, context int) rope {
 		factor:    m.number("rope.scaling.factor", 0),
 		original:  m.size("rope.scaling.original_context_length", max(context, 1)),
 		attention: m.number("rope.scaling.attn_factor", 1),
+		undone:    m.number("rope.scaling.yarn_log_multiplier", 0),
 		betaFast:  m.number("rope.scaling.yarn_beta_fast", 32),
 		betaSlow:  m.number("rope.scaling.yarn_beta_slow", 1),
 	}
@@ -44,6 +46,12 @@ func readRope(m *metadata, headDim, context int) rope {
 	r.half = dims / 2
 	if r.base <= 0 || r.factor <= 0 {
 		m.fail("rope.freq_base", "is %v with scaling factor %v; both must be positive", r.base, r.factor)
+	}
+	if r.undone < 0 || 1+0.1*r.undone*math.Log(r.factor) <= 0 {
+		m.fail("rope.scaling.yarn_log_multiplier", "is %v, must not be negative", r.undone)
+	}
+	if v := m.number("rope.scaling.yarn_ext_factor", 1); r.scaling == "yarn" && v != 1 {
+		m.fail("rope.scaling.yarn_ext_factor", "is %v; built is 1", v)
 	}
 	switch r.scaling {
 	case "", "none":
@@ -66,7 +74,7 @@ func (r *rope) prepare(divisors []float32) {
 	r.magnitude = r.attention
 	lo, hi := 0.0, 0.0
 	if r.scaling == "yarn" {
-		r.magnitude *= 1 + 0.1*math.Log(r.factor)
+		r.magnitude *= (1 + 0.1*math.Log(r.factor)) / (1 + 0.1*r.undone*math.Log(r.factor))
 		lo = math.Max(0, math.Floor(r.turns(r.betaFast)))
 		hi = math.Min(float64(2*r.half-1), math.Ceil(r.turns(r.betaSlow)))
 	}

@@ -134,6 +134,10 @@ var families = []tiny{
 	{arch: "qwen2", typ: gguf.TypeF16, seed: 3, bias: true, tied: true},
 	{arch: "qwen3", typ: gguf.TypeF32, seed: 4, norms: true},
 	{arch: "smollm3", typ: gguf.TypeF16, seed: 5, layers: 5}, // one of them without positions
+	{arch: "mistral3", typ: gguf.TypeQ8_0, seed: 6, edit: func(b *gguf.Builder) {
+		b.Set("mistral3.attention.temperature_scale", float32(0.3))
+		b.Set("mistral3.rope.scaling.original_context_length", uint32(16))
+	}},
 }
 
 func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {
