@@ -38,8 +38,8 @@ var (
 )
 
 // undoubled is the tool in a name that stands twice: f.f is f, where that is a tool of the request.
-func (p *Parser) undoubled(name string) string {
-	if first, second, ok := strings.Cut(name, "."); ok && first == second && p.tools[name] == nil && p.tools[first] != nil {
+func (r *request) undoubled(name string) string {
+	if first, second, ok := strings.Cut(name, "."); ok && first == second && r.tools[name] == nil && r.tools[first] != nil {
 		return first
 	}
 	return name

@@ -30,16 +30,16 @@ func (e *echo) ends(buf []byte, at int) {
 
 func (e *echo) drop() { *e = echo{text: e.text[:0]} }
 
-// echoed reads the last list of calls once more, with the closing marker that must follow. It is no text, and no call either.
-func (p *Parser) echoed(rest []byte, final bool) (int, status) {
-	if p.calls == nil || p.echo.open || len(p.echo.text) == 0 {
+// again reads the last list of calls once more, with the closing marker that must follow. It is no text, and no call either.
+func (e *echo) again(rest []byte, closers []string, final bool) (int, status) {
+	if e.open || len(e.text) == 0 {
 		return 0, bad
 	}
-	if s := prefix(rest, string(p.echo.text), final); s != done {
+	if s := prefix(rest, string(e.text), final); s != done {
 		return 0, s
 	}
-	n := len(p.echo.text)
+	n := len(e.text)
 	n += skipBlank(rest[n:])
-	end, s := beginsWith(rest[n:], p.calls.closers, final)
+	end, s := beginsWith(rest[n:], closers, final)
 	return n + len(end), s
 }

@@ -20,7 +20,7 @@ type messages struct {
 	isolate bool     // what an address names is a call, or a thought: no channel says it
 
 	// call reads a call from n on, where the message to a tool begins.
-	call func(p *Parser, name string, rest []byte, n int, final bool) (head, int, status)
+	call func(r *request, name string, rest []byte, n int, final bool) (head, int, status)
 }
 
 const (
@@ -45,7 +45,7 @@ var harmonyMessages = &messages{
 	end:     "<|end|>",
 	next:    "<|start|>assistant",
 	aside:   "<|channel|>commentary<|message|>",
-	call: func(_ *Parser, name string, rest []byte, n int, final bool) (head, int, status) {
+	call: func(_ *request, name string, rest []byte, n int, final bool) (head, int, status) {
 		return objectAt(head{name: name}, rest, n, final)
 	},
 }
@@ -72,13 +72,13 @@ var museMessages = &messages{
 	next:    "<|start|>assistant",
 	aside:   " to=user<|message|>",
 	isolate: true,
-	call: func(p *Parser, _ string, rest []byte, n int, final bool) (head, int, status) {
+	call: func(r *request, _ string, rest []byte, n int, final bool) (head, int, status) {
 		n += skipBlank(rest[n:])
-		opener, s := beginsWith(rest[n:], append(slices.Clone(p.calls.sections), p.calls.openers...), final)
+		opener, s := beginsWith(rest[n:], append(slices.Clone(r.calls.sections), r.calls.openers...), final)
 		if s != done {
 			return head{}, 0, s
 		}
-		h, used, s := p.headFrom(opener, rest[n:], final)
+		h, used, s := r.headFrom(opener, rest[n:], final)
 		return h, n + used, s
 	},
 }
@@ -112,20 +112,19 @@ func (m *messages) isThought(header string) bool {
 func (p *Parser) messageLead(final bool) bool {
 	m := p.family.calls.messages
 	p.inThought = false
-	p.at += skipBlank(p.rest())
-	rest := p.rest()
+	p.in.skipBlank()
+	rest := p.in.rest()
 	if len(rest) == 0 {
 		return false
 	}
 	end, s := beginsWith(rest, m.ends, final)
 	if s == done {
-		p.at += len(end)
+		p.in.skip(len(end))
 		return true
 	}
-	if p.calls != nil && p.index > 0 {
+	if p.calls != nil && p.out.calls > 0 {
 		if _, opener := beginsWith(rest, p.calls.openers, final); opener == done {
-			p.skip, p.retry = 0, 0
-			p.state = (*Parser).callHead
+			p.callBehind(0)
 			return true
 		} else if opener == more {
 			return false
@@ -141,7 +140,7 @@ func (p *Parser) messageLead(final bool) bool {
 	}
 	if final {
 		_, s = beginsWith(rest, slices.Concat(m.ends, m.leads), false)
-		p.unread = p.unread || s == more
+		p.out.begun = p.out.begun || s == more
 	}
 	p.state = (*Parser).messageText
 	return true
@@ -150,19 +149,19 @@ func (p *Parser) messageLead(final bool) bool {
 // messageHeader reads up to the message, and its first bytes where a call may begin.
 func (p *Parser) messageHeader(final bool) bool {
 	m := p.family.calls.messages
-	rest := p.rest()
+	rest := p.in.rest()
 	short := rest[:min(len(rest), headerCutoff)]
 	at := bytes.Index(short, []byte(messageMark))
 	if at < 0 {
 		if !final && len(short) < headerCutoff {
 			return false
 		}
-		p.unread = final && len(short) < headerCutoff
+		p.out.begun = final && len(short) < headerCutoff
 		p.state = (*Parser).messageText
 		if skip, s := beginsWith(rest, slices.Concat(m.stops, []string{messageMark, "<|constrain|>"}), true); s == done {
-			p.at += len(skip) // so that the marker does not end the text at once
-			if skip == m.start && prefix(p.rest(), "assistant", true) == done {
-				p.at += len("assistant")
+			p.in.skip(len(skip)) // so that the marker does not end the text at once
+			if skip == m.start && prefix(p.in.rest(), "assistant", true) == done {
+				p.in.skip(len("assistant"))
 			}
 		}
 		return true
@@ -173,7 +172,7 @@ func (p *Parser) messageHeader(final bool) bool {
 	if p.calls == nil || name == "" {
 		return p.messageBody(header, n)
 	}
-	h, used, s := m.call(p, name, rest, n, final)
+	h, used, s := m.call(&p.request, name, rest, n, final)
 	if s == more && (final || len(rest) >= headLimit) {
 		s = bad
 	}
@@ -182,20 +181,20 @@ func (p *Parser) messageHeader(final bool) bool {
 		return false
 	case bad:
 		if final {
-			_, _, open := m.call(p, name, rest, n, false)
-			p.unread = p.unread || open == more
+			_, _, open := m.call(&p.request, name, rest, n, false)
+			p.out.begun = p.out.begun || open == more
 		}
 		p.unreadable++
 		return p.messageBody(header, n)
 	default:
 	}
-	p.at += used
+	p.in.skip(used)
 	p.begun(h)
 	return true
 }
 
 func (p *Parser) messageBody(header string, n int) bool {
-	p.at += n
+	p.in.skip(n)
 	p.inThought = p.family.calls.messages.isThought(header)
 	p.state = (*Parser).messageText
 	return true

@@ -8,7 +8,7 @@ import (
 // The heads of families that write a name and then one value with the arguments.
 
 // readKimi reads functions.name:0 up to the marker of arguments.
-func readKimi(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readKimi(r *request, _ string, rest []byte, final bool) (head, int, status) {
 	const arguments = "<|tool_call_argument_begin|>"
 	at := bytes.Index(rest[:min(len(rest), maxKey)], []byte(arguments))
 	if at < 0 {
@@ -20,7 +20,7 @@ func readKimi(p *Parser, _ string, rest []byte, final bool) (head, int, status) 
 	if ok && digits(index) && strings.HasPrefix(name, "functions.") {
 		h.id = header
 	}
-	if h.name = p.toolIn(name); !validName(h.name) {
+	if h.name = r.toolIn(name); !validName(h.name) {
 		return head{}, 0, bad
 	}
 	return objectAt(h, rest, at+len(arguments), final)
@@ -31,10 +31,10 @@ func digits(s string) bool {
 }
 
 // toolIn finds the tool in a name that models garble: functions.f, functionsf5, f.
-func (p *Parser) toolIn(name string) string {
+func (r *request) toolIn(name string) string {
 	plain := strings.TrimPrefix(strings.TrimPrefix(name, "functions"), ".")
 	for _, n := range []string{plain, strings.TrimRight(plain, "0123456789"), name} {
-		if p.tools[n] != nil {
+		if r.tools[n] != nil {
 			return n
 		}
 	}
@@ -60,7 +60,7 @@ func objectAt(h head, rest []byte, n int, final bool) (head, int, status) {
 }
 
 // readDeepSeek reads function<sep>name, a fence and JSON (R1, V3), or name<sep> and JSON (V3.1).
-func readDeepSeek(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readDeepSeek(r *request, _ string, rest []byte, final bool) (head, int, status) {
 	const separator = "<｜tool▁sep｜>"
 	short := rest[:min(len(rest), maxKey)]
 	at := bytes.Index(short, []byte(separator))
@@ -106,13 +106,13 @@ func skipFence(rest []byte, n int, final bool) (int, status) {
 }
 
 // readMistral reads a list of objects (up to v7), or a name, an id and the marker of arguments (from v11 on).
-func readMistral(p *Parser, opener string, rest []byte, final bool) (head, int, status) {
+func readMistral(r *request, opener string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)
 	if n == len(rest) {
 		return head{}, 0, more
 	}
 	if rest[n] == '[' || rest[n] == '{' {
-		return readObject(p, opener, rest, final)
+		return readObject(r, opener, rest, final)
 	}
 	short := rest[:min(len(rest), maxKey)]
 	at := bytes.IndexAny(short, "[{")
@@ -145,12 +145,12 @@ func readMistral(p *Parser, opener string, rest []byte, final bool) (head, int, 
 }
 
 // readFunction reads name> and JSON.
-func readFunction(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readFunction(_ *request, _ string, rest []byte, final bool) (head, int, status) {
 	return readNameAnd(rest, '>', final)
 }
 
 // readLine reads a name on a line of its own and JSON.
-func readLine(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readLine(_ *request, _ string, rest []byte, final bool) (head, int, status) {
 	return readNameAnd(rest, '\n', final)
 }
 
@@ -168,7 +168,7 @@ func readNameAnd(rest []byte, end byte, final bool) (head, int, status) {
 }
 
 // readSolar reads an id, a name and the arguments, each behind a marker.
-func readSolar(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readSolar(_ *request, _ string, rest []byte, final bool) (head, int, status) {
 	const name, arguments = "<|tool_call:name|>", "<|tool_call:args|>"
 	short := rest[:min(len(rest), maxKey)]
 	at, end := bytes.Index(short, []byte(name)), bytes.Index(short, []byte(arguments))
@@ -186,19 +186,19 @@ func readSolar(_ *Parser, _ string, rest []byte, final bool) (head, int, status)
 }
 
 // bareGemma reads a call without its opener, which must be of a tool of the request.
-func bareGemma(p *Parser, rest []byte, final bool) (head, int, status) {
+func bareGemma(r *request, rest []byte, final bool) (head, int, status) {
 	if s := prefix(rest, "call:", final); s != done {
 		return head{}, 0, s
 	}
-	h, n, s := readGemma(p, "", rest, final)
-	if s == done && p.tools[h.name] == nil {
+	h, n, s := readGemma(r, "", rest, final)
+	if s == done && r.tools[h.name] == nil {
 		return head{}, 0, bad
 	}
 	return h, n, s
 }
 
 // readGemma reads a name in front of its object, and call: in front of the name in the forms that models write.
-func readGemma(_ *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readGemma(_ *request, _ string, rest []byte, final bool) (head, int, status) {
 	short := rest[:min(len(rest), maxKey)]
 	at := bytes.IndexByte(short, '{')
 	if at < 0 {
@@ -213,45 +213,42 @@ func readGemma(_ *Parser, _ string, rest []byte, final bool) (head, int, status)
 }
 
 // readLlama reads JSON, or a call of a built-in tool: name.call(query="…"), or a list of Python calls.
-func readLlama(p *Parser, opener string, rest []byte, final bool) (head, int, status) {
+func readLlama(r *request, opener string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)
 	if n == len(rest) {
 		return head{}, 0, more
 	}
 	switch rest[n] {
 	case '{':
-		return readObject(p, opener, rest, final)
+		return readObject(r, opener, rest, final)
 	case '[':
 		if i := n + 1 + skipBlank(rest[n+1:]); i == len(rest) {
 			return head{}, 0, more
 		} else if rest[i] == '{' {
-			return readObject(p, opener, rest, final)
+			return readObject(r, opener, rest, final)
 		}
-		p.list.bare = false
-		return readPython(p, opener, rest, final)
+		return readPython(r, opener, rest, final)
 	}
-	h, n, s := p.pythonCall(rest, true, final)
+	h, n, s := r.pythonCall(rest, true, final)
 	if s != done {
 		return head{broken: h.broken}, 0, s
 	}
-	if p.tools[h.name] == nil {
+	if r.tools[h.name] == nil {
 		return head{}, 0, bad
 	}
-	p.list.bare = true
 	return h, n, done
 }
 
 // bareLlama reads a call without an opener: an object, or a list of Python calls.
-func bareLlama(p *Parser, rest []byte, final bool) (head, int, status) {
+func bareLlama(r *request, rest []byte, final bool) (head, int, status) {
 	if len(rest) > 0 && rest[0] == '[' {
-		p.list.bare = false
-		return barePython(p, rest, final)
+		return barePython(r, rest, final)
 	}
-	return bareObject(p, rest, final)
+	return bareObject(r, rest, final)
 }
 
 // readFenced reads a fenced list of objects.
-func readFenced(p *Parser, opener string, rest []byte, final bool) (head, int, status) {
+func readFenced(r *request, opener string, rest []byte, final bool) (head, int, status) {
 	n, s := skipFence(rest, 0, final)
 	if s != done {
 		return head{}, 0, s
@@ -259,6 +256,6 @@ func readFenced(p *Parser, opener string, rest []byte, final bool) (head, int, s
 	if n == len(rest) {
 		return head{}, 0, more
 	}
-	h, used, s := readObject(p, opener, rest[n:], final)
+	h, used, s := readObject(r, opener, rest[n:], final)
 	return h, n + used, s
 }

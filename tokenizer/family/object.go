@@ -7,14 +7,14 @@ import (
 )
 
 // readObject reads what follows an opener in families whose calls are JSON: one object, or a list of them.
-func readObject(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readObject(r *request, _ string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)
 	array := n < len(rest) && rest[n] == '['
 	if array {
 		n++
 		n += skipBlank(rest[n:])
 	}
-	h, used, s := p.calls.item(rest[n:], final)
+	h, used, s := r.calls.item(rest[n:], final)
 	h.array = array
 	return h, n + used, s
 }
@@ -232,21 +232,21 @@ func (o *cursor) value(final bool) ([]byte, bool) {
 
 // bareObject reads a call that stands without an opener, as Llama 3 writes it: only an object that begins with the name of one of
 // the request's tools is a call; any other JSON is the answer.
-func bareObject(p *Parser, rest []byte, final bool) (head, int, status) {
+func bareObject(r *request, rest []byte, final bool) (head, int, status) {
 	if len(rest) == 0 {
 		return head{}, 0, more
 	}
 	if rest[0] != '{' {
 		return head{}, 0, bad
 	}
-	if s := p.namesTool(rest, final); s != done {
+	if s := r.namesTool(rest, final); s != done {
 		return head{}, 0, s
 	}
 	return readCall(rest, final)
 }
 
 // namesTool reads {"name": "f" where f is a tool; {"type": "function" may come before it.
-func (p *Parser) namesTool(rest []byte, final bool) status {
+func (r *request) namesTool(rest []byte, final bool) status {
 	o := cursor{src: rest}
 	if !o.byte('{') {
 		return o.failed(final)
@@ -260,14 +260,14 @@ func (p *Parser) namesTool(rest []byte, final bool) status {
 			return o.failed(final)
 		}
 		if key == "function" && o.peek() && o.src[o.n] == '{' {
-			return p.namesTool(rest[o.n:], final)
+			return r.namesTool(rest[o.n:], final)
 		}
 		name, ok := o.text()
 		if !ok {
 			return o.failed(final)
 		}
 		if key != "type" {
-			if p.tools[name] == nil {
+			if r.tools[name] == nil {
 				return bad
 			}
 			return done
@@ -280,17 +280,17 @@ func (p *Parser) namesTool(rest []byte, final bool) status {
 }
 
 // readPhi reads a list between the template's markers, or the one behind functools that prompts for vLLM's phi4_mini_json ask for.
-func readPhi(p *Parser, opener string, rest []byte, final bool) (head, int, status) {
+func readPhi(r *request, opener string, rest []byte, final bool) (head, int, status) {
 	if opener == functools.openers[0] {
-		return readOpenedList(p, opener, rest, final)
+		return readOpenedList(r, opener, rest, final)
 	}
-	return readObject(p, opener, rest, final)
+	return readObject(r, opener, rest, final)
 }
 
 // readOpenedList reads a list whose bracket belongs to the opener.
-func readOpenedList(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readOpenedList(r *request, _ string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)
-	h, used, s := p.calls.item(rest[n:], final)
+	h, used, s := r.calls.item(rest[n:], final)
 	h.array = true
 	return h, n + used, s
 }

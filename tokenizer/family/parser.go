@@ -2,7 +2,6 @@ package family
 
 import (
 	"bytes"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -18,46 +17,41 @@ const (
 // What it holds back while text streams is at most a beginning of one of the family's markers and 16 bytes of white space.
 // Parts refer to the parser's memory until its next call.
 type Parser struct {
-	family  *Family
-	options Options
-	tools   map[string]*Tool
-	calls   *markup // nil where the answer may not call tools
+	family *Family
+	request
+	parallel bool // the answer may have more than one call
 
-	buf       []byte // bytes that were not read
-	at        int    // buf[at:] is to be read
-	out       []byte // JSON that the parts of this Append refer to
-	parts     []Part
-	state     func(p *Parser, final bool) bool // reads on; false when it needs more bytes
-	index     int                              // calls that were started
-	inCall    bool                             // the last of them is not ended
-	retry     int                              // unread bytes from which a head is worth reading again
-	skip      int                              // white space in front of the opener that a head is read from
+	in    source
+	out   output
+	state func(p *Parser, final bool) bool // reads on; false when it needs more bytes
+	retry patience                         // with heads of calls that are not whole
+
+	skip      int // white space in front of the opener that a head is read from
 	inThought bool
 	after     bool // a thought or a call has just ended: white space is dropped
-	said      bool // text was given
 	whole     bool // the answer was calls and nothing else, which only its end showed
-	// unreadable counts the calls of which not everything could be read.
-	unreadable int
-	unread     bool // the answer has ended inside the head of a call: what is left are pieces of it
 
-	head  head
-	form  form
-	value value
-	tag   tagged
-	list  pythonList
-	echo  echo
+	args       arguments // of the open call
+	array      bool      // the call is an item of a list of objects
+	around     value     // what is left of the objects that the arguments stand in
+	echo       echo
+	unreadable int // calls of which not everything could be read
+}
+
+// arguments reads those of one call, as a model writes them, to the parser's output.
+type arguments interface {
+	// read reads on. It is done behind the last argument, and bad where the arguments break off.
+	read(final bool) status
+	// complete appends what the JSON that was written lacks.
+	complete(dst []byte) []byte
+	// then sets what is read behind the arguments.
+	then(p *Parser)
 }
 
 // NewParser makes the parser of one answer.
 func (f *Family) NewParser(o Options) *Parser {
-	p := &Parser{family: f, options: o, state: (*Parser).lead}
-	if o.Choice.Mode != None && len(o.Tools) > 0 {
-		p.calls = f.calls
-		p.tools = make(map[string]*Tool, len(o.Tools))
-		for i := range o.Tools {
-			p.tools[o.Tools[i].Name] = &o.Tools[i]
-		}
-	}
+	p := &Parser{family: f, request: newRequest(f.calls, &o), parallel: o.Choice.Parallel, state: (*Parser).lead}
+	p.out.shortIDs, p.out.ids = f.calls.shortIDs, o.IDs
 	if f.calls.start != nil {
 		p.state = f.calls.start
 	}
@@ -75,10 +69,10 @@ func (p *Parser) Append(dst []Part, text []byte, control bool) []Part {
 		return dst
 	}
 	p.begin(dst)
-	p.buf = append(p.buf, text...)
+	p.in.buf = append(p.in.buf, text...)
 	for p.state(p, false) {
 	}
-	return p.given()
+	return p.out.given()
 }
 
 // Close ends the answer: held text is given, an open call is completed. What it gives of calls is there only because the answer
@@ -87,13 +81,13 @@ func (p *Parser) Close(dst []Part) []Part {
 	p.begin(dst)
 	for p.state(p, true) {
 	}
-	p.endCall(true)
+	p.endCall()
 	p.state = (*Parser).ended
-	for i := range p.parts[len(dst):] {
-		part := &p.parts[len(dst)+i]
+	for i := range p.out.parts[len(dst):] {
+		part := &p.out.parts[len(dst)+i]
 		part.Repaired = part.Kind >= CallStart && !p.whole
 	}
-	return p.given()
+	return p.out.given()
 }
 
 // Thinking reports whether what was read so far ends inside a thought.
@@ -103,49 +97,27 @@ func (p *Parser) Thinking() bool { return p.inThought }
 func (p *Parser) Unreadable() int { return p.unreadable }
 
 // Calls is how many calls were started.
-func (p *Parser) Calls() int { return p.index }
+func (p *Parser) Calls() int { return p.out.calls }
 
 func (p *Parser) begin(dst []Part) {
-	p.echo.keep(p.buf, p.at)
-	p.buf = p.buf[:copy(p.buf, p.buf[p.at:])]
-	p.at, p.out, p.parts = 0, p.out[:0], dst
+	p.echo.keep(p.in.buf, p.in.at)
+	p.in.compact()
+	p.out.begin(dst)
 }
-
-func (p *Parser) given() []Part {
-	dst := p.parts
-	p.parts = nil
-	return dst
-}
-
-func (p *Parser) rest() []byte { return p.buf[p.at:] }
 
 // take gives the next n bytes as text.
-func (p *Parser) take(k Kind, n int) {
-	if n > 0 {
-		p.said = p.said || k == Content
-		p.parts = append(p.parts, Part{Kind: k, Bytes: p.buf[p.at : p.at+n : p.at+n], Begun: p.unread})
-		p.at += n
-	}
-}
+func (p *Parser) take(k Kind, n int) { p.out.text(k, p.in.next(n)) }
 
 // lead is where an answer starts, or goes on after a thought or a call: text, a thought or a call without an opener may follow.
 func (p *Parser) lead(final bool) bool {
-	rest := p.rest()
+	rest := p.in.rest()
 	n := skipBlank(rest)
 	if p.after {
-		p.at += n
-		rest, n = p.rest(), 0
-		if used, s := p.leftover(rest, final); s != bad {
-			p.at += used
+		p.in.skip(n)
+		rest, n = p.in.rest(), 0
+		if used, s := p.behindCall(rest, final); s != bad {
+			p.in.skip(used)
 			return s == done
-		}
-		if used, s := p.echoed(rest, final); s != bad {
-			p.at += used
-			return s == done
-		}
-		if final {
-			_, s := p.leftover(rest, false)
-			p.unread = p.unread || s == more
 		}
 	}
 	if n > blankLimit {
@@ -166,79 +138,66 @@ func (p *Parser) lead(final bool) bool {
 	}
 	p.state = p.unmarked()
 	if p.calls != nil && p.calls.bare != nil {
-		p.skip, p.retry = n, 0
+		p.skip = n
 		p.state = (*Parser).bareHead
 	}
 	return true
 }
 
+// behindCall reads what may follow a call and is no text.
+func (p *Parser) behindCall(rest []byte, final bool) (int, status) {
+	if p.out.calls == 0 {
+		return 0, bad
+	}
+	if n, s := p.calls.leftover(rest, final); s != bad {
+		return n, s
+	}
+	n, s := p.echo.again(rest, p.calls.closers, final)
+	if s == bad && final {
+		_, open := p.calls.leftover(rest, false)
+		p.out.begun = p.out.begun || open == more
+	}
+	return n, s
+}
+
 // unmarked is the state where text begins, and calls without markers might.
 func (p *Parser) unmarked() func(*Parser, bool) bool {
-	if p.calls != nil && !p.said && p.index == 0 && p.family.showsObjects() {
-		p.retry = 0
+	if p.calls != nil && !p.out.said && p.out.calls == 0 && p.family.showsObjects() {
+		p.retry.reset()
 		return (*Parser).wholeAnswer
 	}
 	return (*Parser).content
-}
-
-// leftover reads what may follow a call and is no text: closing markers, and stray brackets.
-func (p *Parser) leftover(rest []byte, final bool) (int, status) {
-	if p.calls == nil || p.index == 0 {
-		return 0, bad
-	}
-	waits := false
-	for _, c := range p.calls.closers {
-		switch prefix(rest, c, final) {
-		case done:
-			return len(c), done
-		case more:
-			waits = len(rest) > 0 || waits
-		default:
-		}
-	}
-	if waits {
-		return 0, more
-	}
-	if len(rest) > 0 && bytes.IndexByte([]byte(p.calls.crumbs), rest[0]) >= 0 {
-		return 1, done
-	}
-	return 0, bad
 }
 
 // content is text after its first byte that is not white space. An opener of a call is left unread for callHead, with the white
 // space before it.
 func (p *Parser) content(final bool) bool {
 	p.after = false
-	m, blanks := p.scan(Content, p.markers(), false, final)
+	markers := p.family.calls.textMarkers
+	if p.calls != nil {
+		markers = p.calls.allMarkers
+	}
+	m, blanks := p.scan(Content, markers, false, final)
 	if m < 0 {
 		return false
 	}
 	if p.markOfThought(blanks) {
 		return true
 	}
-	if d, s := beginsWith(p.rest()[blanks:], p.family.calls.dropped, true); s == done {
-		p.at += blanks + len(d)
+	if d, s := beginsWith(p.in.rest()[blanks:], p.family.calls.dropped, true); s == done {
+		p.in.skip(blanks + len(d))
 		p.after = true
 		p.state = (*Parser).lead
 		return true
 	}
-	p.skip, p.retry = blanks, 0
-	p.state = (*Parser).callHead
+	p.callBehind(blanks)
 	return true
-}
-
-// markers are the texts that may end content.
-func (p *Parser) markers() []string {
-	if p.calls == nil {
-		return p.family.calls.textMarkers
-	}
-	return p.family.calls.allMarkers
 }
 
 // scan gives text up to the first marker, and which marker that is; -1 when none has come. White space right before the marker
 // is left unread and counted, or dropped.
 func (p *Parser) scan(k Kind, markers []string, drop, final bool) (marker, blanks int) {
-	rest := p.rest()
+	rest := p.in.rest()
 	at, m := firstMarker(rest, markers)
 	held := len(rest)
 	if !final {
@@ -248,16 +207,16 @@ func (p *Parser) scan(k Kind, markers []string, drop, final bool) (marker, blank
 		blanks = trailingBlank(rest[:at])
 		p.take(k, at-blanks)
 		if drop {
-			p.at += blanks
+			p.in.skip(blanks)
 			blanks = 0
 		}
 		return m, blanks
 	}
 	n := held
-	if final && k == Content && p.index > 0 { // behind a call, a marker that has begun is no text
+	if final && k == Content && p.out.calls > 0 { // behind a call, a marker that has begun is no text
 		n = heldFrom(rest, markers)
 		p.take(k, n)
-		p.unread = true
+		p.out.begun = true
 		n = len(rest) - n
 	}
 	if !final {
@@ -320,53 +279,6 @@ func wholeRunes(text []byte) int {
 	return len(text)
 }
 
-// startCall gives the first part of a call.
-func (p *Parser) startCall(name, id string) {
-	if id == "" {
-		id = p.newID()
-	}
-	p.parts = append(p.parts, Part{Kind: CallStart, Call: p.index, ID: id, Name: name})
-	p.index++
-	p.inCall = true
-}
-
-func (p *Parser) newID() string {
-	n, front := 24, "call_"
-	if p.calls.shortIDs {
-		n, front = 9, ""
-	}
-	if p.options.IDs != nil {
-		return front + p.options.IDs(n)
-	}
-	digits := strconv.Itoa(p.index)
-	id := append(make([]byte, 0, len(front)+n), front...)
-	for range n - len(digits) {
-		id = append(id, '0')
-	}
-	return string(append(id, digits...))
-}
-
-// arguments gives what was written to p.out since a length.
-func (p *Parser) arguments(from int) {
-	if from < len(p.out) {
-		p.parts = append(p.parts, Part{Kind: CallArguments, Call: p.index - 1, Bytes: p.out[from:len(p.out):len(p.out)]})
-	}
-}
-
-// endCall ends the call that is open. cut says that the answer ended inside it, or that its arguments broke off.
-func (p *Parser) endCall(cut bool) {
-	if !p.inCall {
-		return
-	}
-	if cut {
-		from := len(p.out)
-		p.out = p.complete(p.out)
-		p.arguments(from)
-	}
-	p.parts = append(p.parts, Part{Kind: CallEnd, Call: p.index - 1})
-	p.inCall = false
-}
-
 // endOfCall is the state after a call: further calls, or the end of all of them.
 func (p *Parser) endOfCall() {
 	p.after = true
@@ -374,13 +286,13 @@ func (p *Parser) endOfCall() {
 	if p.calls.start != nil {
 		p.state = p.calls.start
 	}
-	if !p.options.Choice.Parallel {
+	if !p.parallel {
 		p.state = (*Parser).ended
 	}
 }
 
 // ended drops what follows the only call of an answer.
 func (p *Parser) ended(bool) bool {
-	p.at = len(p.buf)
+	p.in.skip(len(p.in.rest()))
 	return false
 }

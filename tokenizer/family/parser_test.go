@@ -194,6 +194,18 @@ func TestArgumentsStreamAsTheyCome(t *testing.T) {
 	}
 }
 
+// TestValuesAreGivenWhenTheirEndHasCome: how long the head of a call was delays none of its values.
+func TestValuesAreGivenWhenTheirEndHasCome(t *testing.T) {
+	p := named(t, "kimi-k3").NewParser(auto())
+	var parts []Part
+	for _, c := range `<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|>` {
+		parts = p.Append(nil, []byte(string(c)), false)
+	}
+	if len(parts) != 1 || string(parts[0].Bytes) != `"days": 2` {
+		t.Errorf("%+v", parts)
+	}
+}
+
 func TestSystemTextListsTools(t *testing.T) {
 	text := generic(think).System(weatherTools)
 	for _, want := range []string{`{"name":"get_weather","parameters":{"type":"object"`, "<tool_call>", `{"name":"noop"`} {

@@ -5,12 +5,18 @@ import (
 	"strings"
 )
 
-// pythonList is the state of a parser inside of a list of Python calls.
+// pythonList reads the arguments of a call as Python writes them.
 type pythonList struct {
+	in      *source
+	out     *output
+	state   func(l *pythonList, final bool) status // reads a step on
 	props   []property
-	given   int  // arguments so far, by position or name
-	inValue bool // the value of an argument is open
-	bare    bool // the call stands alone, without a list around it
+	value   value // of an argument
+	given   int   // arguments so far, by position or name
+	inValue bool  // the value of an argument is open
+	alone   bool  // the call stands alone, without a list around it
+	bound   bool  // a grammar of the family binds the answer
+	ended   bool
 }
 
 var pythonSyntax = &syntax{python: true}
@@ -118,17 +124,15 @@ func (v *value) closes(rest []byte, final bool) status {
 
 // pythonCall reads a name and its bracket where the arguments behind them can be read to their end: a call of which a part is missing is
 // worse than none. Calls too long to look ahead stream.
-func (p *Parser) pythonCall(rest []byte, alone, final bool) (head, int, status) {
+func (r *request) pythonCall(rest []byte, alone, final bool) (head, int, status) {
 	h, n, s := readPythonName(rest, final)
 	if s != done {
 		return h, n, s
 	}
 	h.name = strings.TrimSuffix(h.name, ".call")
-	if !p.options.Bound && (!alone || p.tools[h.name] != nil) {
-		q := p.ahead(h, rest[n:])
-		q.list.bare = alone
-		pythonBody(q)
-		if s = q.toEnd(final); s == more && final {
+	h.alone = alone
+	if !r.bound && (!alone || r.tools[h.name] != nil) {
+		if s = r.ahead(h, rest[n:], final); s == more && final {
 			s = bad
 		}
 		h.broken = s == bad
@@ -136,28 +140,8 @@ func (p *Parser) pythonCall(rest []byte, alone, final bool) (head, int, status) 
 	return h, n, s
 }
 
-// ahead is a parser of the arguments of a call that has not begun.
-func (p *Parser) ahead(h head, rest []byte) *Parser {
-	q := &Parser{family: p.family, calls: p.calls, tools: p.tools, buf: rest, head: h}
-	q.startCall(h.name, "-")
-	return q
-}
-
-// toEnd reads up to the end of the call. It is done, too, where the call is too long to read ahead.
-func (p *Parser) toEnd(final bool) status {
-	for p.inCall && p.state(p, final) {
-	}
-	switch {
-	case p.unreadable > 0:
-		return bad
-	case p.inCall && (final || len(p.buf) < headLimit-2*maxKey):
-		return more
-	}
-	return done
-}
-
 // readPython reads the first call of a list: [name(
-func readPython(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
+func readPython(r *request, _ string, rest []byte, final bool) (head, int, status) {
 	n := skipBlank(rest)
 	if n == len(rest) {
 		return head{}, 0, more
@@ -166,7 +150,7 @@ func readPython(p *Parser, _ string, rest []byte, final bool) (head, int, status
 		return head{}, 0, bad
 	}
 	n++
-	h, used, s := p.pythonCall(rest[n:], false, final)
+	h, used, s := r.pythonCall(rest[n:], false, final)
 	return h, n + used, s
 }
 
@@ -196,57 +180,74 @@ func isIdentifier(c byte) bool {
 }
 
 // pythonBody begins the arguments of a call.
-func pythonBody(p *Parser) {
-	p.form = formList
-	p.list = pythonList{bare: p.list.bare}
-	if t := p.tools[p.head.name]; t != nil {
-		p.list.props = properties(t.Parameters)
-	}
-	p.raw("{")
-	p.state = (*Parser).pythonArgument
+func pythonBody(r *request, h head, in *source, out *output) arguments {
+	out.raw("{")
+	return &pythonList{in: in, out: out, state: (*pythonList).argument, props: r.properties(h.name), alone: h.alone, bound: r.bound}
 }
 
-// pythonArgument reads up to the value of the next argument, or the call's end.
-func (p *Parser) pythonArgument(final bool) bool {
-	p.at += skipBlank(p.rest())
-	rest := p.rest()
+func (l *pythonList) read(final bool) status {
+	for !l.ended {
+		if s := l.state(l, final); s != done {
+			return s
+		}
+	}
+	return done
+}
+
+func (l *pythonList) complete(dst []byte) []byte {
+	if l.inValue {
+		dst = l.value.close(dst)
+	}
+	return append(dst, '}')
+}
+
+func (l *pythonList) then(p *Parser) {
+	p.endOfCall()
+	if !l.alone && p.parallel {
+		p.state = (*Parser).pythonNext
+	}
+}
+
+// argument reads up to the value of the next argument, or the call's end.
+func (l *pythonList) argument(final bool) status {
+	l.in.skipBlank()
+	rest := l.in.rest()
 	if len(rest) == 0 {
-		return false
+		return more
 	}
 	if rest[0] == ')' {
-		p.at++
-		p.pythonEnd()
-		return true
+		l.in.skip(1)
+		l.out.raw("}")
+		l.ended = true
+		return done
 	}
-	if rest[0] == ',' && p.list.given > 0 {
-		p.at++
-		return true
+	if rest[0] == ',' && l.given > 0 {
+		l.in.skip(1)
+		return done
 	}
 	name, n, s := keyword(rest, final)
 	if s == more {
-		return false
+		return more
 	}
 	if s == bad {
-		if name = p.position(); name == "" {
-			p.endCall(true)
-			p.breakOff(final)
-			return true
+		if name = l.position(); name == "" {
+			return bad
 		}
 	}
-	p.at += n
-	from := len(p.out)
-	if p.list.given > 0 {
-		p.out = append(p.out, ',', ' ')
+	l.in.skip(n)
+	from := len(l.out.json)
+	if l.given > 0 {
+		l.out.json = append(l.out.json, ',', ' ')
 	}
-	p.list.given++
-	p.out = append(appendQuoted(p.out, []byte(name)), ':', ' ')
-	p.arguments(from)
-	p.list.inValue = true
-	p.value.reset(pythonSyntax)
-	p.value.bound = p.options.Bound
-	p.value.named, p.value.alone = s == done, p.list.bare
-	p.state = (*Parser).pythonValue
-	return true
+	l.given++
+	l.out.json = append(appendQuoted(l.out.json, []byte(name)), ':', ' ')
+	l.out.arguments(from)
+	l.inValue = true
+	l.value.reset(pythonSyntax)
+	l.value.bound = l.bound
+	l.value.named, l.value.alone = s == done, l.alone
+	l.state = (*pythonList).valueOf
+	return done
 }
 
 // keyword reads name= before a value; bad means that the value has no name.
@@ -267,105 +268,44 @@ func keyword(rest []byte, final bool) (string, int, status) {
 }
 
 // position names an argument by its place in the tool's schema.
-func (p *Parser) position() string {
-	if p.list.given < len(p.list.props) {
-		return p.list.props[p.list.given].name
+func (l *pythonList) position() string {
+	if l.given < len(l.props) {
+		return l.props[l.given].name
 	}
 	return ""
 }
 
-func (p *Parser) pythonValue(final bool) bool {
-	from := len(p.out)
-	out, n, s := p.value.read(p.out, p.rest(), final)
-	p.out = out
-	p.at += n
-	p.arguments(from)
-	switch s {
-	case more:
-		return false
-	case bad:
-		p.endCall(true)
-		p.breakOff(final)
-		return true
-	default:
+// valueOf reads the value of an argument.
+func (l *pythonList) valueOf(final bool) status {
+	s := l.out.value(&l.value, l.in, final)
+	if s == done {
+		l.inValue = false
+		l.state = (*pythonList).behind
 	}
-	p.list.inValue = false
-	p.state = (*Parser).pythonAfter
-	return true
+	return s
 }
 
-// pythonAfter reads what follows an argument: a comma or the call's end.
-func (p *Parser) pythonAfter(final bool) bool {
-	p.at += skipBlank(p.rest())
-	rest := p.rest()
+// behind reads what follows an argument: a comma or the call's end.
+func (l *pythonList) behind(bool) status {
+	l.in.skipBlank()
+	rest := l.in.rest()
 	if len(rest) == 0 {
-		return false
+		return more
 	}
 	if bytes.IndexByte([]byte(",)"), rest[0]) < 0 {
-		p.endCall(true)
-		p.breakOff(final)
-		return true
+		return bad
 	}
-	p.state = (*Parser).pythonArgument
-	return true
-}
-
-func (p *Parser) pythonEnd() {
-	p.raw("}")
-	p.endCall(false)
-	p.endOfCall()
-	if !p.list.bare && p.options.Choice.Parallel {
-		p.state = (*Parser).pythonNext
-	}
-}
-
-// pythonNext reads what follows a call in a list.
-func (p *Parser) pythonNext(final bool) bool {
-	p.at += skipBlank(p.rest())
-	rest := p.rest()
-	if len(rest) == 0 {
-		return false
-	}
-	if rest[0] != ',' {
-		if rest[0] == ']' {
-			p.at++
-		}
-		p.echo.ends(p.buf, p.at)
-		p.endOfCall()
-		return true
-	}
-	if len(rest) < p.retry && !final {
-		return false
-	}
-	h, n, s := p.pythonCall(rest[1:], false, final)
-	switch s {
-	case more:
-		p.wait(len(rest))
-		return false
-	case bad:
-		if h.broken {
-			p.unreadable++
-		}
-		p.retry = 0
-		p.unread = final
-		p.echo.drop()
-		p.endOfCall()
-		return true
-	case done:
-	}
-	p.retry = 0
-	p.at += 1 + n
-	p.begun(h)
-	return true
+	l.state = (*pythonList).argument
+	return done
 }
 
 // barePython reads a list of calls that stands without an opener: the first name must be a tool's.
-func barePython(p *Parser, rest []byte, final bool) (head, int, status) {
+func barePython(r *request, rest []byte, final bool) (head, int, status) {
 	if len(rest) == 0 {
 		return head{}, 0, more
 	}
-	h, n, s := readPython(p, "", rest, final)
-	if s != more && p.tools[h.name] == nil {
+	h, n, s := readPython(r, "", rest, final)
+	if s != more && r.tools[h.name] == nil {
 		return head{}, 0, bad
 	}
 	return h, n, s

@@ -25,15 +25,22 @@ type tags struct {
 	cdata      bool   // a value may stand between <![CDATA[ and ]]>
 }
 
-// tagged is the state of a parser inside of tagged arguments.
-type tagged struct {
-	tags *tags
+// tagReader reads arguments that are tagged.
+type tagReader struct {
+	in    *source
+	out   *output
+	calls *markup
+	tags  *tags
+	state func(t *tagReader, final bool) status // reads a step on
 	tagKey
 	stops []string // what may end the open value: first the markers of its end, then those of what comes behind it
 	ends  int      // how many of them are markers of its end
+	retry patience // with a value that is not whole
 	some  bool     // an argument was written
 	open  bool     // inside a string that streams
-	calls []string
+	ended bool
+	bound bool     // a grammar of the family binds the answer
+	marks []string // what may follow an argument: another one, the call's end, and what may end a broken call
 	props []property
 	given []string // the names of the arguments so far, in families whose calls are read ahead
 }
@@ -46,8 +53,8 @@ type tagKey struct {
 }
 
 // readTagged reads the name of a call whose arguments are tagged.
-func readTagged(p *Parser, _ string, rest []byte, final bool) (head, int, status) {
-	g := p.calls.tags
+func readTagged(r *request, _ string, rest []byte, final bool) (head, int, status) {
+	g := r.calls.tags
 	short := rest[:min(len(rest), maxKey)]
 	if g.nameEnd == "" {
 		return readLooseName(g, short, final)
@@ -59,7 +66,7 @@ func readTagged(p *Parser, _ string, rest []byte, final bool) (head, int, status
 	text := string(short[:at])
 	h := head{name: trimName(text)}
 	if g.attributes {
-		h.name = p.undoubled(g.nameIn(text, "tool"))
+		h.name = r.undoubled(g.nameIn(text, "tool"))
 	}
 	if !g.valid(h.name) {
 		return head{}, 0, bad
@@ -76,10 +83,8 @@ func readTagged(p *Parser, _ string, rest []byte, final bool) (head, int, status
 		default:
 		}
 	}
-	if p.calls.whole && !p.options.Bound {
-		q := p.ahead(h, rest[n:])
-		tagBody(q)
-		s := q.toEnd(final)
+	if r.calls.whole && !r.bound {
+		s := r.ahead(h, rest[n:], final)
 		if s == more && final { // the answer is cut: what there is of the call is completed
 			s = done
 		}
@@ -126,99 +131,101 @@ func (g *tags) trailers() []string {
 }
 
 // tagBody begins the arguments.
-func tagBody(p *Parser) {
-	g := p.calls.tags
-	p.form = formTags
-	p.tag = tagged{tags: g, calls: append([]string{g.key, g.end}, p.calls.ends...)}
-	if t := p.tools[p.head.name]; t != nil {
-		p.tag.props = properties(t.Parameters)
+func tagBody(r *request, h head, in *source, out *output) arguments {
+	out.raw("{")
+	g := r.calls.tags
+	return &tagReader{in: in, out: out, calls: r.calls, tags: g, state: (*tagReader).argument, bound: r.bound,
+		marks: append([]string{g.key, g.end}, r.calls.ends...), props: r.properties(h.name)}
+}
+
+func (t *tagReader) read(final bool) status {
+	for !t.ended {
+		if s := t.state(t, final); s != done {
+			return s
+		}
 	}
-	p.raw("{")
-	p.state = (*Parser).tagNext
+	return done
 }
 
-// raw gives a piece of JSON as arguments.
-func (p *Parser) raw(json string) {
-	from := len(p.out)
-	p.out = append(p.out, json...)
-	p.arguments(from)
+func (t *tagReader) complete(dst []byte) []byte {
+	if t.open {
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
 }
 
-// tagNext looks for the next argument or the call's end, and drops what is neither.
-func (p *Parser) tagNext(final bool) bool {
-	rest := p.rest()
-	at, m := firstMarker(rest, p.tag.calls)
+func (t *tagReader) then(p *Parser) { p.endOfCall() }
+
+// argument looks for the next argument or the call's end, and drops what is neither.
+func (t *tagReader) argument(final bool) status {
+	rest := t.in.rest()
+	at, m := firstMarker(rest, t.marks)
 	held := len(rest)
 	if !final {
-		held = heldFrom(rest, p.tag.calls)
+		held = heldFrom(rest, t.marks)
 	}
 	if m < 0 || at >= held {
-		p.at += held
-		return false
+		t.in.skip(held)
+		return more
 	}
-	p.at += at
+	t.in.skip(at)
 	if m == 0 {
-		return p.tagKey(final)
+		return t.name(final)
 	}
 	if m == 1 {
-		p.at += len(p.tag.tags.end)
+		t.in.skip(len(t.tags.end))
 	}
-	p.raw("}")
-	p.endCall(false)
-	p.endOfCall()
-	return true
+	t.out.raw("}")
+	t.ended = true
+	return done
 }
 
-// tagKey reads the head of an argument.
-func (p *Parser) tagKey(final bool) bool {
-	g := p.tag.tags
-	rest := p.rest()[len(g.key):]
-	k, n, s := p.keyHead(rest[:min(len(rest), maxKey)], final)
+// name reads the head of an argument.
+func (t *tagReader) name(final bool) status {
+	g := t.tags
+	rest := t.in.rest()[len(g.key):]
+	k, n, s := t.keyHead(rest[:min(len(rest), maxKey)], final)
 	switch s {
 	case more:
-		return false
+		return more
 	case bad:
-		return p.tagUnnamed(rest, final)
+		return t.unnamed(rest, final)
 	case done:
 	}
-	p.at += len(g.key) + n
-	p.tag.tagKey = k
-	if p.calls.whole {
-		if slices.Contains(p.tag.given, k.key) {
-			p.endCall(true)
-			p.breakOff(final)
-			return true
+	t.in.skip(len(g.key) + n)
+	t.tagKey = k
+	if t.calls.whole {
+		if slices.Contains(t.given, k.key) {
+			return bad
 		}
-		p.tag.given = append(p.tag.given, k.key)
+		t.given = append(t.given, k.key)
 	}
-	trailers := p.calls.trailers
-	if p.options.Bound || g.nameIsTag() {
+	trailers := t.calls.trailers
+	if t.bound || g.nameIsTag() {
 		trailers = nil
 	}
-	p.tag.stops, p.tag.ends = g.stops(k.key, trailers)
-	p.state = (*Parser).tagValue
-	return true
+	t.stops, t.ends = g.stops(k.key, trailers)
+	t.state = (*tagReader).value
+	return done
 }
 
-// tagUnnamed goes on behind the marker of an argument without a name. Where it has a value, the call breaks off, so that the value is not lost.
-func (p *Parser) tagUnnamed(rest []byte, final bool) bool {
-	g := p.tag.tags
-	markers := append([]string{g.valueEnd}, p.tag.calls...)
+// unnamed goes on behind the marker of an argument without a name. Where it has a value, the call breaks off, so that the value is not lost.
+func (t *tagReader) unnamed(rest []byte, final bool) status {
+	g := t.tags
+	markers := append([]string{g.valueEnd}, t.marks...)
 	held := len(rest)
 	if !final {
 		held = heldFrom(rest, markers)
 	}
 	at, m := firstMarker(rest, markers)
 	if (m < 0 || at >= held) && !final && len(rest) < headLimit {
-		return false
+		return more
 	}
 	if m == 0 && !g.nameIsTag() {
-		p.endCall(true)
-		p.breakOff(final)
-		return true
+		return bad
 	}
-	p.at += len(g.key)
-	return true
+	t.in.skip(len(g.key))
+	return done
 }
 
 func (g *tags) nameIsTag() bool { return strings.HasSuffix(g.valueEnd, "</") }
@@ -233,8 +240,8 @@ func (g *tags) stops(key string, trailers []string) (stops []string, n int) {
 	return append(stops, trailers...), len(stops)
 }
 
-func (p *Parser) keyHead(rest []byte, final bool) (tagKey, int, status) {
-	g := p.tag.tags
+func (t *tagReader) keyHead(rest []byte, final bool) (tagKey, int, status) {
+	g := t.tags
 	at := bytes.Index(rest, []byte(g.keyEnd))
 	if at < 0 {
 		return tagKey{}, 0, unfinished(rest, final)
@@ -255,7 +262,7 @@ func (p *Parser) keyHead(rest []byte, final bool) (tagKey, int, status) {
 		}
 		n += len(g.valueStart)
 	}
-	k.types = typesOf(p.tag.props, k.key)
+	k.types = typesOf(t.props, k.key)
 	if g.attributes && !g.nameIsTag() {
 		k.byAttribute(text)
 	}
@@ -277,91 +284,91 @@ func (k *tagKey) byAttribute(tag string) {
 	}
 }
 
-// tagValue reads a value: a string streams, anything else waits for its end.
-func (p *Parser) tagValue(final bool) bool {
-	g := p.tag.tags
-	rest := p.rest()
+// value reads a value: a string streams, anything else waits for its end.
+func (t *tagReader) value(final bool) status {
+	g := t.tags
+	rest := t.in.rest()
 	if len(rest) == 0 {
-		return false
+		return more
 	}
 	if g.cdata {
 		const cdata, end = "<![CDATA[", "]]>"
 		switch prefix(rest, cdata, final) {
 		case more:
-			return false
+			return more
 		case done:
-			p.at += len(cdata)
-			p.tag.stops, p.tag.ends = []string{end + g.valueEnd, end}, 2
+			t.in.skip(len(cdata))
+			t.stops, t.ends = []string{end + g.valueEnd, end}, 2
 		default:
 		}
 	}
-	if p.tag.types != typeString || p.tag.json || p.mayWrap() {
-		p.state = (*Parser).tagWhole
-		return true
+	if t.types != typeString || t.json || t.mayWrap() {
+		t.state = (*tagReader).whole
+		return done
 	}
-	p.tagOpen()
-	p.state = (*Parser).tagString
+	t.begin()
+	t.state = (*tagReader).text
 	if g.trim && rest[0] == '\n' {
-		p.at++
+		t.in.skip(1)
 	}
-	return true
+	return done
 }
 
-// tagOpen begins a string.
-func (p *Parser) tagOpen() {
-	from := len(p.out)
-	p.out = append(p.tagName(p.out), '"')
-	p.arguments(from)
-	p.tag.open = true
+// begin begins a string.
+func (t *tagReader) begin() {
+	from := len(t.out.json)
+	t.out.json = append(t.named(t.out.json), '"')
+	t.out.arguments(from)
+	t.open = true
 }
 
-func (p *Parser) tagName(dst []byte) []byte {
-	if p.tag.some {
+func (t *tagReader) named(dst []byte) []byte {
+	if t.some {
 		dst = append(dst, ',', ' ')
 	}
-	p.tag.some = true
-	return append(appendQuoted(dst, []byte(p.tag.key)), ':', ' ')
+	t.some = true
+	return append(appendQuoted(dst, []byte(t.key)), ':', ' ')
 }
 
-func (p *Parser) tagString(final bool) bool {
-	rest := p.rest()
-	n, marker, s := p.valueEnd(rest, final)
+func (t *tagReader) text(final bool) status {
+	rest := t.in.rest()
+	n, marker, s := t.valueEnd(rest, final)
 	if s != done && n == len(rest) && !final {
 		n = wholeRunes(rest)
 	}
-	from := len(p.out)
-	p.out = appendEscaped(p.out, rest[:n])
-	p.at += n
+	from := len(t.out.json)
+	t.out.json = appendEscaped(t.out.json, rest[:n])
+	t.in.skip(n)
 	if s == done {
-		p.at += marker
-		p.out = append(p.out, '"')
-		p.tag.open = false
-		p.state = (*Parser).tagNext
+		t.in.skip(marker)
+		t.out.json = append(t.out.json, '"')
+		t.open = false
+		t.state = (*tagReader).argument
 	}
-	p.arguments(from)
-	return s == done
+	t.out.arguments(from)
+	return s
 }
 
 // valueEnd finds the end of the open value: its length, and that of the marker behind it. Where no end has come, the length is that of what
 // certainly belongs to the value.
-func (p *Parser) valueEnd(rest []byte, final bool) (n, marker int, s status) {
-	if p.tag.tags.nameIsTag() && p.tag.types != typeString {
-		return p.tag.tags.nestedEnd(p.tag.key, rest)
+func (t *tagReader) valueEnd(rest []byte, final bool) (n, marker int, s status) {
+	if t.tags.nameIsTag() && t.types != typeString {
+		return t.tags.nestedEnd(t.key, rest)
 	}
 	held := len(rest)
 	if !final {
-		held = heldFrom(rest, p.tag.stops)
+		held = heldFrom(rest, t.stops)
 	}
 	for from := 0; ; {
-		at, m := firstMarker(rest[from:], p.tag.stops)
+		at, m := firstMarker(rest[from:], t.stops)
 		at += from
 		if m < 0 || at >= held {
 			return held, 0, more
 		}
-		if m < p.tag.ends {
-			return at, len(p.tag.stops[m]), done
+		if m < t.ends {
+			return at, len(t.stops[m]), done
 		}
-		switch p.endForgotten(rest[at:], p.tag.stops[m], final) {
+		switch t.endForgotten(rest[at:], t.stops[m], final) {
 		case done:
 			return at, 0, done
 		case more:
@@ -374,12 +381,12 @@ func (p *Parser) valueEnd(rest []byte, final bool) (n, marker int, s status) {
 
 // endForgotten reports whether a text goes on behind a value whose end the model forgot: with the head of a further argument of the tool, or
 // with the end of the call and what follows calls. Anything else is text of the value.
-func (p *Parser) endForgotten(rest []byte, stop string, final bool) status {
-	g := p.tag.tags
+func (t *tagReader) endForgotten(rest []byte, stop string, final bool) status {
+	g := t.tags
 	behind := rest[len(stop):]
 	if strings.HasSuffix(stop, g.key) {
-		k, _, s := p.keyHead(behind[:min(len(behind), maxKey)], final)
-		if s == done && !slices.ContainsFunc(p.tag.props, func(a property) bool { return a.name == k.key }) {
+		k, _, s := t.keyHead(behind[:min(len(behind), maxKey)], final)
+		if s == done && !slices.ContainsFunc(t.props, func(a property) bool { return a.name == k.key }) {
 			return bad
 		}
 		return s
@@ -388,66 +395,66 @@ func (p *Parser) endForgotten(rest []byte, stop string, final bool) status {
 	if len(behind) == 0 && final {
 		return done
 	}
-	_, s := beginsWith(behind, p.calls.ends, final)
+	_, s := beginsWith(behind, t.calls.ends, final)
 	return s
 }
 
-// tagWhole reads a value that is no string only.
-func (p *Parser) tagWhole(final bool) bool {
-	rest := p.rest()
-	if len(rest) < p.retry && !final {
-		return false
+// whole reads a value that is no string only.
+func (t *tagReader) whole(final bool) status {
+	rest := t.in.rest()
+	if t.retry.early(len(rest), final) {
+		return more
 	}
-	n, marker, s := p.valueEnd(rest, final)
+	n, marker, s := t.valueEnd(rest, final)
 	if s != done {
-		p.wait(len(rest))
-		return false
+		t.retry.wait(len(rest))
+		return more
 	}
-	p.retry = 0
+	t.retry.reset()
 	raw := rest[:n]
-	if p.tag.tags.trim {
+	if t.tags.trim {
 		raw = bytes.TrimPrefix(raw, []byte("\n"))
 	}
-	from := len(p.out)
-	p.out = p.tagJSON(p.out, raw)
-	p.arguments(from)
-	p.at += n + marker
-	p.state = (*Parser).tagNext
-	return true
+	from := len(t.out.json)
+	t.out.json = t.appendWhole(t.out.json, raw)
+	t.out.arguments(from)
+	t.in.skip(n + marker)
+	t.state = (*tagReader).argument
+	return done
 }
 
-// tagJSON appends a whole value with its name.
-func (p *Parser) tagJSON(dst, raw []byte) []byte {
+// appendWhole appends a whole value with its name.
+func (t *tagReader) appendWhole(dst, raw []byte) []byte {
 	switch {
-	case p.tag.json: // the tag says JSON, the schema says string
+	case t.json: // the tag says JSON, the schema says string
 		var text string
 		if bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) && json.Unmarshal(raw, &text) == nil {
 			raw = []byte(text)
 		}
-		return appendQuoted(p.tagName(dst), raw)
-	case p.tag.tags.nameIsTag():
-		return p.tag.tags.appendNested(p.tagName(dst), raw, schemaOf(p.tag.props, p.tag.key))
-	case p.isWrapper(raw):
+		return appendQuoted(t.named(dst), raw)
+	case t.tags.nameIsTag():
+		return t.tags.appendNested(t.named(dst), raw, schemaOf(t.props, t.key))
+	case t.isWrapper(raw):
 		inner := bytes.TrimSpace(raw)
 		if inner, ok := asJSON(inner, jsonSyntax); ok {
 			inner = bytes.TrimSpace(inner[1 : len(inner)-1])
-			p.tag.some = len(inner) > 0
+			t.some = len(inner) > 0
 			return append(dst, inner...)
 		}
 	}
-	return appendTyped(p.tagName(dst), raw, p.tag.types)
+	return appendTyped(t.named(dst), raw, t.types)
 }
 
 // wrappers are names by which models write an object around all arguments as the only one.
 var wrappers = []string{"arguments", "properties", "input"}
 
 // mayWrap reports whether the first argument has such a name, and the tool none of it.
-func (p *Parser) mayWrap() bool {
-	return slices.Contains(wrappers, p.tag.key) && !p.tag.some && len(p.tag.props) > 0 &&
-		!slices.ContainsFunc(p.tag.props, func(a property) bool { return a.name == p.tag.key })
+func (t *tagReader) mayWrap() bool {
+	return slices.Contains(wrappers, t.key) && !t.some && len(t.props) > 0 &&
+		!slices.ContainsFunc(t.props, func(a property) bool { return a.name == t.key })
 }
 
 // isWrapper reports whether a value is an object around all arguments.
-func (p *Parser) isWrapper(raw []byte) bool {
-	return p.mayWrap() && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
+func (t *tagReader) isWrapper(raw []byte) bool {
+	return t.mayWrap() && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
 }

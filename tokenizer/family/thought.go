@@ -55,12 +55,12 @@ func (f *Family) RepeatsThoughts() bool { return f.calls.messages != nil }
 // anchored reads a marker of thoughts after n bytes of white space where text has not begun: an opening one, or a closing
 // one that closes nothing and is dropped.
 func (p *Parser) anchored(t *thought, n int, final bool) status {
-	rest := p.rest()[n:]
+	rest := p.in.rest()[n:]
 	waits := false
 	for _, m := range [...]string{t.mark, t.close} {
 		switch prefix(rest, m, final) {
 		case done:
-			p.at += n + len(m)
+			p.in.skip(n + len(m))
 			p.after = true
 			if m == t.mark {
 				p.state = (*Parser).thoughtStart
@@ -75,7 +75,7 @@ func (p *Parser) anchored(t *thought, n int, final bool) status {
 		return more
 	}
 	if t.nameless != "" && !p.after && prefix(rest, t.nameless, final) == done {
-		p.at += n + len(t.nameless)
+		p.in.skip(n + len(t.nameless))
 		p.after = true
 		p.state = (*Parser).thoughtStart
 		return done
@@ -86,17 +86,17 @@ func (p *Parser) anchored(t *thought, n int, final bool) status {
 // thoughtStart drops the white space at the beginning of a thought, and opening markers that the model repeats.
 func (p *Parser) thoughtStart(final bool) bool {
 	p.inThought = true
-	p.at += skipBlank(p.rest())
-	switch prefix(p.rest(), p.family.thought.mark, final) {
+	p.in.skipBlank()
+	switch prefix(p.in.rest(), p.family.thought.mark, final) {
 	case done:
-		p.at += len(p.family.thought.mark)
+		p.in.skip(len(p.family.thought.mark))
 		return true
 	case more:
 		return false
 	default:
 	}
 	p.state = (*Parser).thinking
-	return p.at < len(p.buf)
+	return len(p.in.rest()) > 0
 }
 
 // thinking gives a thought up to its closing marker, to the beginning of text, or to a call: many models call without closing their thought.
@@ -111,29 +111,26 @@ func (p *Parser) thinking(final bool) bool {
 	case m < 0:
 		return false
 	case m > texts:
-		p.skip, p.retry = blanks, 0
-		p.state = (*Parser).callHead
+		p.callBehind(blanks)
 		return true
 	case m == 0:
-		p.at += len(p.family.thought.close)
+		p.in.skip(len(p.family.thought.close))
 	}
-	p.at += blanks
+	p.in.skip(blanks)
 	p.inThought, p.after = false, true
 	p.state = (*Parser).lead
 	return true
 }
 
-// thoughtGoesOn reports whether the thought that a call stands in is closed behind it: then the model only thinks of the call. Until that
+// goesOn reports whether the thought that a call stands in is closed behind it: then the model only thinks of the call. Until that
 // is known, call and thought are held back.
-func (p *Parser) thoughtGoesOn(final bool) status {
-	rest := p.rest()[p.skip:]
+func (t *thought) goesOn(rest []byte, final bool) status {
 	switch {
-	case bytes.Contains(rest, []byte(p.family.thought.close)), len(rest) >= headLimit:
+	case bytes.Contains(rest, []byte(t.close)), len(rest) >= headLimit:
 		return done
 	case final:
 		return bad
 	}
-	p.wait(len(rest))
 	return more
 }
 
@@ -144,14 +141,14 @@ func (p *Parser) markOfThought(n int) bool {
 	if t == nil || !t.anywhere {
 		return false
 	}
-	rest := p.rest()[n:]
+	rest := p.in.rest()[n:]
 	switch {
 	case prefix(rest, t.mark, true) == done:
-		p.at += n + len(t.mark)
+		p.in.skip(n + len(t.mark))
 		p.state = (*Parser).thoughtStart
 	case prefix(rest, t.close, true) == done:
 		p.take(Content, n)
-		p.at += len(t.close)
+		p.in.skip(len(t.close))
 		p.state = (*Parser).content
 	default:
 		return false

@@ -15,35 +15,33 @@ func (f *Family) showsObjects() bool {
 // wholeAnswer holds an answer back while it may still be calls without markers, and nothing else: objects with the name of a tool and arguments
 // that its schema takes, a list of them, or either in a fence. Anything else is text.
 func (p *Parser) wholeAnswer(final bool) bool {
-	rest := p.rest()
-	if len(rest) < p.retry && !final {
+	rest := p.in.rest()
+	if p.retry.early(len(rest), final) {
 		return false
 	}
-	w := objectCalls{p: p, rest: rest}
+	w := objectCalls{request: &p.request, rest: rest}
 	s := w.read()
 	if s == more && len(rest) < headLimit && !final {
-		p.wait(len(rest))
+		p.retry.wait(len(rest))
 		return false
 	}
-	p.retry = 0
+	p.retry.reset()
 	if s == bad || !w.ended {
-		p.unread = p.unread || final && s == more && w.named
+		p.out.begun = p.out.begun || final && s == more && w.named
 		p.state = (*Parser).content
 		return true
 	}
 	if !final {
-		p.wait(len(rest))
+		p.retry.wait(len(rest))
 		return false
 	}
-	p.at = len(p.buf)
+	p.in.skip(len(rest))
 	p.whole = true
 	for _, c := range w.calls {
-		p.startCall(c.Name, "")
-		from := len(p.out)
-		p.out = append(p.out, c.Arguments...)
-		p.arguments(from)
-		p.endCall(false)
-		if !p.options.Choice.Parallel {
+		p.out.start(c.Name, "")
+		p.out.raw(string(c.Arguments))
+		p.out.end()
+		if !p.parallel {
 			break
 		}
 	}
@@ -53,12 +51,12 @@ func (p *Parser) wholeAnswer(final bool) bool {
 
 // objectCalls reads calls without markers.
 type objectCalls struct {
-	p     *Parser
-	rest  []byte
-	n     int
-	calls []Call
-	named bool // a tool of the request was named
-	ended bool // what was read is whole, and nothing follows
+	request *request
+	rest    []byte
+	n       int
+	calls   []Call
+	named   bool // a tool of the request was named
+	ended   bool // what was read is whole, and nothing follows
 }
 
 // read reads as much as there is. It is done, and ended, where the text is calls and nothing else so far.
@@ -154,7 +152,7 @@ func (w *objectCalls) list() status {
 // object reads one call.
 func (w *objectCalls) object() status {
 	rest := w.rest[w.n:]
-	if s := w.p.namesTool(rest, false); s != done {
+	if s := w.request.namesTool(rest, false); s != done {
 		return s
 	}
 	w.named = true
@@ -163,7 +161,7 @@ func (w *objectCalls) object() status {
 	if !ok {
 		return o.failed(false)
 	}
-	c, ok := w.p.offered(raw)
+	c, ok := w.request.offered(raw)
 	if !ok {
 		return bad
 	}
@@ -173,14 +171,14 @@ func (w *objectCalls) object() status {
 }
 
 // offered is the call that an object stands for: of a tool that may be called, with arguments that its schema takes.
-func (p *Parser) offered(object []byte) (Call, bool) {
+func (r *request) offered(object []byte) (Call, bool) {
 	var c Call
 	arguments := []byte("{}")
 	for _, m := range members(object) {
 		switch m.name {
 		case "name", "tool_name", "function":
 			if m.value[0] == '{' {
-				return p.offered(m.value)
+				return r.offered(m.value)
 			}
 			if json.Unmarshal(m.value, &c.Name) != nil {
 				return Call{}, false
@@ -192,9 +190,8 @@ func (p *Parser) offered(object []byte) (Call, bool) {
 			return Call{}, false
 		}
 	}
-	tool := p.tools[c.Name]
-	names := p.options.Choice.Names
-	if tool == nil || len(names) > 0 && !slices.Contains(names, c.Name) || arguments[0] != '{' || !fits(arguments, tool.Parameters) {
+	tool := r.tools[c.Name]
+	if tool == nil || len(r.names) > 0 && !slices.Contains(r.names, c.Name) || arguments[0] != '{' || !fits(arguments, tool.Parameters) {
 		return Call{}, false
 	}
 	c.Arguments = arguments
