@@ -85,9 +85,9 @@ func TestAnswersOfOneGrammarDoNotWaitForTheCollector(t *testing.T) {
 		if err != nil {
 			t.Fatalf("answer %d cannot begin: %v", i, err)
 		}
-		for engine := m.e; engine.kept() < limit/3; { // beyond a quarter of the limit
+		for engine := m.e; engine.table.memory.kept() < limit/3; { // beyond a quarter of the limit
 			if _, err := follow(t, m, "a"); err != nil {
-				t.Fatalf("answer %d: %v with %d bytes", i, err, engine.kept())
+				t.Fatalf("answer %d: %v with %d bytes", i, err, engine.table.memory.kept())
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestTheFirstEngineHasTheAutomatonOfCompiling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has := m.e.lexer.auto == automaton; has != (i == 0) {
+		if has := m.e.table.lexer.auto == automaton; has != (i == 0) {
 			t.Errorf("engine %d has the automaton of compiling: %v", i, has)
 		}
 		if _, err := follow(t, m, "1+2*(3+4)"); err != nil {

@@ -1,5 +1,7 @@
 package grammar
 
+import "weir/internal/work"
+
 // What parts of a grammar take, in bytes: their own fields, the entry of the map that finds them, and what lists cost beside their elements.
 const (
 	grammarSize = 4096 // with the automaton's maps
@@ -29,14 +31,24 @@ func (g *Grammar) measure() {
 	g.own.Keep(int64(grammarSize+symbolSize*symbols) + g.first.Bytes())
 }
 
-// grown counts a part that was added; the engine's mutex is held. The account is told once a call, since others share it.
-func (e *engine) grown(bytes int) { e.added += int64(bytes) }
+// memory is the account of what an engine has worked out. It is told once a call, since others share it.
+type memory struct {
+	account *work.Account
+	empty   int64 // bytes before any answer
+	added   int64 // bytes that the account does not know of yet
+}
+
+// grown counts a part that was added.
+func (m *memory) grown(bytes int) { m.added += int64(bytes) }
 
 // tell tells the account what was added.
-func (e *engine) tell() {
-	e.account.Keep(e.added)
-	e.added = 0
+func (m *memory) tell() {
+	m.account.Keep(m.added)
+	m.added = 0
 }
+
+// kept is what the answers so far have added.
+func (m *memory) kept() int { return int(m.account.Bytes() - m.empty) }
 
 // bytes is what a row takes.
 func (r *row) bytes() int {

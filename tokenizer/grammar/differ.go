@@ -135,7 +135,7 @@ func (e *engine) within(items *listItem, text string, node regex.Node, m *work.M
 		return list{}, false, err
 	}
 	defer e.leave()
-	ways, err := e.lexer.auto.Count(node, n+1)
+	ways, err := e.table.lexer.auto.Count(node, n+1)
 	if err != nil {
 		return list{}, false, e.wrong(err)
 	}

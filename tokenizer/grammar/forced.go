@@ -119,7 +119,7 @@ func (e *engine) findOnly(p *place, walk *scratch) (int32, error) {
 			if err != nil {
 				return onlyNone, err
 			}
-			if q == e.lexer.dead || only == int32(b)+onlyFirst {
+			if q == e.table.lexer.dead || only == int32(b)+onlyFirst {
 				continue
 			}
 			if only != onlyNone {

@@ -26,14 +26,14 @@ func follow(t *testing.T, m *Matcher, text string) (int, error) {
 	mask := make([]uint64, m.e.v.Words())
 	for i := range len(text) {
 		if _, err := m.Mask(mask); err != nil {
-			return m.e.size(), err
+			return m.e.table.size(), err
 		}
 		if err := m.Accept(int32(text[i])); err != nil {
-			return m.e.size(), err
+			return m.e.table.size(), err
 		}
 	}
 	_, err := m.Mask(mask)
-	return m.e.size(), err
+	return m.e.table.size(), err
 }
 
 // TestHostileGrammarsStaySmall: what grammars of this kind take is bounded by the answer's length, or they are refused as an ErrLimit.
@@ -202,7 +202,7 @@ func TestAmbiguityIsBounded(t *testing.T) {
 		if !errors.Is(err, ErrLimit) || spent > most || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v after %d units for one token, want an ErrLimit and at most %d", word, err, spent, most)
 		}
-		if kept := m.e.kept(); word == "bytes" && kept > 2<<20 {
+		if kept := m.e.table.memory.kept(); word == "bytes" && kept > 2<<20 {
 			t.Errorf("%d bytes are kept", kept)
 		}
 	}

@@ -35,7 +35,7 @@ type lexSteps struct {
 	to []*lexState
 }
 
-// lexer derives terminals. Its engine's mutex guards all but lexState.next of known states.
+// lexer derives terminals. Its engine's turn guards all but lexState.next of known states.
 type lexer struct {
 	auto   *regex.Automaton
 	first  []regex.Node // by terminal that is an expression
@@ -46,17 +46,17 @@ type lexer struct {
 	kept   []lexPart      // scratch
 	ofs    map[string][]uint8
 	taken  map[taken]bool
-	e      *engine
+	table  *placeTable
 	size   int64 // bytes of auto that were counted
 }
 
-func newLexer(e *engine) (*lexer, error) {
-	a, err := e.g.automaton(e.meter, e.account.Room())
+func newLexer(t *placeTable) (*lexer, error) {
+	a, err := t.g.automaton(t.meter, t.memory.account.Room())
 	if err != nil {
 		return nil, err
 	}
 	l := &lexer{auto: a.Automaton, first: a.nodes, states: map[string]*lexState{}, dead: &lexState{}, ofs: map[string][]uint8{},
-		taken: map[taken]bool{}, e: e}
+		taken: map[taken]bool{}, table: t}
 	l.states[""] = l.dead
 	l.grown(0)
 	return l, nil
@@ -64,7 +64,7 @@ func newLexer(e *engine) (*lexer, error) {
 
 // grown counts what was added, with what the automaton has grown by.
 func (l *lexer) grown(bytes int) {
-	l.e.grown(bytes + int(l.auto.Bytes()-l.size))
+	l.table.memory.grown(bytes + int(l.auto.Bytes()-l.size))
 	l.size = l.auto.Bytes()
 }
 
@@ -82,7 +82,7 @@ func (l *lexer) begin(terms []int32) (*lexState, error) {
 
 // intern drops the parts that no text can complete, and gives the state of the others.
 func (l *lexer) intern(parts []lexPart) (*lexState, error) {
-	if err := l.e.meter.Spend(placeWork + len(parts)); err != nil {
+	if err := l.table.meter.Spend(placeWork + len(parts)); err != nil {
 		return nil, err
 	}
 	kept := parts[:0]

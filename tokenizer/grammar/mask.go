@@ -18,7 +18,7 @@ func (e *engine) token(p *place, id int32, m *work.Meter) (*place, error) {
 			return nil, err
 		}
 	}
-	if len(e.control) == 0 {
+	if len(e.table.control) == 0 {
 		return n, nil
 	}
 	if err := spendParts(m, p); err != nil {
@@ -26,7 +26,7 @@ func (e *engine) token(p *place, id int32, m *work.Meter) (*place, error) {
 	}
 	for _, x := range p.parts {
 		for _, t := range x.lex.tokens {
-			if e.control[int(t)-len(e.g.regexes)] == id {
+			if e.table.control[int(t)-len(e.g.regexes)] == id {
 				named, err := e.take(p, id, m)
 				if err != nil || n == dead {
 					return named, err
@@ -140,7 +140,7 @@ func (e *engine) split(s *lexState, walk *scratch) (*known, error) {
 			break
 		}
 	}
-	lexes, past, class, dead := walk.lexes, walk.past, e.class, e.lexer.dead
+	lexes, past, class, dead := walk.lexes, walk.past, e.class, e.table.lexer.dead
 	lexes[0], past[0] = s, false
 	p := pruned{from: trie}
 	for i, due := 0, countedNodes; i < len(trie); {
@@ -188,7 +188,7 @@ func (e *engine) like(s *lexState, m *work.Meter) (*lexState, error) {
 		return nil, err
 	}
 	defer e.leave()
-	c, err := e.lexer.clip(s, e.v.depth+1)
+	c, err := e.table.lexer.clip(s, e.v.depth+1)
 	if err != nil {
 		return nil, e.wrong(err)
 	}
@@ -197,7 +197,7 @@ func (e *engine) like(s *lexState, m *work.Meter) (*lexState, error) {
 
 // lexStep is the lexer state after a byte.
 func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) {
-	if s == e.lexer.dead {
+	if s == e.table.lexer.dead {
 		return s, nil
 	}
 	c := e.class[b]
@@ -208,7 +208,7 @@ func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) 
 		return nil, err
 	}
 	defer e.leave()
-	n, err := e.lexer.derive(s)
+	n, err := e.table.lexer.derive(s)
 	if err != nil {
 		return nil, e.wrong(err)
 	}
@@ -218,7 +218,7 @@ func (e *engine) lexStep(s *lexState, b byte, walk *scratch) (*lexState, error) 
 func (e *engine) fillControl(p *place, dst []uint64) {
 	for _, x := range p.parts {
 		for _, t := range x.lex.tokens {
-			e.v.set(dst, e.control[int(t)-len(e.g.regexes)])
+			e.v.set(dst, e.table.control[int(t)-len(e.g.regexes)])
 		}
 	}
 }

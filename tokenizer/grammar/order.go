@@ -141,28 +141,28 @@ type sets struct {
 }
 
 // set is what a number stands for.
-func (e *engine) set(list, number int32) *written {
-	s := &e.sets
+func (t *placeTable) set(list, number int32) *written {
+	s := &t.sets
 	if number > 0 {
 		return &s.of[number-1]
 	}
 	if s.empty == nil {
-		s.empty = make([]*written, len(e.g.orders))
+		s.empty = make([]*written, len(t.g.orders))
 	}
 	if s.empty[list] == nil {
-		s.empty[list] = e.g.orders[list].begun()
-		e.grown(setSize + 8*len(s.empty[list].has))
+		s.empty[list] = t.g.orders[list].begun()
+		t.memory.grown(setSize + 8*len(s.empty[list].has))
 	}
 	return s.empty[list]
 }
 
 // join is the number of what an answer has of a list with a further member.
-func (e *engine) join(list, number int32, i int) (int32, error) {
-	s, w := &e.sets, e.set(list, number)
-	if err := e.meter.Spend(setWork + 2*len(w.has)); err != nil {
+func (t *placeTable) join(list, number int32, i int) (int32, error) {
+	s, w := &t.sets, t.set(list, number)
+	if err := t.meter.Spend(setWork + 2*len(w.has)); err != nil {
 		return 0, err
 	}
-	n := e.g.orders[list].after(w, i)
+	n := t.g.orders[list].after(w, i)
 	s.key = binary.LittleEndian.AppendUint32(s.key[:0], uint32(list)) //nolint:gosec // an index
 	s.key = binary.AppendUvarint(s.key, uint64(n.further))            //nolint:gosec // not negative
 	for _, word := range n.has {
@@ -176,7 +176,7 @@ func (e *engine) join(list, number int32, i int) (int32, error) {
 	}
 	s.of = append(s.of, *n)
 	s.index[string(s.key)] = int32(len(s.of)) //nolint:gosec // bounded by memory
-	e.grown(setSize + 16*len(n.has))
+	t.memory.grown(setSize + 16*len(n.has))
 	return int32(len(s.of)), nil //nolint:gosec // bounded by memory
 }
 
@@ -190,14 +190,14 @@ type join struct {
 }
 
 // joined is an item whose member is complete, behind that member.
-func (e *engine) joined(it item, j join) (item, error) {
-	count, err := e.join(j.list, it.count, int(j.member))
-	return item{e.g.orders[j.list].more, count, it.rule, it.row}, err
+func (t *placeTable) joined(it item, j join) (item, error) {
+	count, err := t.join(j.list, it.count, int(j.member))
+	return item{t.g.orders[j.list].more, count, it.rule, it.row}, err
 }
 
 // pick visits the members that may come next.
 func (p *prediction) pick(list int32, w waiting) {
-	o, has := &p.g.orders[list], p.e.set(list, w.it.count)
+	o, has := &p.g.orders[list], p.t.set(list, w.it.count)
 	for i := range o.members {
 		if p.places > p.g.limits.Items {
 			return // which ends the prediction

@@ -24,12 +24,12 @@ type row struct {
 	terms   []int32          // the terminals that may come next, sorted
 	after   [][]item         // by the same: the items after it
 	lexer   *lexState        // the terminals at their first byte; nil where none comes next
-	reached map[uint32]*row  // by the id of a lexer state that ends terminals: the row after it; guarded by engine.mu
+	reached map[uint32]*row  // by the id of a lexer state that ends terminals: the row after it; guarded by engine.turn
 }
 
 // rowBuilder works out the items of one row; its parts are reused.
 type rowBuilder struct {
-	e     *engine
+	t     *placeTable
 	items []item
 	seen  map[item]bool
 	done  map[item]bool // what was completed, with place and count zero
@@ -46,12 +46,12 @@ const itemWork = 4
 
 // add takes in an item, with all that it completes.
 func (b *rowBuilder) add(it item) error {
-	g := b.e.g
+	g := b.t.g
 	work := []item{it}
 	for len(work) > 0 {
 		it := work[len(work)-1]
 		work = work[:len(work)-1]
-		if err := b.e.meter.Spend(itemWork); err != nil {
+		if err := b.t.meter.Spend(itemWork); err != nil {
 			return err
 		}
 		if b.tries++; b.tries > maxTries*g.limits.Items {
@@ -71,15 +71,15 @@ func (b *rowBuilder) add(it item) error {
 			r := &g.rules[s.arg]
 			complete, keep = it.count >= r.least, r.most < 0 || it.count < r.most
 		case opJoin:
-			next, err := b.e.joined(it, g.joins[s.arg])
+			next, err := b.t.joined(it, g.joins[s.arg])
 			if err != nil {
 				return err
 			}
 			work = append(work, next)
 			continue
 		case opMore:
-			o, has := &g.orders[s.arg], b.e.set(s.arg, it.count)
-			if err := b.e.meter.Spend(len(o.members)); err != nil {
+			o, has := &g.orders[s.arg], b.t.set(s.arg, it.count)
+			if err := b.t.meter.Spend(len(o.members)); err != nil {
 				return err
 			}
 			complete, keep = o.complete(has), o.goesOn(has)
@@ -109,7 +109,7 @@ func (b *rowBuilder) add(it item) error {
 
 // take gives the row of the items that were added, an old one where their like is known.
 func (b *rowBuilder) take() (*row, error) {
-	if err := b.e.meter.Spend(itemWork * len(b.items)); err != nil {
+	if err := b.t.meter.Spend(itemWork * len(b.items)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(b.items, compareItems)
@@ -123,14 +123,14 @@ func (b *rowBuilder) take() (*row, error) {
 		b.key = binary.LittleEndian.AppendUint32(b.key, uint32(it.rule))
 		b.key = binary.LittleEndian.AppendUint32(b.key, it.row.number())
 	}
-	r, ok := b.e.rows[string(b.key)]
+	r, ok := b.t.rows[string(b.key)]
 	var err error
 	if !ok {
-		r = &row{id: uint32(len(b.e.rows)) + 1, end: b.end, items: slices.Clone(b.items)}
+		r = &row{id: uint32(len(b.t.rows)) + 1, end: b.end, items: slices.Clone(b.items)}
 		err = b.predict(r)
 		if err == nil {
-			b.e.rows[string(b.key)] = r
-			b.e.grown(r.bytes())
+			b.t.rows[string(b.key)] = r
+			b.t.memory.grown(r.bytes())
 		}
 	}
 	b.reset()
@@ -178,13 +178,13 @@ type waiting struct {
 
 // predict works out which rules may begin in a row and what its terminals lead to.
 func (b *rowBuilder) predict(r *row) error {
-	p := prediction{g: b.e.g, e: b.e, r: r, waits: map[int32][]waiting{}, terms: map[int32][]waiting{}, home: map[int32]item{}}
+	p := prediction{g: b.t.g, t: b.t, r: r, waits: map[int32][]waiting{}, terms: map[int32][]waiting{}, home: map[int32]item{}}
 	for _, it := range b.items {
 		p.visit(waiting{it, none})
 	}
 	for i := 0; i < len(p.begun) && p.places <= p.g.limits.Items; i++ {
 		starts := p.g.rules[p.begun[i]].starts
-		if err := b.e.meter.Spend(itemWork * (1 + len(starts))); err != nil {
+		if err := b.t.meter.Spend(itemWork * (1 + len(starts))); err != nil {
 			return err
 		}
 		for _, at := range starts {
@@ -194,7 +194,7 @@ func (b *rowBuilder) predict(r *row) error {
 	if p.places > p.g.limits.Items {
 		return limitError("rules in progress at one place", p.g.limits.Items, "give the grammar fewer alternatives at one place")
 	}
-	if err := b.e.meter.Spend(itemWork * p.places); err != nil {
+	if err := b.t.meter.Spend(itemWork * p.places); err != nil {
 		return err
 	}
 	r.rules = make(map[int32][]item, len(p.begun))
@@ -210,14 +210,14 @@ func (b *rowBuilder) predict(r *row) error {
 	}
 	var err error
 	if len(r.terms) > 0 {
-		r.lexer, err = b.e.lexer.begin(r.terms)
+		r.lexer, err = b.t.lexer.begin(r.terms)
 	}
 	return err
 }
 
 type prediction struct {
 	g      *Grammar
-	e      *engine
+	t      *placeTable
 	r      *row
 	waits  map[int32][]waiting // by rule
 	terms  map[int32][]waiting // by terminal

@@ -125,7 +125,7 @@ func (e *engine) counts(s *lexState, sl *slice, m *work.Meter) (counted, ok bool
 		return false, false, err
 	}
 	defer e.leave()
-	if counted, ok, err = e.lexer.counts(s, sl); err != nil {
+	if counted, ok, err = e.table.lexer.counts(s, sl); err != nil {
 		return false, false, e.wrong(err)
 	}
 	return counted, ok, nil
@@ -228,7 +228,7 @@ func (e *engine) contains(s *lexState, sl *slice, walk *scratch) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if q == e.lexer.dead {
+			if q == e.table.lexer.dead {
 				return false, nil
 			}
 			if next := (pair{q, y}); next != last && !known[next] {
