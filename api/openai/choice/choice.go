@@ -4,7 +4,6 @@ package choice
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
@@ -23,7 +22,7 @@ type Choice struct {
 	job     *job.Job
 	stream  *Source // the prompt's
 	decoder *tokenizer.Decoder
-	stop    stop.Matcher
+	out     output
 	reader  *reader // nil: all text is content
 	guard   *guard  // the policy's filters; nil: nothing is filtered
 
@@ -32,14 +31,10 @@ type Choice struct {
 	end    inference.Event
 	hasEnd bool
 
-	text     []byte               // certain, not taken yet
-	records  []answer.TokenRecord // logprobs not taken yet
-	IDs      []inference.TokenID  // ids not taken yet
-	kept     []byte               // all text that was taken, of a tenant with LogPrompts
-	piece    []byte               // scratch
-	received answer.Position      // end of the decoded text
-	given    int                  // bytes of it that are certain; records up to here may be taken
-	Tokens   int                  // sampled, the end token included
+	IDs    []inference.TokenID // ids not taken yet
+	kept   []byte              // all text that was taken, of a tenant with LogPrompts
+	piece  []byte              // scratch
+	Tokens int                 // sampled, the end token included
 
 	Finish  inference.FinishReason
 	Stopped answer.StopReason
@@ -58,7 +53,7 @@ type Source struct {
 func New(j *job.Job, st *Source, index int) *Choice {
 	return &Choice{
 		index: index, prompt: index / j.Params.N, Number: index % j.Params.N, job: j, stream: st,
-		decoder: j.Model.Tokenizer.NewDecoder(j.Params.Special), stop: stop.NewMatcher(j.Params.Stops), reader: newReader(j.Reading, j.Constraint != nil),
+		decoder: j.Model.Tokenizer.NewDecoder(j.Params.Special), out: output{stop: stop.NewMatcher(j.Params.Stops)}, reader: newReader(j.Reading, j.Constraint != nil),
 		guard: newGuard(j),
 	}
 }
@@ -102,12 +97,10 @@ func (c *Choice) show(e inference.Event) (complete bool) {
 	if c.reader != nil {
 		return c.read(e)
 	}
-	start := c.received
 	c.piece = c.decoder.Append(c.piece[:0], e.Token)
-	c.received.Bytes += len(c.piece)
-	c.received.Runes += utf8.RuneCount(c.piece)
+	start := c.out.receive(c.piece)
 	if c.job.Params.Logprobs {
-		c.records = append(c.records, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top, Start: start, End: c.received.Bytes})
+		c.out.record(e, start)
 	}
 	if c.guard != nil {
 		return c.screen(false)
@@ -118,34 +111,20 @@ func (c *Choice) show(e inference.Event) (complete bool) {
 // match passes c.piece through the stop strings. They count from the first
 // token that min_tokens does not protect.
 func (c *Choice) match() (complete bool) {
-	before := len(c.text)
-	var match *stop.Pattern
-	if c.Tokens <= c.job.Params.MinTokens {
-		c.text = append(c.text, c.piece...)
-	} else {
-		c.text, match = c.stop.Append(c.text, c.piece)
-	}
-	c.certain(before)
+	n, match := c.out.append(c.piece, c.Tokens > c.job.Params.MinTokens)
+	c.certain(n)
 	if match == nil {
 		return false
 	}
 	c.Finish, c.Stopped = inference.FinishStop, answer.StopReason{Text: match.Text}
-	c.cut()
+	c.out.cut()
 	return true
 }
 
-// certain notes that text has grown from a length.
-func (c *Choice) certain(before int) {
-	c.given += len(c.text) - before
+// certain notes that so many bytes of text have become certain.
+func (c *Choice) certain(n int) {
 	if c.reader != nil {
-		c.reader.add(pieceContent, len(c.text)-before)
-	}
-}
-
-// cut drops the records of tokens that begin behind the output's end.
-func (c *Choice) cut() {
-	for n := len(c.records); n > 0 && c.records[n-1].Start.Bytes >= c.given; n-- {
-		c.records = c.records[:n-1]
+		c.reader.add(pieceContent, n)
 	}
 }
 
@@ -170,14 +149,12 @@ func (c *Choice) Finished(reason inference.FinishReason) {
 		return
 	}
 	c.hasEnd = false
-	before := len(c.text)
-	c.text = c.stop.Flush(c.text)
-	c.certain(before)
+	c.certain(c.out.flush())
 	c.Finish = reason
 	if ended && c.job.Params.EndLogprob && !c.job.Params.Stops.Include { // shown, it has its record
-		c.records = append(c.records, answer.TokenRecord{ID: c.end.Token, Logprob: c.end.Logprob, Top: c.end.Top, Start: c.received, End: c.received.Bytes})
+		c.out.record(c.end, c.out.received)
 	}
-	c.given = max(c.given, c.received.Bytes) // records of undecodable rests too
+	c.out.given = max(c.out.given, c.out.received.Bytes) // records of undecodable rests too
 }
 
 // rest takes in what the decoder and the parser held back. hidden says that an end token
@@ -193,15 +170,6 @@ func (c *Choice) rest(hidden bool, reason inference.FinishReason) (complete bool
 	return c.match()
 }
 
-// ready returns how many records belong to the text that is certain.
-func (c *Choice) ready() int {
-	n := 0
-	for n < len(c.records) && (c.records[n].End <= c.given || c.Finish != inference.FinishNone) {
-		n++
-	}
-	return n
-}
-
 // Next fills the next delta of a stream: first the certain text, then, in a delta
 // of its own, the end. It returns false when there is neither.
 func (c *Choice) Next(d *answer.Delta) bool {
@@ -211,7 +179,7 @@ func (c *Choice) Next(d *answer.Delta) bool {
 	}
 	c.begin(d)
 	if c.reader == nil {
-		d.Content, c.text = c.text, d.Content
+		d.Content, c.out.text = c.out.text, d.Content
 	} else if c.hasNews() {
 		c.takePiece(d)
 	}
@@ -227,7 +195,7 @@ func (c *Choice) Whole(d *answer.Delta) {
 	if c.reader != nil {
 		c.reader.takeAll(d)
 	}
-	d.Content, c.text = c.text, d.Content
+	d.Content, c.out.text = c.out.text, d.Content
 	c.take(d)
 	c.close(d)
 }
@@ -253,9 +221,7 @@ func (c *Choice) begin(d *answer.Delta) {
 func (c *Choice) take(d *answer.Delta) {
 	c.keep(d)
 	d.IDs, c.IDs = c.IDs, d.IDs[:0]
-	n := c.ready()
-	d.Tokens = append(d.Tokens[:0], c.records[:n]...)
-	c.records = c.records[:copy(c.records, c.records[n:])]
+	d.Tokens = c.out.takeRecords(d.Tokens[:0], c.Finish != inference.FinishNone)
 	p := c.job.Params
 	if d.PromptTokens = nil; d.First && p.PromptLogprobs >= 0 {
 		d.PromptTokens = c.stream.Prompt

@@ -14,15 +14,11 @@ import (
 // first news of the choice came.
 func (c *Choice) echo() {
 	p := &c.job.Prompts[c.prompt]
-	c.text = append([]byte(p.Text), c.text...)
-	runes := utf8.RuneCountInString(p.Text)
-	for k := range c.records {
-		c.records[k].Start.Runes += runes
-	}
-	c.received.Runes += runes
+	var records []answer.TokenRecord
 	if c.job.Params.Logprobs {
-		c.records = append(c.promptRecords(), c.records...)
+		records = c.promptRecords()
 	}
+	c.out.prepend(p.Text, records)
 }
 
 // promptRecords gives the prompt's tokens their places in the echoed text.

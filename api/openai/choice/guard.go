@@ -49,9 +49,7 @@ func (c *Choice) screen(last bool) (complete bool) {
 
 // block ends a choice before what the policy does not allow.
 func (c *Choice) block() (complete bool) {
-	before := len(c.text)
-	c.text = c.stop.Flush(c.text)
-	c.certain(before)
+	c.certain(c.out.flush())
 	c.Finish = inference.FinishFiltered
 	return true
 }

@@ -1,10 +1,6 @@
 package choice
 
 import (
-	"bytes"
-	"slices"
-	"unicode/utf8"
-
 	"weir/api/openai/answer"
 	"weir/api/openai/job"
 	"weir/internal/inference"
@@ -28,8 +24,7 @@ type reader struct {
 
 	reasoned int // tokens of thoughts
 
-	doubtful []answer.TokenRecord // logprobs of tokens of which it is not known yet whether they are content
-	source   []byte               // the text of those tokens
+	doubts doubts
 }
 
 // piece is a run of one kind that was not taken yet.
@@ -100,6 +95,13 @@ func (c *Choice) read(e inference.Event) (complete bool) {
 	return complete
 }
 
+// doubt notes the log-probability of a token that the parser is about to read.
+func (c *Choice) doubt(e inference.Event) {
+	if c.job.Params.Logprobs {
+		c.reader.doubts.add(e, c.piece)
+	}
+}
+
 // parse hands c.piece to the parser and takes in its parts.
 func (c *Choice) parse(control bool) (complete bool) {
 	if len(c.piece) == 0 {
@@ -153,10 +155,7 @@ func (c *Choice) takeParts(parts []family.Part, cut bool) (complete bool) {
 
 // readContent takes in text of the answer, which stop strings may end.
 func (c *Choice) readContent(text []byte) (complete bool) {
-	before := c.received
-	c.received.Bytes += len(text)
-	c.received.Runes += utf8.RuneCount(text)
-	c.believe(text, before)
+	c.out.records = c.reader.doubts.believe(c.out.records, text, c.out.receive(text))
 	c.piece = append(c.piece[:0], text...)
 	return c.match()
 }
@@ -164,10 +163,8 @@ func (c *Choice) readContent(text []byte) (complete bool) {
 // settleText ends a run of content: a stop string goes over no call and no thought, so
 // text that was held back for one is certain.
 func (c *Choice) settleText(rest []byte) {
-	before := len(c.text)
-	c.text = c.stop.Flush(c.text)
-	c.certain(before)
-	c.disbelieve(rest)
+	c.certain(c.out.flush())
+	c.reader.doubts.disbelieve(rest)
 }
 
 // tell takes in a part of a call, and reports whether the answer has ended with it: with its only call, or with one that it has made before.
@@ -250,7 +247,7 @@ func (c *Choice) hasNews() bool {
 	if c.reader != nil {
 		return len(c.reader.pieces) > 0
 	}
-	return len(c.text) > 0
+	return len(c.out.text) > 0
 }
 
 // takePiece moves the next piece of a stream into d.
@@ -260,7 +257,7 @@ func (c *Choice) takePiece(d *answer.Delta) {
 	r.pieces = r.pieces[:copy(r.pieces, r.pieces[1:])]
 	switch p.kind {
 	case pieceContent:
-		d.Content, c.text = moveFirst(d.Content, c.text, p.size)
+		d.Content, c.out.text = moveFirst(d.Content, c.out.text, p.size)
 	case pieceThought:
 		d.Reasoning, r.thought = moveFirst(d.Reasoning, r.thought, p.size)
 	case pieceCalls:
@@ -292,68 +289,4 @@ func (r *reader) takeAll(d *answer.Delta) {
 	r.pieces = r.pieces[:0]
 	d.Reasoning, r.thought = r.thought, d.Reasoning
 	r.takeCalls(d, len(r.calls))
-}
-
-// doubt notes the log-probability of a token that the parser is about to read.
-func (c *Choice) doubt(e inference.Event) {
-	if !c.job.Params.Logprobs {
-		return
-	}
-	r := c.reader
-	start := answer.Position{Bytes: len(r.source)}
-	r.source = append(r.source, c.piece...)
-	r.doubtful = append(r.doubtful, answer.TokenRecord{ID: e.Token, Logprob: e.Logprob, Top: e.Top, Start: start, End: len(r.source)})
-}
-
-// believe moves the records of tokens that turned out to be content to those of the
-// answer. at is where their text stands in it. Tokens before that text were markup.
-func (c *Choice) believe(text []byte, at answer.Position) {
-	r := c.reader
-	if len(r.doubtful) == 0 {
-		return
-	}
-	from := max(bytes.Index(r.source, text), 0)
-	to := min(from+len(text), len(r.source))
-	n := 0
-	for n < len(r.doubtful) && r.doubtful[n].Start.Bytes < to {
-		d := r.doubtful[n]
-		n++
-		if d.End <= from {
-			continue
-		}
-		begin := max(d.Start.Bytes, from)
-		d.Start = answer.Position{Bytes: at.Bytes + begin - from, Runes: at.Runes + utf8.RuneCount(r.source[from:begin])}
-		d.End = at.Bytes + min(d.End, to) - from
-		c.records = append(c.records, d)
-	}
-	r.forget(n)
-}
-
-// disbelieve drops the records of tokens that turned out to be no content: those of a
-// thought's text, or all where a call was read.
-func (c *Choice) disbelieve(text []byte) {
-	r := c.reader
-	to := len(r.source)
-	if i := bytes.Index(r.source, text); text != nil && i >= 0 {
-		to = i + len(text)
-	}
-	n := 0
-	for n < len(r.doubtful) && r.doubtful[n].Start.Bytes < to {
-		n++
-	}
-	r.forget(n)
-}
-
-// forget drops the first n doubtful records with their text.
-func (r *reader) forget(n int) {
-	if n == 0 {
-		return
-	}
-	cut := r.doubtful[n-1].End
-	r.source = r.source[:copy(r.source, r.source[cut:])]
-	r.doubtful = slices.Delete(r.doubtful, 0, n)
-	for i := range r.doubtful {
-		r.doubtful[i].Start.Bytes -= cut
-		r.doubtful[i].End -= cut
-	}
 }

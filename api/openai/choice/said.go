@@ -28,10 +28,10 @@ func (c *Choice) Said() string {
 	if c.reader != nil {
 		kept = append(kept, c.reader.thought...)
 	}
-	return string(append(kept, c.text...))
+	return string(append(kept, c.out.text...))
 }
 
 // SaysNothing reports whether neither text nor a call was generated.
 func (c *Choice) SaysNothing() bool {
-	return c.received.Bytes == 0 && (c.reader == nil || c.reader.parser.Calls() == 0)
+	return c.out.received.Bytes == 0 && (c.reader == nil || c.reader.parser.Calls() == 0)
 }
