@@ -367,8 +367,8 @@ func TestAPanicOverDraftsEndsTheRequestAlone(t *testing.T) {
 			break
 		}
 	}
-	if n := s.sched.Stats().Running; n != 1 || s.loop.panics != 1 {
-		t.Errorf("%d outputs run on, %d panics counted; want 1 and 1", n, s.loop.panics)
+	if n := s.sched.Stats().Running; n != 1 || s.loop.faults.panics != 1 {
+		t.Errorf("%d outputs run on, %d panics counted; want 1 and 1", n, s.loop.faults.panics)
 	}
 }
 

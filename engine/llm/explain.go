@@ -22,14 +22,13 @@ type RequestState struct {
 // answers between two steps. Errors are those of ResetPrefixCache.
 func (e *Engine) Requests(ctx context.Context) ([]RequestState, error) {
 	var states []RequestState
-	if err := e.ask(ctx, explaining, func() { states = e.loop.explain(time.Now()) }); err != nil {
+	if err := e.ask(ctx, explaining, func() { states = requestStates(e.sched.Explain(nil), time.Now()) }); err != nil {
 		return nil, err
 	}
 	return states, nil
 }
 
-func (l *loop) explain(now time.Time) []RequestState {
-	all := l.e.sched.Explain(make([]scheduler.Explained, 0, len(l.live)))
+func requestStates(all []scheduler.Explained, now time.Time) []RequestState {
 	states := make([]RequestState, 0, len(all))
 	for _, x := range all {
 		j, ok := x.User.(*job)

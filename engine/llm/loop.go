@@ -24,19 +24,16 @@ type loop struct {
 	since   time.Time         // when the loop first had nothing to do after a step
 	ended   bool              // Close was called and every request has ended
 
-	phase     phase             // what the loop is doing
-	broken    [numPhases]uint64 // panics per phase
-	unproven  int               // schedulers built in a row of which none completed a step
-	dead      error             // why the loop refuses every request; nil while it works
-	lastFault string
-
-	steps, panics, faults, rebuilds uint64
+	faults faults
+	dead   error // why the loop refuses every request; nil while it works
+	steps  uint64
 }
 
 func (l *loop) init(e *Engine) {
 	l.e = e
 	l.live, l.waiting = make(map[*job]struct{}), make(map[*job]struct{})
 	l.out.init(e)
+	l.faults.onFault, l.faults.atPhase = e.opts.OnFault, e.opts.atPhase
 	l.quiet = time.AfterFunc(time.Hour, e.cpu.Ready)
 	l.quiet.Stop()
 }
@@ -102,8 +99,7 @@ func (l *loop) check() {
 		return
 	}
 	if err := l.recount(); err != nil {
-		l.faults++
-		l.fault(err.Error())
+		l.faults.recounted(err)
 		l.rebuild(fmt.Errorf("%w: %w", inference.ErrInternal, err))
 	}
 }
@@ -113,9 +109,10 @@ func (e *Engine) publish() {
 	if e.blocks != nil {
 		e.blocks.take(e.pool)
 	}
+	f := &e.loop.faults
 	s := Stats{
 		Scheduler: e.sched.Stats(), Cache: e.pool.Stats(),
-		Steps: e.loop.steps, Panics: e.loop.panics, Faults: e.loop.faults, Rebuilds: e.loop.rebuilds, LastFault: e.loop.lastFault,
+		Steps: e.loop.steps, Panics: f.panics, Faults: f.recounts, Rebuilds: f.rebuilds, LastFault: f.last,
 	}
 	estimates := e.sched.CostEstimates()
 	e.mu.Lock()
@@ -138,7 +135,7 @@ func (l *loop) readInbox() (closing, abort bool) {
 func (l *loop) execute(c *command) {
 	defer func() {
 		if v := recover(); v != nil {
-			why := l.panicked(v)
+			why := l.faults.panicked(v)
 			if c.question != nil {
 				c.question.done <- why
 			} else {
@@ -165,12 +162,12 @@ func (l *loop) execute(c *command) {
 	}
 	l.cancel(now, c.job, c.choice, inference.ErrCancelled)
 	if f := l.e.opts.OnCancel; f != nil {
-		l.hook(func() { f(time.Since(c.at)) })
+		l.faults.hook(func() { f(time.Since(c.at)) })
 	}
 }
 
 func (l *loop) submit(now time.Time, j *job) {
-	l.at(taking)
+	l.faults.at(taking)
 	err := l.dead
 	if err == nil {
 		j.id, err = l.e.sched.Submit(now.UnixNano(), j.request(l.e.opts.Speculate))
@@ -208,13 +205,13 @@ func (l *loop) endChoices(end scheduler.End) {
 	j := end.User.(*job)
 	defer func() {
 		if v := recover(); v != nil {
-			why := l.panicked(v)
+			why := l.faults.panicked(v)
 			l.forget(j)
 			l.e.sched.Cancel(time.Now().UnixNano(), j.id, -1)
 			j.stream.Close(why)
 		}
 	}()
-	l.at(finishing)
+	l.faults.at(finishing)
 	switch {
 	case j.lost:
 		end.Finish, end.Err = inference.FinishCancelled, inference.ErrSlowConsumer
@@ -235,7 +232,7 @@ func (l *loop) endChoices(end scheduler.End) {
 	}
 	l.forget(j)
 	if f := l.e.opts.OnFinish; f != nil && !j.admitted.IsZero() {
-		l.hook(func() { f(j.phases()) })
+		l.faults.hook(func() { f(j.phases()) })
 	}
 	j.stream.Close(j.err)
 }
@@ -254,7 +251,7 @@ func (l *loop) step() (ran bool) {
 		return false
 	}
 	e, start := l.e, time.Now()
-	l.at(planning)
+	l.faults.at(planning)
 	ran = e.sched.Plan(start.UnixNano(), &l.plan)
 	e.stepping.Store(ran)
 	for _, end := range l.plan.Failed {
@@ -265,15 +262,15 @@ func (l *loop) step() (ran bool) {
 	}
 	l.cutDrafts()
 	planned := time.Now()
-	l.at(computing)
+	l.faults.at(computing)
 	l.noteAdmitted(planned)
 	l.compute()
 	computed := time.Now()
-	l.at(emitting)
+	l.faults.at(emitting)
 	l.emit(computed)
-	l.at(committing)
+	l.faults.at(committing)
 	ends := e.sched.Commit(computed.UnixNano(), l.results)
-	l.unproven = 0
+	l.faults.unproven = 0
 	l.report(start, planned) // before the choices end, so that a client which scrapes metrics after its answer sees it counted
 	for _, end := range ends {
 		l.endChoices(end)
@@ -349,10 +346,10 @@ func (l *loop) dropLost() {
 func (l *loop) report(start, planned time.Time) {
 	defer func() {
 		if v := recover(); v != nil {
-			_ = l.panicked(v)
+			_ = l.faults.panicked(v)
 		}
 	}()
-	l.at(reporting)
+	l.faults.at(reporting)
 	l.steps++
 	l.checked, l.since = false, time.Time{}
 	for i := range l.plan.Chunks {
@@ -367,7 +364,7 @@ func (l *loop) report(start, planned time.Time) {
 	}
 	l.e.publish()
 	if f := l.e.opts.OnStep; f != nil {
-		l.hook(func() {
+		l.faults.hook(func() {
 			f(StepStats{
 				PrefillTokens: l.plan.Rows - l.plan.Decodes - l.plan.Drafts, DecodeTokens: l.plan.Decodes, DraftTokens: l.plan.Drafts,
 				Sequences: len(l.plan.Chunks), Preempted: len(l.plan.Preempted),

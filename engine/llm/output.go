@@ -203,7 +203,7 @@ func (l *loop) emitRow(r *outputRow, now time.Time) {
 	o, c, res := &l.out, &l.plan.Chunks[r.chunk], &l.results[r.chunk]
 	j := c.User.(*job)
 	if r.fault != nil {
-		r.err = l.constraintBroke(r.fault)
+		r.err = l.faults.constraintBroke(r.fault)
 	}
 	if r.err != nil {
 		res.Err = r.err

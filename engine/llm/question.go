@@ -27,7 +27,7 @@ func (e *Engine) ask(ctx context.Context, p phase, call func()) error {
 }
 
 func (l *loop) answer(q *question) {
-	l.at(q.phase)
+	l.faults.at(q.phase)
 	q.call()
 	q.done <- nil
 }

@@ -91,7 +91,7 @@ func TestRequestsAreExplained(t *testing.T) {
 	s.submit(t, next)
 	s.turn()
 	byID := map[string]RequestState{}
-	for _, x := range s.loop.explain(time.Now()) {
+	for _, x := range requestStates(s.sched.Explain(nil), time.Now()) {
 		byID[x.ID] = x
 	}
 	if len(byID) != 2 {

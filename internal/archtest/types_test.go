@@ -27,7 +27,6 @@ var wideTypes = map[string]struct {
 	"configs.Sources":         {18, 9, "where settings come from: one file for each kind of source"},
 	"configs.fileDecoder":     {20, 7, "one method for each section of the file, beside that section's settings"},
 	"engine/llm.Engine":       {30, 9, "what callers ask of a model, one file for each subject; its inbox and its loop are types of their own"},
-	"engine/llm.loop":         {39, 7, "the step loop: all that it has belongs to one goroutine; faults and their counts could be apart"},
 	"engine/llm.model":        {29, 7, "weights that do not change, and what is computed with them"},
 	"engine/onnx.call":        {17, 7, "a step's inputs and outputs as kernels see them; small helpers stand beside their operators"},
 	"router/fleet.Fleet":      {38, 14, "not yet: discovery and the blocks that replicas tell of could be types of their own"},
