@@ -160,6 +160,7 @@ func TestBodyMemoryIsBounded(t *testing.T) {
 // The client sends all of a body before it reads, as Python does; without an
 // end that lingers it finds its connection reset, and no answer.
 func TestRefusalOfALargeBodyCanBeRead(t *testing.T) {
+	t.Parallel()
 	addr, _ := serve(t, DefaultConfig(), echoPath(t))
 	mega := strings.Repeat("m", 1<<20)
 	for _, tc := range []struct {
@@ -187,6 +188,7 @@ func TestRefusalOfALargeBodyCanBeRead(t *testing.T) {
 
 // Who goes on for ever is cut all the same.
 func TestLingeringEnds(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxRequestBytes = 1 << 10
 	addr, s := serve(t, config, echoPath(t))

@@ -34,6 +34,7 @@ func (f *failing) Accept() (net.Conn, error) {
 }
 
 func TestAcceptOutlastsShortages(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +110,7 @@ func TestPausingAcceptEndsAtClose(t *testing.T) {
 }
 
 func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxConnections = 4
 	var turned, evicted atomic.Int32
@@ -165,6 +167,7 @@ func TestSurplusConnectionsAreTurnedAway(t *testing.T) {
 
 // Connections that ask for nothing, or take for ever to, keep no client out.
 func TestRestingConnectionsMakePlace(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxConnections = 8
 	var turned, evicted atomic.Int32

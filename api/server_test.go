@@ -171,6 +171,7 @@ func echoPath(t *testing.T) *handlerFunc {
 }
 
 func TestKeepAliveSurvivesTheWatch(t *testing.T) {
+	t.Parallel()
 	addr, _ := serve(t, DefaultConfig(), echoPath(t))
 	c := dial(t, addr)
 	br := bufio.NewReader(c)
@@ -199,6 +200,7 @@ func expectBody(t *testing.T, br *bufio.Reader, want string) {
 // Requests are cut at every place, so that the watch takes in parts of them,
 // and some are larger than what it takes in.
 func TestPipeliningSurvivesTheWatch(t *testing.T) {
+	t.Parallel()
 	addr, _ := serve(t, DefaultConfig(), echoPath(t))
 	c := dial(t, addr)
 	var all bytes.Buffer
@@ -260,6 +262,7 @@ func (b *blob) Read(p []byte) (int, error) {
 func (b *blob) Close() error { close(b.closed); return nil }
 
 func TestWriteDeadlineEndsAReaderThatStopped(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.WriteTimeout = 100 * time.Millisecond
 	body := &blob{closed: make(chan struct{}), bytes: -1}
@@ -270,6 +273,7 @@ func TestWriteDeadlineEndsAReaderThatStopped(t *testing.T) {
 
 // One write deadline must not cover a whole large response.
 func TestSlowReaderIsNotCut(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.WriteTimeout = 2 * time.Second
 	const size = 6 << 20
@@ -331,6 +335,7 @@ func TestPanicIsAnsweredAndTheServerGoesOn(t *testing.T) {
 }
 
 func TestLimitsAnswerWithTheirOwnStatus(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxRequestBytes = 2000
 	config.MaxHeaderBytes = 2048
@@ -461,6 +466,7 @@ func TestShutdownEndsAServeThatHasJustBegun(t *testing.T) {
 }
 
 func TestShutdownEndsIdleAndStuckConnections(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.CloseTimeout = 300 * time.Millisecond
 	entered := make(chan struct{})

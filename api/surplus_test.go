@@ -14,6 +14,7 @@ import (
 // A flood of requests that never end takes every place, those of surplus connections included.
 // A probe of the server's health is answered all the same, and others are told why they are not.
 func TestHealthIsAnsweredWhereAllPlacesAreTaken(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxConnections, config.SurplusConnections = 4, 2
 	var turned atomic.Int32

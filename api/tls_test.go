@@ -27,6 +27,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"weir/internal/memory"
+	"weir/internal/reference"
 )
 
 // authority signs certificates of a test.
@@ -208,6 +209,7 @@ func TestClientCertificatesOnTheWire(t *testing.T) {
 // Bytes that are no handshake: HTTP is told what is wrong, all else ends, and nothing
 // of it counts as a request.
 func TestWhatIsNoHandshake(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.ReadTimeout = 500 * time.Millisecond
 	failed := make(chan string, 8)
@@ -262,6 +264,7 @@ func TestWhatIsNoHandshake(t *testing.T) {
 
 // Slow handshakes have places only until others need them.
 func TestSlowHandshakesMakePlace(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxConnections = 50
 	var evicted atomic.Int32
@@ -290,9 +293,7 @@ func TestSlowHandshakesMakePlace(t *testing.T) {
 // Beside 2,000 handshakes that do not go on, on a server of 2,000 places, every new
 // client gets in, without waiting for their deadline.
 func TestManySlowHandshakesLockNoOneOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("opens 4,000 files")
-	}
+	reference.Slow(t)
 	config := DefaultConfig()
 	config.MaxConnections = 2000
 	ours := newAuthority(t, "ours")
@@ -336,6 +337,7 @@ func TestManySlowHandshakesLockNoOneOut(t *testing.T) {
 // A shutdown does not wait for TLS clients that read nothing: saying goodbye to one
 // of them can take seconds.
 func TestShutdownLeavesTLSReadersBehind(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.CloseTimeout = 200 * time.Millisecond
 	ours := newAuthority(t, "ours")
@@ -445,6 +447,7 @@ func TestSessionsAreNotResumedWithClientAuthorities(t *testing.T) {
 
 // Where every connection has a request, the surplus one is told so over TLS.
 func TestSurplusIsToldOverTLS(t *testing.T) {
+	t.Parallel()
 	config := DefaultConfig()
 	config.MaxConnections = 1
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -635,6 +638,7 @@ func TestTLSFilesNameTheFault(t *testing.T) {
 // Large bodies and answers pass whole, and a refusal by the head reaches a client that
 // is still sending.
 func TestBodiesOverTLS(t *testing.T) {
+	t.Parallel()
 	ours := newAuthority(t, "ours")
 	h := &handlerFunc{
 		handle: func(ctx *fasthttp.RequestCtx) {

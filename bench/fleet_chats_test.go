@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/router/balance"
 	"weir/scheduler/cost"
 )
@@ -129,9 +130,7 @@ func TestSimulatedChatsAreTheRealOnes(t *testing.T) {
 
 // An engine's steps are measured, of prompts and of outputs.
 func TestMeasureMachine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures for seconds")
-	}
+	reference.Slow(t)
 	length, sequences := MachineNeeds()
 	m := NewMachine()
 	if err := m.Measure(t.Context(), []*Rig{openRig(t, length, sequences, 600)}); err != nil {

@@ -3,10 +3,13 @@ package bench
 import (
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // Prefill replicas take the documents' prompts, and answers that run wait less for them; a prefill replica that dies costs no answer.
 func TestFleetPools(t *testing.T) {
+	reference.Slow(t)
 	run := func(prefill int, faults ...FleetFault) *FleetResult {
 		t.Helper()
 		r, err := SimulateFleet(FleetOptions{

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/router/balance"
 )
 
@@ -23,9 +24,7 @@ func simulateFleet(t *testing.T, o FleetOptions) *FleetResult {
 // ten times as long for it. TestFleetIsDeterministic and the smaller ones stay.
 func longSimulation(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("simulates thousands of requests")
-	}
+	reference.Slow(t)
 }
 
 // The promise of the router: with equal load, half the time to the first token that taking turns gives, or half as much output again.
@@ -51,6 +50,7 @@ func TestFleetPrefixesBeatTakingTurns(t *testing.T) {
 }
 
 func TestFleetIsDeterministic(t *testing.T) {
+	reference.Slow(t)
 	for p := range balance.Policies() {
 		o := FleetOptions{Policy: balance.Policy(p), Seed: 4, Load: FleetLoad{Requests: 200},
 			Faults: []FleetFault{{Replica: 1, At: 20 * time.Second, Down: 30 * time.Second}}}

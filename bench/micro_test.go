@@ -16,12 +16,14 @@ import (
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/weight"
+	"weir/internal/reference"
 	"weir/internal/roofline"
 )
 
 func openRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 func TestMicroMeasuresEveryCase(t *testing.T) {
+	reference.Slow(t)
 	for _, level := range isa.Levels() {
 		o := MicroOptions{
 			Threads: 2, Level: level, Kernels: []string{"product", "rows"}, Types: gguf.SupportedTypes(),

@@ -5,9 +5,12 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 func TestAttacksAreRequests(t *testing.T) {
+	reference.Slow(t)
 	for _, a := range Attacks {
 		if a.do != nil {
 			continue

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"weir/api/predict/oip"
+	"weir/internal/reference"
 )
 
 // rowServer answers all protocols and keeps one body of each.
@@ -57,6 +58,7 @@ func (s *rowServer) ModelInfer(_ context.Context, q *oip.ModelInferRequest) (*oi
 }
 
 func TestPredictLoads(t *testing.T) {
+	reference.Slow(t)
 	s := &rowServer{bodies: map[string]string{}}
 	web := httptest.NewServer(s)
 	defer web.Close()
@@ -114,6 +116,8 @@ func TestPredictLoads(t *testing.T) {
 // A rate counts from when a request was due: one that waits for a busy connection is
 // late, and a server that refuses is no success.
 func TestPredictRateIsOpenLoop(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel()
 	s := &rowServer{bodies: map[string]string{}, pause: 20 * time.Millisecond}
 	web := httptest.NewServer(s)
 	defer web.Close()

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // streamServer answers completions with one of its scripts, which the prompt's
@@ -437,6 +439,8 @@ func TestCalibrate(t *testing.T) {
 
 // A server that loads is waited for; one that refuses is not.
 func TestWaitReady(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel()
 	var calls atomic.Int64
 	target := plainServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) == 1 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 )
 
 // overload is Poisson traffic of 8 tenants on the small machine, for 4 minutes:
@@ -94,6 +95,7 @@ func TestWaitsAreForeseen(t *testing.T) {
 // have been in time, what is let in and comes too late, and how much more is in
 // time than where nothing is refused.
 func TestDeadlinesUnderOverload(t *testing.T) {
+	reference.Slow(t)
 	const due = 12 * time.Second
 	var wrong, missed, missedWithout share
 	inTime, inTimeWithout := 0, 0

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/kvcache"
 	"weir/scheduler"
 )
@@ -76,6 +77,7 @@ func TestSmallMachineFitsTheMeasurements(t *testing.T) {
 }
 
 func TestSimulationsAreDeterministic(t *testing.T) {
+	reference.Slow(t)
 	for _, s := range SimScenarios {
 		if strings.HasPrefix(s.Name, "long") || s.Name == "answers" || s.Name == "tenants" {
 			continue // slower, and no different in kind
@@ -113,6 +115,7 @@ func TestSimulateRefusesNonsense(t *testing.T) {
 // get their first token within 5 s, and the last long prompt is done at most
 // 15 % later than without the short ones, their own work left aside.
 func TestLongPromptsDoNotStopShortOnes(t *testing.T) {
+	reference.Slow(t)
 	const worst, slower = 5.0, 1.15
 	for _, tenants := range []int{1, 8} {
 		for k := 1; k <= 8; k++ {
@@ -231,6 +234,7 @@ func TestTheShareOfTheTargetIsLearned(t *testing.T) {
 
 // B4: the output length that admission assumes is learned from what ended.
 func TestOutputLengthsAreLearned(t *testing.T) {
+	reference.Slow(t)
 	for _, tc := range []struct {
 		mean        int
 		preemptions float64 // per request, at most
@@ -343,6 +347,7 @@ func TestAFloodDoesNotKeepOtherTenantsWaiting(t *testing.T) {
 // Random settings and loads break no invariant, and the same seeds give the same
 // plans. `weir bench sim soak` runs many more.
 func TestTheSoakBreaksNoInvariant(t *testing.T) {
+	reference.Slow(t)
 	o := SimSoakOptions{Seed: 1, Seeds: 24, Steps: 120_000, CheckEvery: 16}
 	if testing.Short() {
 		o.Seeds, o.Steps = 8, 16_000

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // peer is a server with a fault of choice.
@@ -74,6 +76,7 @@ func soakPeer(t *testing.T, p *peer) (*SoakReport, error) {
 }
 
 func TestSoakPassesASoundServer(t *testing.T) {
+	reference.Slow(t)
 	p := &peer{}
 	r, err := soakPeer(t, p)
 	if err != nil {
@@ -91,6 +94,7 @@ func TestSoakPassesASoundServer(t *testing.T) {
 }
 
 func TestSoakFindsFaults(t *testing.T) {
+	reference.Slow(t)
 	for name, c := range map[string]struct {
 		peer *peer
 		want string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
 
@@ -65,6 +66,7 @@ func beside(t *testing.T, n, hangUp int, attack func(rng *rand.Rand) Request) (f
 }
 
 func TestNewcomersWaitOneAndAHalfSteps(t *testing.T) {
+	reference.Slow(t)
 	for _, c := range []struct {
 		name   string
 		n      int
@@ -94,6 +96,7 @@ func TestNewcomersWaitOneAndAHalfSteps(t *testing.T) {
 // In random worlds with short steps, a sequence that is left out has a row in the next step, the first sequence has one in each,
 // and all requests end.
 func TestShortStepsOfRandomWorlds(t *testing.T) {
+	reference.Slow(t)
 	short, left := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 21))
@@ -176,6 +179,7 @@ func closedLoop(t *testing.T, clients, tenants int) float64 {
 
 // Tenants with as many requests as each other get as many tokens together as one with all of them.
 func TestSeveralTenantsGetAsMuchAsOne(t *testing.T) {
+	reference.Slow(t)
 	for _, clients := range []int{16, 32} {
 		one := closedLoop(t, clients, 1)
 		for _, tenants := range []int{2, 4} {

@@ -17,6 +17,7 @@ const mostWait = 40
 
 // Tenants whose requests do not fit into the cache together all get on, whatever their sizes.
 func TestTenantsThatDoNotFitTogetherAllGetOn(t *testing.T) {
+	reference.Slow(t)
 	seeds := uint64(reference.Repeats(6, 8, 24)) //nolint:gosec // few
 	worst := 0.0
 	for seed := range seeds {

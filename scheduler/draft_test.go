@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
 
@@ -107,6 +108,7 @@ func drafted(t *testing.T, seed uint64, drafts int, change func(w *world)) (outp
 }
 
 func TestDraftsChangeNoOutput(t *testing.T) {
+	reference.Slow(t)
 	steps, plain, accepted, preemptions := 0, 0, 0, uint64(0)
 	for seed := range uint64(80) {
 		want, w := drafted(t, seed, 0, nil)

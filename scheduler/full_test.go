@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
 
@@ -67,6 +68,7 @@ func filled(t *testing.T, prompt int, alone bool) (first []int, pace float64) {
 // A tenant within its share of the blocks waits neither for the end of an answer that has nearly all of them, nor behind
 // the other's preempted sequences.
 func TestATenantThatFillsTheCacheKeepsNoOneWaiting(t *testing.T) {
+	reference.Slow(t)
 	_, alone := filled(t, 0, true)
 	for _, c := range []struct {
 		prompt, p90, worst int

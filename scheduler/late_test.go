@@ -3,11 +3,14 @@ package scheduler
 import (
 	"math/rand/v2"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // Sequences that could not be sampled in their step sit out and go on later: no output changes, with forks, drafts
 // and preemptions, and the others advance meanwhile.
 func TestLateSequencesChangeNoOutput(t *testing.T) {
+	reference.Slow(t)
 	late, drafts, preemptions := uint64(0), uint64(0), uint64(0)
 	for seed := range uint64(80) {
 		want, _ := drafted(t, seed, 0, nil)

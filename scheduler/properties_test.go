@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
 
@@ -115,6 +116,7 @@ func TestS5PlansAreWorkConserving(t *testing.T) {
 }
 
 func TestS6BackloggedTenantsAreServedByWeight(t *testing.T) {
+	reference.Slow(t)
 	const seqs, longest, output = 4, 32, 8
 	weights := map[string]int{"light": 1, "double": 2, "heavy": 4}
 	tenants := []string{"light", "double", "heavy"}
@@ -241,6 +243,7 @@ func TestS7LowerClassesGetTheirShare(t *testing.T) {
 // A flood of a higher class takes all slots; those that wait in lower classes get the slots
 // that their class is guaranteed within a few steps, and keep them, and no more.
 func TestS7LowerClassesGetTheirShareOfSlots(t *testing.T) {
+	reference.Slow(t)
 	for _, seqs := range []int{8, 20, 64} {
 		w := newWorld(t, Config{MaxSeqs: seqs, MaxBatchTokens: 128, MaxModelLen: 600}, kvcache.Config{Blocks: 20_000, BlockTokens: 4})
 		submit := func(tenant string, c inference.Class, tokens int) *job {

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // node is one symbol of a piece while it is being merged. Dead nodes have
@@ -201,6 +203,7 @@ func adversarial(r *rand.Rand, n, letters int) []int32 {
 // TestMergerEqualsTheHeap compares them on tables of any merges, also such as
 // no training makes: ranks that fall while symbols grow, and equal ones.
 func TestMergerEqualsTheHeap(t *testing.T) {
+	reference.Slow(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	m := new(merger)
 	words := 4000

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // splitGoldens is testdata/splits.json, which testdata/splits.py writes by
@@ -128,6 +130,7 @@ func hostileTexts(size int) map[string]string {
 // quadratic in one of the texts takes hours, and the test binary's own limit
 // ends it.
 func TestPreTokenizersAreLinearOnHostileText(t *testing.T) {
+	reference.Slow(t)
 	for _, s := range preTokenizers() {
 		t.Run(s.names[0], func(t *testing.T) {
 			for name, text := range hostileTexts(1 << 18) {

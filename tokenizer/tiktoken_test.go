@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
+
 	"github.com/pkoukk/tiktoken-go"
 )
 
@@ -53,6 +55,7 @@ func (f failingNetwork) LoadTiktokenBpe(string) (map[string]int, error) {
 }
 
 func TestCountingNeverUsesTheNetwork(t *testing.T) {
+	reference.Slow(t)
 	old := http.DefaultTransport
 	http.DefaultTransport = failingNetwork{t}
 	tiktoken.SetBpeLoader(failingNetwork{t})
@@ -92,6 +95,7 @@ func TestEncodingKnownIDs(t *testing.T) {
 // TestOwnMergingEqualsTheLibrary compares the two ways of encoding on texts
 // that both can take.
 func TestOwnMergingEqualsTheLibrary(t *testing.T) {
+	reference.Slow(t)
 	corpus := readSplitGoldens(t).Texts
 	for name, e := range NewCounter("").encodings {
 		if name == "p50k_base" {

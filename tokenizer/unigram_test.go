@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // unigramGoldens are what testdata/unigram.py had the sentencepiece library do.
@@ -126,6 +128,7 @@ func TestUnigramEndsEarly(t *testing.T) {
 
 // No text takes longer than in proportion to its length: neither one without a place to cut nor one of long entries.
 func TestUnigramIsLinear(t *testing.T) {
+	reference.Slow(t)
 	f := emptyFields(kindUnigram)
 	f.add("<unk>", int32(typeUnknown), 0)
 	f.add("</s>", int32(typeControl), 0)

@@ -98,6 +98,7 @@ func TestEncodeEqualsLlamaCpp(t *testing.T) {
 // case and spacing, and for phi-3 texts with "</s>", whose token swallows the
 // white space after it and is followed by a space that is not in the text.
 func TestDecodeGivesTheTextBack(t *testing.T) {
+	reference.Slow(t)
 	for _, name := range vectorNames {
 		if name == "bert-bge" {
 			continue
@@ -118,6 +119,7 @@ func TestDecodeGivesTheTextBack(t *testing.T) {
 }
 
 func TestClientTextNeverBecomesControlInPublishedVocabularies(t *testing.T) {
+	reference.Slow(t)
 	for _, name := range vectorNames {
 		t.Run(name, func(t *testing.T) {
 			tok := openVocabulary(t, name)

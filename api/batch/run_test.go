@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/internal/reference"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -245,6 +247,7 @@ func TestCancelledBatchKeepsWhatIsDone(t *testing.T) {
 }
 
 func TestBatchExpires(t *testing.T) {
+	reference.Slow(t)
 	inBubble(t, func(t *testing.T, w *world) {
 		w.edge.script = func(prompt string, try int, gone <-chan struct{}, ctx *fasthttp.RequestCtx) {
 			if prompt == "1" {

@@ -9,6 +9,7 @@ import (
 	"weir/api/openai/constraint"
 	"weir/api/openai/job"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
 )
@@ -121,9 +122,7 @@ func TestAutoDemandsNoSchema(t *testing.T) {
 
 // Tools whose schemas are too much together keep the form of their calls.
 func TestAutoGivesUpOnTooLargeSchemas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a second")
-	}
+	reference.Slow(t)
 	properties := make([]string, 250)
 	for i := range properties {
 		properties[i] = fmt.Sprintf(`"p%d":{"type":"integer"}`, i)

@@ -85,6 +85,7 @@ func untilCancelled(pause time.Duration) func(*fakeRun) {
 // A client that hangs up ends its request in every state, and the backend
 // hears of it.
 func TestHangUpCancels(t *testing.T) {
+	t.Parallel()
 	stream := chatWith(`"stream":true`)
 	for _, tc := range []struct {
 		name, path, body string
@@ -195,6 +196,7 @@ func TestHangUpsLeaveNothingBehind(t *testing.T) {
 
 // A client that reads too slowly loses its request, not the server.
 func TestSlowReaderIsCancelled(t *testing.T) {
+	t.Parallel()
 	listening := api.DefaultConfig()
 	listening.WriteTimeout = 200 * time.Millisecond
 	finished := make(chan edge.RequestFinish, 1)
@@ -248,6 +250,7 @@ func TestKeepAliveAfterStreams(t *testing.T) {
 // Pipelined generations answer in order; a second request on the connection
 // does not look like a hang-up to the first.
 func TestPipelinedGenerations(t *testing.T) {
+	t.Parallel()
 	b := &fakeBackend{script: func(r *fakeRun) { r.say(fmt.Sprintf("%d", r.req.MaxTokens), time.Millisecond) }}
 	conn := dial(t, loopback(t, DefaultConfig(), api.DefaultConfig(), b))
 	const requests = 20

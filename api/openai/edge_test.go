@@ -22,6 +22,7 @@ import (
 	"weir/api/openai/stop"
 	"weir/api/tenant"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/router"
 	"weir/tokenizer"
 )
@@ -164,6 +165,7 @@ func expand(t *testing.T, coding, text string) string {
 }
 
 func TestTokenizeForOpenAIModels(t *testing.T) {
+	reference.Slow(t)
 	c := DefaultConfig()
 	c.Counter = tokenizer.NewCounter("")
 	r := newRig(t, c, &fakeBackend{})

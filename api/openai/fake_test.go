@@ -23,6 +23,7 @@ import (
 	"weir/api/edge"
 	"weir/api/openai/models"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/router"
 	"weir/tokenizer"
 	"weir/tokenizer/chat"
@@ -32,6 +33,7 @@ import (
 // TestMain warms up what fasthttp starts once per process, so that it does not
 // start inside a bubble of virtual time.
 func TestMain(m *testing.M) {
+	reference.Overlap(8) // where tests wait for heartbeats and deadlines
 	srv, err := New(DefaultConfig())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -17,6 +17,7 @@ import (
 	"weir/api/openai/jsonbody"
 	"weir/api/openai/models"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
@@ -405,6 +406,7 @@ func TestJ17AConstraintThatFailsIsTold(t *testing.T) {
 
 // A grammar that takes too much for one token is its client's fault, and none that a client tries again.
 func TestTooComplexFormatsAreTold(t *testing.T) {
+	reference.Slow(t)
 	doubled := `root ::= r0\n`
 	for i := range 59 {
 		doubled += fmt.Sprintf(`r%d ::= r%d r%d\n`, i, i+1, i+1)

@@ -142,6 +142,7 @@ func TestReservationsOfOneKey(t *testing.T) {
 
 // Whatever answers: each takes the key last, and gives the quota back where it loses it.
 func TestReservationsOfOneKeyElsewhere(t *testing.T) {
+	t.Parallel()
 	limits := quota.Limits{RequestsPerMinute: 2, MaxStreams: 2}
 	for _, tc := range []struct {
 		name string

@@ -272,6 +272,7 @@ func TestOneOfManyIsExecuted(t *testing.T) {
 
 // A client that hangs up under a key gets the whole answer when it asks again.
 func TestHangUpUnderAKeyDoesNotCancel(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, body string
 		read       int // lines before leaving
@@ -359,6 +360,7 @@ func rawAnswer(t *testing.T, addr, request string) (header []string, body string
 }
 
 func TestReplayedStreamIsTheSameOnTheWire(t *testing.T) {
+	t.Parallel()
 	c := DefaultConfig()
 	c.HeartbeatEvery = 100 * time.Millisecond
 	addr := loopback(t, c, api.DefaultConfig(), &fakeBackend{script: say("Hello é👋 world", 60*time.Millisecond)})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/router"
 )
 
@@ -163,6 +164,7 @@ func TestLongTextsAreCounted(t *testing.T) {
 
 // A request has a limit of tokens, and one of the bytes of its answer.
 func TestLargeRequestsAreRefused(t *testing.T) {
+	reference.Slow(t)
 	r, vectors, _ := poolingRig(t, DefaultConfig())
 	defer r.close()
 	m := testPooler(t, vectors, false)

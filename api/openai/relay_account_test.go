@@ -189,6 +189,7 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 
 // A stream that is cut is charged for what was delivered, by whichever side it was cut.
 func TestUsageOfStreamsThatAreCut(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"hung up", "deadline", "dies"} {
 		upstream := &counting{kind: kind, words: 5, cut: make(chan bool, 1)}
 		server := httptest.NewServer(upstream)

@@ -132,6 +132,7 @@ func contentOf(t *testing.T, stream string) string {
 // A stream that is followed reaches its client whole, also one that reads late, and the connection serves the next request; what is read of it
 // for metrics is the same as ever.
 func TestFollowedStreams(t *testing.T) {
+	t.Parallel()
 	upstream := &pieces{last: io.EOF}
 	var want bytes.Buffer
 	for i := range 1200 {
@@ -199,6 +200,7 @@ func TestFollowedStreamsBreak(t *testing.T) {
 
 // Streams by the whole way, from sockets to sockets, are those of the upstream, many beside each other.
 func TestFollowedFromSocketToSocket(t *testing.T) {
+	t.Parallel()
 	const text = "Hello world, é👋 and all that is said after it"
 	base := edgeUpstream(t, &fakeBackend{script: say(text, time.Millisecond)})
 	upstream, err := fleet.New(fleet.Config{Model: "front", Sources: []fleet.Source{{URL: base, APIKey: "sk-upstream", Model: "test-model"}}})

@@ -16,6 +16,7 @@ import (
 
 	"weir/api/openai/models"
 	"weir/internal/memory"
+	"weir/internal/reference"
 	"weir/router/balance"
 	"weir/router/fleet"
 )
@@ -76,6 +77,7 @@ func heapSampler() (most func() uint64) {
 // Sixteen answers of 8 MB each at once, twice what all bodies may take, take no more memory than that: the others are refused, and
 // no replica is blamed. Short runs have a quarter of all that.
 func TestWholeAnswersShareTheMemoryOfBodies(t *testing.T) {
+	reference.Slow(t)
 	answers, size, budget := 16, 8<<20, int64(64<<20)
 	if testing.Short() {
 		size, budget = size/4, budget/4
@@ -146,6 +148,7 @@ func TestWholeAnswersShareTheMemoryOfBodies(t *testing.T) {
 // An answer that has no room however little else is in memory is refused with a status that clients do not try again: alone, whole and
 // translated for another API. The error names the option that makes room.
 func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
+	reference.Slow(t)
 	for name, tc := range map[string]struct {
 		path, body   string
 		size, budget int
@@ -185,6 +188,7 @@ func TestAnAnswerThatNeverFitsIsNotTriedAgain(t *testing.T) {
 
 // A server that answers without an end is at fault: another one answers, and its breaker opens. Alone it is a server that failed.
 func TestAnswersWithoutEndAreTheServersFault(t *testing.T) {
+	reference.Slow(t)
 	endless, well := largeAnswers(t, 1<<40), largeAnswers(t, 1)
 	for path, body := range map[string]string{
 		routeChat:     `{"model":"front","messages":[{"role":"user","content":"x"}]}`,

@@ -273,6 +273,7 @@ func TestHangUpBeforeTheHeaderOfAStream(t *testing.T) {
 }
 
 func TestDeadlinesOfRelayedRequests(t *testing.T) {
+	t.Parallel()
 	got := make(chan *http.Request, 1)
 	body := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

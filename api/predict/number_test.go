@@ -39,6 +39,7 @@ func checkFloat(t *testing.T, text string) {
 // shortest and long forms of random floats, and decimals next to the middle of two
 // floats.
 func TestNumbersAreExact(t *testing.T) {
+	reference.Slow(t)
 	n := reference.Repeats(100_000, 200_000, 1_000_000)
 	r := rand.New(rand.NewPCG(10, 4))
 	sign := func() string { return [2]string{"", "-"}[r.IntN(2)] }

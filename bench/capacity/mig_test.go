@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // What `nvidia-smi mig -lgipp` prints for an H100-80GB, in the order 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb.
@@ -106,6 +108,7 @@ func TestLayoutsOfOthers(t *testing.T) {
 
 // Whatever is wanted: all of it is placed, no card holds two slices at one place, and one slice more never needs fewer cards.
 func TestCutCards(t *testing.T) {
+	reference.Slow(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		c := &Cards[rng.IntN(len(Cards))]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/bench"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -140,6 +141,7 @@ func checkPlan(t *testing.T, c *Catalogue, plan *Plan) {
 
 // More requests never cost less, and never need fewer replicas of a kind.
 func TestMoreRateNeverNeedsLess(t *testing.T) {
+	reference.Slow(t)
 	seeds := uint64(2)
 	if testing.Short() {
 		seeds = 1
@@ -171,9 +173,7 @@ func TestMoreRateNeverNeedsLess(t *testing.T) {
 
 // Models together never cost more than each alone, and what stands on instances keeps all bounds, with and without zones.
 func TestModelsTogether(t *testing.T) {
-	if testing.Short() {
-		t.Skip("simulates fleets for seconds")
-	}
+	reference.Slow(t)
 	shared, mixed := 0, 0
 	for seed := range uint64(4) {
 		c := fleet(rand.New(rand.NewPCG(seed, 2)), 2+int(seed)%2, []float64{0.05, 0.4, 30, 12}[seed])
@@ -226,6 +226,7 @@ func TestPoolsApartWherePromptsDisturb(t *testing.T) {
 
 // A target that nothing keeps is named, with what would keep it; so is memory that is not there.
 func TestUnmetTargetsAreNamed(t *testing.T) {
+	reference.Slow(t)
 	c := fleet(rand.New(rand.NewPCG(1, 1)), 1, 1)
 	c.Models[0].Targets = Targets{TTFT99: time.Millisecond}
 	c.Models[0].WeightsGiB = 9.745
@@ -257,6 +258,7 @@ func TestUnmetTargetsAreNamed(t *testing.T) {
 // A benchmark of a machine that is known, taken as `weir bench batched` takes it, tells the latencies of that machine, whether its steps were
 // filled with prompts or computed one each, as a scheduler does where more rows gain nothing.
 func TestLatenciesFromABenchmark(t *testing.T) {
+	reference.Slow(t)
 	for name, most := range map[string]int{"steps of many prompts": 512, "steps of one prompt": 1} {
 		t.Run(name, func(t *testing.T) { latenciesFromABenchmark(t, most) })
 	}
@@ -414,6 +416,7 @@ func TestLengthsFromFiles(t *testing.T) {
 
 // The shipped example is a catalogue that can be planned.
 func TestTheExampleIsPlanned(t *testing.T) {
+	reference.Slow(t)
 	c, err := ReadCatalogue("../../configs/plan.example.yml", func(string) (float64, float64, error) { return 0, 0, errors.New("no file") })
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
@@ -16,6 +17,7 @@ import (
 // and of single ones, batched or not, get the bits that the evaluator gives for the same
 // rows at once.
 func TestGraphsInTheLane(t *testing.T) {
+	reference.Slow(t)
 	files, err := filepath.Glob("../onnx/testdata/*.onnx")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d models: %v", len(files), err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
@@ -78,6 +79,7 @@ func TestALoopEndsAtItsDeadline(t *testing.T) {
 
 // A model of which one row takes seconds is found at load, within a bound, and computed apart.
 func TestAHeavyModelIsComputedApart(t *testing.T) {
+	reference.Slow(t)
 	data, err := os.ReadFile("testdata/heavy.onnx")
 	if err != nil {
 		t.Fatal(err)

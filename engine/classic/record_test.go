@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"weir/internal/defaultmodel"
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
 // What is recorded of a model passes as its golden rows without any tolerance: NaN,
 // infinities, strings and whole numbers included.
 func TestRecordedRowsComeOutAgain(t *testing.T) {
+	reference.Slow(t)
 	files, err := filepath.Glob("../onnx/testdata/*.onnx")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

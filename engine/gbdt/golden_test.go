@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"weir/engine/kernel/isa"
+	"weir/internal/reference"
 )
 
 // golden is a model with rows and what its own library predicts, as testdata/train.py wrote it.
@@ -121,6 +122,7 @@ func floats(data []byte, n, width int) ([]float64, []byte) {
 
 // TestGoldenMargins compares the margins of every kernel that a model can have with the library's own, bit by bit.
 func TestGoldenMargins(t *testing.T) {
+	reference.Slow(t)
 	models, rows, margins := 0, 0, 0
 	kernels := make(map[string]int)
 	goldens(t, func(t *testing.T, g *golden) {

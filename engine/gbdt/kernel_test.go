@@ -237,6 +237,7 @@ var shapes = []shape{
 
 // TestKernelsGiveTheWalkersBits: every kernel of every level, alone and in blocks, on rows of every kind.
 func TestKernelsGiveTheWalkersBits(t *testing.T) {
+	reference.Slow(t)
 	ran := map[string]bool{}
 	seeds := reference.Repeats(1, 2, 5)
 	for i := range seeds * len(shapes) {

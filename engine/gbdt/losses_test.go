@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // refusedLosses are those of testdata/losses that Read refuses by their names.
@@ -22,6 +24,7 @@ var notTrained = map[string][]string{
 // TestEveryLoss compares a model of every loss that each library trains with the library's own predict or predict_proba, bit by bit
 // (log1p by 1 ulp), and wants a file of testdata/losses for every name of the tables of links.
 func TestEveryLoss(t *testing.T) {
+	reference.Slow(t)
 	seen := map[string][]string{}
 	goldensOf(t, "testdata/losses/*.gz", func(t *testing.T, g *golden) {
 		library, _, _ := strings.Cut(g.header.Library, " ")

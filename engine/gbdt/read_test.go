@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 func TestReadNamesForeignFiles(t *testing.T) {
@@ -390,6 +392,7 @@ func TestUBJSONEqualsJSON(t *testing.T) {
 // TestMutants changes bytes of every golden model. Whatever a file says, reading it neither panics nor takes memory out of
 // proportion, and a model that is read predicts.
 func TestMutants(t *testing.T) {
+	reference.Slow(t)
 	perModel := 12
 	if n, err := strconv.Atoi(os.Getenv("WEIR_TEST_GBDT_MUTANTS")); err == nil {
 		perModel = n

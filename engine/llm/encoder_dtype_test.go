@@ -10,11 +10,13 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/weight"
 	"weir/internal/inference"
+	"weir/internal/reference"
 )
 
 // TestEncodersInBFloat16 compares the vectors of products of bfloat16 with those of floats, and the bits of a text alone with those
 // among others; where the processor has no such products, both are the same.
 func TestEncodersInBFloat16(t *testing.T) {
+	reference.Slow(t)
 	texts := tinyTexts(9, 17)
 	for _, arch := range []string{"bert", "modern-bert", "nomic-bert-moe"} {
 		for _, typ := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16} {

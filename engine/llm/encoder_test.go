@@ -17,6 +17,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/kernel/pool"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -544,6 +545,7 @@ func TestAPanicInAPassFailsItsCallsOnly(t *testing.T) {
 // A long text is computed in turns: a language model on the same pool makes steps
 // meanwhile.
 func TestALongTextHoldsNoLanguageModelUp(t *testing.T) {
+	reference.Slow(t)
 	p := pool.New(2)
 	defer p.Close()
 	e, err := OpenEncoder(tinyText{arch: "bert", typ: gguf.TypeF32, pooling: inference.PoolingMean}.file(t), Options{Pool: p}, nil)

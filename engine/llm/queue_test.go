@@ -182,6 +182,7 @@ func TestSubmitRefusesADeadlineThatCannotBeMet(t *testing.T) {
 // What was submitted before the first step counts as work, too: a deadline behind it is
 // refused as soon as it is known how fast requests are served.
 func TestRequestsBeforeTheFirstStepAreWork(t *testing.T) {
+	t.Parallel()
 	s := newStepper(t, families[0], Options{Scheduler: scheduler.Config{MaxSeqs: 1}})
 	var streams []*inference.Stream
 	for i := range 40 {

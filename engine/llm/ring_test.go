@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -18,6 +19,7 @@ func longTiny() tiny {
 // A reader that reads nothing until the end gets all of an answer that its
 // ring holds exactly, with its finish.
 func TestAnAnswerThatFillsItsRingKeepsItsFinish(t *testing.T) {
+	reference.Slow(t)
 	e := start(t, longTiny(), Options{KVBlocks: 300})
 	const tokens = ringSlack + 2
 	a := askLate(t, e, greedy(prompt(1, 4), tokens))
@@ -28,6 +30,7 @@ func TestAnAnswerThatFillsItsRingKeepsItsFinish(t *testing.T) {
 
 // One token more than the ring holds is an error, never a quiet loss.
 func TestAnAnswerBeyondItsRingSaysSo(t *testing.T) {
+	reference.Slow(t)
 	e := start(t, longTiny(), Options{KVBlocks: 300})
 	a := askLate(t, e, greedy(prompt(1, 4), ringSlack+3))
 	if !errors.Is(a.err, inference.ErrSlowConsumer) || a.finish[0] != inference.FinishCancelled {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/scheduler"
 )
 
@@ -65,6 +66,7 @@ func speculative() []func() *inference.Request {
 // Whether draft tokens are proposed, and how they are verified, shows in no
 // answer: not in a token, not in a bit of a logprob.
 func TestSpeculationChangesNoAnswer(t *testing.T) {
+	reference.Slow(t)
 	for _, f := range families {
 		var want []string
 		plain := start(t, f, Options{EndTokens: []int32{9}})

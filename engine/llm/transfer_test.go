@@ -10,6 +10,7 @@ import (
 
 	"weir/engine/kernel/attend"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	"weir/kvcache"
 )
 
@@ -84,6 +85,7 @@ func sameBlocks(a, b []kvcache.TransferBlock) bool {
 
 // Blocks that were fetched have the bits of those that are computed, and so has the answer, in every family and type of cache.
 func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
+	reference.Slow(t)
 	for _, m := range families {
 		for _, kv := range []attend.KVType{attend.KVF16, attend.KVQ8, attend.KVQ4, attend.KVF32} {
 			t.Run(m.arch+"/"+kv.String(), func(t *testing.T) {
@@ -113,6 +115,7 @@ func TestFetchedBlocksHaveTheBitsOfComputedOnes(t *testing.T) {
 
 // Whatever goes wrong with a fetch, the answer is the same, the rest is computed, and the reason is counted.
 func TestAFetchThatFailsIsComputed(t *testing.T) {
+	t.Parallel()
 	m, p := families[1], prompt(8, 150)
 	fault := func(reason string) error { return &kvcache.TransferFault{Reason: reason, Err: errors.New("a test")} }
 	after := func(n int, err error) func(context.Context, int) error {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
@@ -79,6 +80,7 @@ func exercise(t *testing.T, data []byte) (loaded bool) {
 }
 
 func FuzzLoad(f *testing.F) {
+	reference.Slow(f)
 	for _, name := range testModels(f) {
 		if data := readModel(f, name); len(data) < 12<<10 {
 			f.Add(data)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
@@ -104,6 +105,7 @@ func TestRunsShareMemory(t *testing.T) {
 
 // What a loop holds is what its state takes, and not what all of its iterations have taken.
 func TestLoopsHoldTheirState(t *testing.T) {
+	reference.Slow(t)
 	m, err := Load(doubling(1000))
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"weir/internal/reference"
 	"weir/internal/tensor"
 )
 
@@ -119,6 +120,7 @@ func part(t tensor.Tensor, from, end int64) tensor.Tensor {
 // TestRowsDoNotDependOnTheBatch runs every model in random batches, with several
 // goroutines at a time, against all rows at once.
 func TestRowsDoNotDependOnTheBatch(t *testing.T) {
+	reference.Slow(t)
 	for _, name := range testModels(t) {
 		t.Run(name, func(t *testing.T) {
 			golden, err := os.ReadFile(filepath.Join("testdata", name+".golden"))

@@ -185,6 +185,7 @@ func TestDrawsFollowTheProbabilities(t *testing.T) {
 // Pearson's test on many draws over more than one block: by chance the
 // statistic is beyond its limit once in a million.
 func TestDrawsPassChiSquare(t *testing.T) {
+	reference.Slow(t)
 	const draws = 60000
 	r := rand.New(rand.NewPCG(25, 26))
 	logits := make([]float32, 3*vector.ReduceBlock+9)

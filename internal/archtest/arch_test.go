@@ -16,7 +16,7 @@ import (
 
 const module = "weir"
 
-// source is one parsed Go file that is not a test. Files behind build tags
+// source is one parsed Go file. Files behind build tags
 // count: the table holds for every build.
 type source struct {
 	name string // path below the root, slash separated
@@ -44,12 +44,29 @@ func root(t *testing.T) string {
 	}
 }
 
-// sources parses the module. Folders that begin with "_" or "." and nested
-// modules (generators with their own go.mod) are not part of it.
+// sources are the files of the module, without those of tests.
 func sources(t *testing.T) []source {
 	t.Helper()
-	top := root(t)
 	var all []source
+	for _, s := range withTests(t) {
+		if !strings.HasSuffix(s.name, "_test.go") {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// parsed are all files of the module; the tests here share them.
+var parsed []source
+
+// withTests parses the module, once. Folders that begin with "_" or "." and nested
+// modules (generators with their own go.mod) are not part of it.
+func withTests(t *testing.T) []source {
+	t.Helper()
+	if parsed != nil {
+		return parsed
+	}
+	top := root(t)
 	err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -57,7 +74,7 @@ func sources(t *testing.T) []source {
 		if d.IsDir() {
 			return skipForeign(top, p, d)
 		}
-		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+		if !strings.HasSuffix(p, ".go") {
 			return nil
 		}
 		file, err := parser.ParseFile(fileSet, p, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -69,17 +86,20 @@ func sources(t *testing.T) []source {
 			return err
 		}
 		name := filepath.ToSlash(relative)
-		all = append(all, source{name, path.Dir(name), file})
+		parsed = append(parsed, source{name, path.Dir(name), file})
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 10 {
-		t.Fatalf("found %d files only; the walk is broken", len(all))
+	if len(parsed) < 10 {
+		t.Fatalf("found %d files only; the walk is broken", len(parsed))
 	}
-	return all
+	return parsed
 }
+
+// lineOf is the line of a position in the files of withTests.
+func lineOf(at token.Pos) int { return fileSet.PositionFor(at, false).Line }
 
 func skipForeign(top, p string, d fs.DirEntry) error {
 	if p == top {

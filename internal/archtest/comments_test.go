@@ -2,10 +2,6 @@ package archtest
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,36 +14,17 @@ var beginsWithOf = regexp.MustCompile(`(?:^|[.:;] )Of [a-z]`)
 // name, as go doc shows it; and no sentence of a comment begins with "Of". What a comment says of several declarations is
 // divided from the first by an empty line.
 func TestCommentsHaveASubject(t *testing.T) {
-	top := root(t)
 	checked := 0
-	err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return skipForeign(top, p, d)
-		}
-		relative, err := filepath.Rel(top, p)
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(relative)
-		if filepath.Ext(name) != ".go" {
-			return nil
-		}
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, p, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	for _, source := range withTests(t) {
+		name, file := source.name, source.file
 		if ast.IsGenerated(file) {
-			return nil
+			continue
 		}
 		if !strings.HasSuffix(name, "_test.go") {
 			for _, named := range documented(file) {
 				checked++
 				if !beginsWith(named.doc, named.name) {
-					t.Errorf("%s:%d: the comment of %s does not begin with its name: %.60q", name, set.Position(named.doc.Pos()).Line, named.name, named.doc.Text())
+					t.Errorf("%s:%d: the comment of %s does not begin with its name: %.60q", name, lineOf(named.doc.Pos()), named.name, named.doc.Text())
 				}
 			}
 		}
@@ -57,13 +34,9 @@ func TestCommentsHaveASubject(t *testing.T) {
 				if at[0] == 0 && isOf(file, group) {
 					continue
 				}
-				t.Errorf("%s:%d: a sentence without a subject, or with a late one: say who does what: %.60q", name, set.Position(group.Pos()).Line, text[at[0]:])
+				t.Errorf("%s:%d: a sentence without a subject, or with a late one: say who does what: %.60q", name, lineOf(group.Pos()), text[at[0]:])
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	if checked < 5000 {
 		t.Errorf("%d comments were checked; the walk is broken", checked)

@@ -66,3 +66,15 @@ func TestModelIsWhereTheVariablesSay(t *testing.T) {
 		t.Errorf("%s, want %s", got, file)
 	}
 }
+
+// -short leaves slow tests out; the race detector's run, which is short, too, does not.
+func TestSlow(t *testing.T) {
+	ran := false
+	t.Run("slow", func(t *testing.T) {
+		Slow(t)
+		ran = true
+	})
+	if ran != (raced || !testing.Short()) {
+		t.Errorf("short %v, raced %v: it ran: %v", testing.Short(), raced, ran)
+	}
+}

@@ -1,7 +1,9 @@
 package reference
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -20,3 +22,16 @@ func Repeats(short, plain, long int) int {
 		return plain
 	}
 }
+
+// Slow ends a test that takes seconds where only quick tests are asked for: with -short, except under the race detector,
+// whose run in CI is short, too, and has to meet what runs at the same time.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Short() && !raced {
+		t.Skip("slow: it runs without -short, and under the race detector")
+	}
+}
+
+// Overlap lets so many parallel tests of a package run at once, however few cores there are: for tests that wait on
+// sockets and deadlines more than they compute. TestMain calls it; -parallel overrides it.
+func Overlap(tests int) { _ = flag.Set("test.parallel", strconv.Itoa(tests)) }

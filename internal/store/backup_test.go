@@ -16,6 +16,7 @@ import (
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/internal/envelope"
+	"weir/internal/reference"
 	"weir/internal/store"
 	"weir/internal/store/auditlog"
 	"weir/internal/store/storetest"
@@ -29,6 +30,7 @@ func opener(b []byte) store.Opener {
 // A store is backed up while another process writes and is killed right after it: all that was acknowledged before is in
 // the backup, in the database that it came from and in the other one.
 func TestBackupOfAStoreInUse(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		wrote := make(map[string]bool)
 		child := exec.Command(os.Args[0])
@@ -105,6 +107,7 @@ func TestBackupIsOfOneMoment(t *testing.T) {
 
 // Encrypted texts come back with the data keys, and a store that is there is not overwritten without force.
 func TestRestoreWithDataKeys(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		masters := envelope.Masters{secret(t, "m")}
 		optionsAt := func(url string) opts {

@@ -16,6 +16,7 @@ import (
 	"weir/api/replay"
 	"weir/api/tenant"
 	"weir/api/usage"
+	"weir/internal/reference"
 	"weir/internal/store/storetest"
 	"weir/telemetry/audit"
 )
@@ -87,6 +88,7 @@ func writeUntilKilled(url string) error {
 // A process is killed in the middle of its writes, several times. What it was told is
 // written is there, whole, and what it had begun can be executed again after its lease.
 func TestKilledProcessLosesNothing(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		wrote, begun := make(map[string]bool), make(map[string]bool)
 		for round := range 4 {

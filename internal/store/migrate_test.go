@@ -14,6 +14,7 @@ import (
 
 	"weir/api/replay"
 	"weir/api/usage"
+	"weir/internal/reference"
 	"weir/internal/store"
 	"weir/internal/store/storetest"
 	"weir/telemetry/audit"
@@ -173,6 +174,7 @@ func TestMigrationsMakeTheDumpedTables(t *testing.T) {
 
 // A store that an earlier weir has left opens, has the newest tables and its old rows.
 func TestMigrateFromEveryVersion(t *testing.T) {
+	reference.Slow(t)
 	for _, d := range []*store.Dialect{store.SqliteDialect, store.PostgresDialect} {
 		steps, err := store.Migrations(d.Folder())
 		if err != nil {

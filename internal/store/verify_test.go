@@ -12,6 +12,7 @@ import (
 
 	"weir/api/conversation"
 	"weir/internal/envelope"
+	"weir/internal/reference"
 	"weir/internal/store"
 	"weir/internal/store/auditlog"
 	"weir/internal/store/storetest"
@@ -79,6 +80,7 @@ func foundDamage(t *testing.T, file []byte, o opts) bool {
 
 // A row of PostgreSQL that was altered is found by the checksum that it carries.
 func TestAlteredRowsAreFound(t *testing.T) {
+	reference.Slow(t)
 	eachSealed(t, func(t *testing.T, url string, keys store.Keys) {
 		s := openStore(t, url, opts{Keys: keys})
 		keepEverything(t, s, "acme")

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // work is a piece of work of some time, in small parts between which it yields. In a bubble of synctest, sleeping is working.
@@ -38,6 +40,7 @@ func do(t *testing.T, q *Queue, name string, d time.Duration) (took time.Duratio
 // TestG11SmallPiecesOfOthersComeFirst: a hundred large pieces of one tenant hold up a small one of another for a few slices only, and
 // a small one of its own for a few more.
 func TestG11SmallPiecesOfOthersComeFirst(t *testing.T) {
+	reference.Slow(t)
 	for name, busy := range map[string]bool{"idle": false, "beside steps": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
 	"weir/router"
 	"weir/router/balance"
 )
@@ -31,6 +32,8 @@ func sources(fakes ...*fake) (list []Source) {
 // TestOneBrokenReplicaHarmsNoOne: whatever one replica of three does to every request, callers are answered by the others,
 // each once, and the broken one is found out.
 func TestOneBrokenReplicaHarmsNoOne(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel()
 	requests := 200
 	if testing.Short() {
 		requests = 40
@@ -132,6 +135,8 @@ func TestABrokenReplicaAloneNamesItsFault(t *testing.T) {
 // TestStreamsThatBreakHarmFew: of a replica whose streams begin well and break, in whatever way, callers are told, none takes
 // a part for the whole, and its breaker opens for three breaks in a row.
 func TestStreamsThatBreakHarmFew(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel()
 	for kind, want := range brokenMidway {
 		for _, policy := range policies {
 			t.Run(fmt.Sprint(kind, "/", policy), func(t *testing.T) {

@@ -18,12 +18,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"weir/internal/reference"
 	"weir/router"
 	"weir/router/balance"
 )
 
 // Sockets are followed by few goroutines for all time.
 func TestMain(m *testing.M) {
+	reference.Overlap(16) // most wait for replicas that do not answer
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("weir/internal/socket.(*poll).start.func1"))
 }
 
@@ -332,6 +334,7 @@ func answerOf(name string) string {
 // What goes wrong before a client has content is hidden by another replica, and nothing is
 // said twice.
 func TestFaultsBeforeContentAreHidden(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		fault  string
 		stream bool
@@ -342,6 +345,7 @@ func TestFaultsBeforeContentAreHidden(t *testing.T) {
 		{"comments, then cut", true},
 	} {
 		t.Run(fmt.Sprint(tc.fault, tc.stream), func(t *testing.T) {
+			t.Parallel()
 			good, bad := newFake(t, "good", ""), newFake(t, "bad", tc.fault)
 			config, fields := Config{Routing: Routing{RetryShare: 1}}, ""
 			if tc.fault == "stall" {
@@ -422,6 +426,7 @@ func TestRefusalsSpillOnce(t *testing.T) {
 
 // Once content has passed, a broken stream ends with an error and is not started over.
 func TestBrokenStreamsEndWithAnError(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{"cut mid-stream", "end mid-stream", "stall mid-stream"} {
 		a, b := newFake(t, "a", fault), newFake(t, "b", fault)
 		config := Config{}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/router"
 )
 
@@ -40,6 +41,7 @@ func TestEndlessLines(t *testing.T) {
 
 // A long event passes as it is, and what follows it is judged.
 func TestLongLines(t *testing.T) {
+	reference.Slow(t)
 	long := "data: {\"type\":\"response.output_text.done\",\"text\":\"" + strings.Repeat("long ", 4<<20) + "\"}\n\n"
 	for d, begin := range begins {
 		for _, size := range []int{4096, 1<<20 + 7, len(long)} {

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/inference"
 	"weir/internal/memory"
+	"weir/internal/reference"
 	"weir/internal/tensor"
 	"weir/router"
 	"weir/router/balance"
@@ -76,6 +77,8 @@ func predict(t *testing.T, p *Predictor) (*router.Prediction, error) {
 // TestOneBrokenPredictorHarmsNoOne: the table of faults holds for predictions: whatever one server of three does, callers get
 // the others' rows, and the broken one is found out. Alone it is named by its fault, and no page of it reaches a caller.
 func TestOneBrokenPredictorHarmsNoOne(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel()
 	kinds := map[string]Fault{"401": Misconfigured, "403": Misconfigured, "404": Misconfigured, "413": TooLarge, "429": Throttled, "500": ServerError, "502": ServerError}
 	tells := map[string]string{
 		"401": "refuses this server's credential (status 401)", "403": "credential (status 403)", "404": "does not know the model", "413": "so large a request (status 413)",

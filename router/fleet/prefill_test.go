@@ -124,6 +124,7 @@ func TestAPrefillReplicaComputesALongPrompt(t *testing.T) {
 
 // Whatever happens to the prefix, the decode replica answers, once, and computes what it does not get.
 func TestAPrefixThatFailsIsComputedByTheDecodeReplica(t *testing.T) {
+	t.Parallel()
 	for outcome, answer := range map[string]http.HandlerFunc{
 		"refused":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 		"broken":      func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
@@ -134,6 +135,7 @@ func TestAPrefixThatFailsIsComputedByTheDecodeReplica(t *testing.T) {
 		},
 	} {
 		t.Run(outcome, func(t *testing.T) {
+			t.Parallel()
 			p := newPooled(t)
 			if p.answer = answer; answer == nil {
 				p.prefill.Close()
@@ -155,6 +157,7 @@ func TestAPrefixThatFailsIsComputedByTheDecodeReplica(t *testing.T) {
 // A prefill that runs into its time limit costs its caller that time. The next prompt of this size goes to the decode replica at once, and both
 // the metrics and the request's explanation say why.
 func TestAPrefillThatIsLateIsNotTriedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPooled(t)
 	p.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for i := range 3 {

@@ -68,6 +68,7 @@ func mark(regions []string) string {
 // same time: nothing of a request comes to a replica outside its regions, by a first pick, a retry, a stream that goes on, or a prediction.
 // Where no replica is left in them, the error says so.
 func TestNoByteLeavesItsRegions(t *testing.T) {
+	t.Parallel()
 	fleets := 60
 	if testing.Short() {
 		fleets = 12

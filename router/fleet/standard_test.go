@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"weir/internal/reference"
 	"weir/router"
 )
 
@@ -149,6 +150,8 @@ func TestCompressedAnswersAreRead(t *testing.T) {
 
 // What cannot be decoded is refused by name, and a few bytes cannot become more than an answer may have.
 func TestCompressedAnswersAreBounded(t *testing.T) {
+	reference.Slow(t)
+	t.Parallel()
 	zeros := bytes.Repeat([]byte(" "), 1<<20)
 	for name, tc := range map[string]struct {
 		encoding, want string

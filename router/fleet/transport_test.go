@@ -197,6 +197,7 @@ func TestContextsEndRequests(t *testing.T) {
 
 // A body that may be refused before it is read goes by net/http, and the refusal arrives.
 func TestLargeBodiesMayBeRefusedEarly(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) }))
 	defer server.Close()
 	w := wireTo(t, strings.TrimPrefix(server.URL, "http://"))

@@ -233,6 +233,7 @@ func TestHeapOfLeavesHasLittleElse(t *testing.T) {
 }
 
 func TestEventsThatLieDoNoHarm(t *testing.T) {
+	reference.Slow(t)
 	rng := rand.New(rand.NewPCG(3, 7))
 	w := newWorld(t, rng.IntN)
 	w.lies = true

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"weir/internal/reference"
+
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -193,6 +195,7 @@ func TestHostileRegistries(t *testing.T) {
 
 // Processes that write at once leave one of their versions, whole.
 func TestConcurrentWritersOfOneName(t *testing.T) {
+	reference.Slow(t)
 	folder := t.TempDir()
 	var all sync.WaitGroup
 	for i := range 8 {

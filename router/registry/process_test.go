@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // The test binary is also the processes that work on a folder beside one another.
@@ -103,6 +105,7 @@ func process(t *testing.T, dir, task string) *exec.Cmd {
 // Processes that are killed at any moment leave a folder in which everything that can be seen is whole, and garbage
 // that Collect finds.
 func TestKilledProcesses(t *testing.T) {
+	reference.Slow(t)
 	rounds := 40
 	if testing.Short() {
 		rounds = 8
@@ -180,6 +183,7 @@ func TestKilledProcesses(t *testing.T) {
 
 // An alias that moves is never missing, and readers in other processes are never in the way.
 func TestAliasIsAlwaysThere(t *testing.T) {
+	reference.Slow(t)
 	r := open(t, t.TempDir())
 	imported(t, r, "chat:a", "a")
 	imported(t, r, "chat:b", "b")
@@ -258,6 +262,7 @@ func TestLeaseEndsWithItsProcess(t *testing.T) {
 
 // A file that is begun while somebody collects is there until it is done with.
 func TestFilesBegunAmidACollectionStay(t *testing.T) {
+	reference.Slow(t)
 	r := open(t, t.TempDir())
 	in, err := r.newIngest(t.Context())
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"weir/internal/reference"
+
 	"github.com/opencontainers/go-digest"
 )
 
@@ -94,6 +96,7 @@ func (f *takingRegistry) take(w http.ResponseWriter, r *http.Request, last strin
 // A push whose process is killed in the middle of any of its uploads leaves nothing that can be pulled and a folder that works, and
 // the next push sends only what is not there yet.
 func TestKilledPushGoesOn(t *testing.T) {
+	reference.Slow(t)
 	here := open(t, t.TempDir())
 	weights := filepath.Join(t.TempDir(), "m.gguf")
 	if err := os.WriteFile(weights, noise(1<<20), 0o600); err != nil {

@@ -71,6 +71,7 @@ func (b *cutBody) Read(p []byte) (int, error) {
 }
 
 func TestPushAndPullWithRealRegistry(t *testing.T) {
+	reference.Slow(t)
 	host := reference.Registry.Get(t)
 	here := open(t, t.TempDir())
 	weights := filepath.Join(t.TempDir(), "m.gguf")
@@ -142,6 +143,7 @@ func TestPushAndPullWithRealRegistry(t *testing.T) {
 
 // A pull that a killed process began is gone on with by the next one.
 func TestKilledPullGoesOn(t *testing.T) {
+	reference.Slow(t)
 	host := reference.Registry.Get(t)
 	here := open(t, t.TempDir())
 	weights := filepath.Join(t.TempDir(), "m.gguf")

@@ -15,6 +15,7 @@ import (
 // Looked at after each answer, the test finds a difference that is not there in at most the
 // share of runs that the evidence promises.
 func TestEvidenceHoldsWheneverItIsLookedAt(t *testing.T) {
+	reference.Slow(t)
 	const need = 3.0 // one in twenty
 	runs := reference.Repeats(100, 150, 400)
 	for _, share := range []float64{0.02, 0.5, 0.95} {
@@ -159,6 +160,7 @@ func TestUndecidedPauseGivesNothing(t *testing.T) {
 // In every step what was seen of both arms outlives the process, so that a step goes on
 // and is decided as it would have been.
 func TestBothArmsSurviveARestartInEveryStep(t *testing.T) {
+	reference.Slow(t)
 	p := plan(func(p *Plan) {
 		p.Steps = append([]Step{{Shadow: 50, MinRequests: 50, MinTime: Duration(10 * time.Second), MaxTime: Duration(10 * time.Minute)}}, p.Steps...)
 	})
@@ -209,6 +211,7 @@ func seeds(n uint64) uint64 {
 // A candidate that is right at twice the cost, or takes twice the computing, is not
 // promoted: users are not harmed, and who pays for it is told.
 func TestRightAtTwiceTheCost(t *testing.T) {
+	reference.Slow(t)
 	for want, change := range map[string]func(*traffic){
 		"mean cost":                        func(w *traffic) { w.cost *= 2 },
 		"computing time of a token, media": func(w *traffic) { w.compute *= 2 },
@@ -232,6 +235,7 @@ func TestRightAtTwiceTheCost(t *testing.T) {
 
 // A better KPI buys no worse p99: gates take back what reaches its goal.
 func TestBetterKPIWorseP99(t *testing.T) {
+	reference.Slow(t)
 	better := func(p *Plan) { p.Goal = &Goal{Signal: Conversion, Gain: 0.2} }
 	for seed := range seeds(5) {
 		res := simulate(t, plan(better), with(func(w *traffic) { w.converts, w.tail = 0.25, 0.05 }), 100, seed)

@@ -39,6 +39,7 @@ func started(t testing.TB, p Plan) *Rollout {
 // The same key gets the same arm each time; a key that has the candidate keeps it while
 // the share grows; and of many keys the candidate has the step's share.
 func TestArmsAreStickyAndMonotone(t *testing.T) {
+	reference.Slow(t)
 	seeds := uint64(reference.Repeats(1, 2, 5)) //nolint:gosec // few
 	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -191,7 +192,7 @@ func with(change func(*traffic)) traffic {
 // harms few; a good one is promoted through all steps, whatever the luck.
 func TestScenarios(t *testing.T) {
 	const perSecond = 100
-	seeds := uint64(reference.Repeats(3, 5, 20)) //nolint:gosec // few
+	seeds := uint64(reference.Repeats(1, 5, 20)) //nolint:gosec // few
 	for _, c := range []struct {
 		name string
 		w    traffic

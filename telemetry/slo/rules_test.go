@@ -80,9 +80,7 @@ func TestPrometheusTakesTheRules(t *testing.T) {
 // The alerts that fire and that stay silent are in a file of Prometheus's own
 // format.
 func TestAlerts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("promtool evaluates the rules minute by minute, for many hours")
-	}
+	reference.Slow(t)
 	promtool(t, "test", "rules", filepath.Join(folder, "weir.rules_test.yml"))
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // costSetup makes the operands: text of ASCII, of other letters, of digits, of
@@ -86,6 +88,7 @@ func (t *Template) spend(tb testing.TB) {
 
 // Whatever a template does over and over, its budget ends it.
 func TestStepsEndEveryExpression(t *testing.T) {
+	reference.Slow(t)
 	for _, expression := range costly {
 		t.Run(expression, func(t *testing.T) { repeat(t, expression, 20_000).spend(t) })
 	}

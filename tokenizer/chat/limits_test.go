@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"weir/internal/reference"
 )
 
 // bombs are templates that need far more steps or memory than a render may use.
@@ -56,6 +58,7 @@ var bombs = map[string]string{
 }
 
 func TestBombsAreLimited(t *testing.T) {
+	reference.Slow(t)
 	for name, src := range bombs {
 		t.Run(name, func(t *testing.T) {
 			template, err := Parse(src, Options{MaxSteps: 500_000, MaxOutputBytes: 4 << 20, MaxMemoryBytes: 64 << 20})
@@ -83,6 +86,7 @@ func TestBombsAreLimited(t *testing.T) {
 // TestSplittingPaysFirst: the parts of a text are paid for as they are found,
 // not when all of them have been noted.
 func TestSplittingPaysFirst(t *testing.T) {
+	reference.Slow(t)
 	for _, split := range []string{"s.split()", "s.rsplit()", "s.split(' ')", "s.rsplit(' ')", "s.splitlines()"} {
 		template, err := Parse(`{% set s = "a \n" * 8000000 %}{{ `+split+` | length }}`, Options{})
 		if err != nil {

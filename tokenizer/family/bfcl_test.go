@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/schema"
 )
@@ -46,6 +47,7 @@ func (c *bfclCase) tools() []Tool {
 
 // TestBFCLCallsComeBack writes the expected calls as the models of every family write them, and parses them back.
 func TestBFCLCallsComeBack(t *testing.T) {
+	reference.Slow(t)
 	cases := bfcl(t)
 	read := 0
 	for _, f := range every() {
@@ -87,6 +89,7 @@ func TestBFCLCallsComeBack(t *testing.T) {
 
 // TestBFCLToolsAreConstrained draws calls of the recorded tools with the real compiler of schemas.
 func TestBFCLToolsAreConstrained(t *testing.T) {
+	reference.Slow(t)
 	cases := bfcl(t)
 	for i, f := range every() {
 		for j := range cases {

@@ -270,6 +270,7 @@ func openingsOf(f *Family) []Opening {
 // TestWhatTheGrammarAllowsIsRead samples answers of every family at random, with and without control tokens, and demands of the parser
 // that it finds valid calls of the request's tools in them.
 func TestWhatTheGrammarAllowsIsRead(t *testing.T) {
+	reference.Slow(t)
 	combination := 0
 	for _, f := range every() {
 		t.Run(f.Name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
 )
@@ -145,6 +146,7 @@ func TestAutoLeavesTextAndThoughtsFree(t *testing.T) {
 // TestInputsAreReadBack samples calls of tools that take one text, in every family's form: the parser finds the text, and it is one of the
 // grammar's, which has what JSON escapes and the beginnings of markers.
 func TestInputsAreReadBack(t *testing.T) {
+	reference.Slow(t)
 	pattern := regex.Concat(regex.Literal("say\t\""), regex.Repeat(regex.Words("a", "\\", "é", "\n", "<", "{\"x\": 1}"), 1, 8), regex.Literal("\""))
 	holds := regexp.MustCompile(`^say\t"(a|\\|é|\n|<|\{"x": 1\}){1,8}"$`)
 	spelling := regex.NewSpelling(func(b byte) string {

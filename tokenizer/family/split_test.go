@@ -48,6 +48,7 @@ func answers(f *Family) []string {
 }
 
 func TestAnySplitGivesTheSameAnswer(t *testing.T) {
+	reference.Slow(t)
 	for _, f := range every() {
 		t.Run(f.Name, func(t *testing.T) {
 			for i, text := range answers(f) {

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
 )
 
 // TestBytes: what a grammar says that it takes is near what it takes, when it is new and after answers.
 func TestBytes(t *testing.T) {
+	reference.Slow(t)
 	pieces := make([][]byte, 256)
 	for b := range pieces {
 		pieces[b] = []byte{byte(b)}

@@ -49,6 +49,7 @@ func randomText(m *Matcher, r *rand.Rand) (string, bool) {
 // TestForcedTokensAreTheTokenizersOwn: what is forced after the tokens of a text is what the tokenizer goes on with, and any tokenisation of
 // a text of the grammar is taken.
 func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
+	reference.Slow(t)
 	grammars, forced := reference.Repeats(100, 150, 400), 0
 	for seed := range grammars {
 		r := rand.New(rand.NewPCG(uint64(seed), 11))

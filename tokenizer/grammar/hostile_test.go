@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar/regex"
 )
 
@@ -176,6 +177,7 @@ func doubled(b *Builder) Symbol {
 // TestAmbiguityIsBounded: what one token takes is counted by the items that come up, so that no answer holds up a step of the others for
 // long, and the memory of all of its places is bounded, too.
 func TestAmbiguityIsBounded(t *testing.T) {
+	reference.Slow(t)
 	v := bytesVocabulary([]string{strings.Repeat("a", 16)})
 	for word, limits := range map[string]Limits{"ways": {}, "bytes": {Bytes: 1 << 20}, "units": {Work: 100_000}} {
 		b := NewBuilder(limits)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/internal/work"
 	"weir/tokenizer/grammar/regex"
 )
@@ -57,6 +58,7 @@ func answerUntil(m *Matcher, tokens int, each func(mask []uint64)) error {
 // TestS1HostilePatternsAreBounded: what a mask of any pattern takes is bounded in units of work and in bytes as the garbage collector counts
 // them, whatever a single derivative holds; the answer ends with an ErrLimit where that is not enough.
 func TestS1HostilePatternsAreBounded(t *testing.T) {
+	reference.Slow(t)
 	v := manyLetters()
 	live := func() int64 {
 		runtime.GC()
@@ -107,6 +109,7 @@ func TestS1HostilePatternsAreBounded(t *testing.T) {
 // TestInterruptedMasksAreTheSame: a call that a meter ends in the middle of a derivation changes nothing that is seen, and made again with more
 // room it gives what it would have given at once.
 func TestInterruptedMasksAreTheSame(t *testing.T) {
+	reference.Slow(t)
 	v := manyLetters()
 	late := 0
 	for i, build := range []func(b *Builder) Symbol{

@@ -254,6 +254,7 @@ func has(mask []uint64, id int) bool { return mask[id>>6]>>(id&63)&1 != 0 }
 // TestMasksAreTheDefinition: a token is allowed exactly where some text of the grammar begins with what was said and the token; going back
 // and forking change nothing.
 func TestMasksAreTheDefinition(t *testing.T) {
+	reference.Slow(t)
 	grammars := reference.Repeats(100, 120, 240)
 	walked := 0
 	for seed := range grammars {

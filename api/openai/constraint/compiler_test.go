@@ -14,6 +14,7 @@ import (
 	"weir/api/openai/models"
 	"weir/api/replay"
 	"weir/internal/inference"
+	"weir/internal/reference"
 	turns "weir/internal/turn"
 	"weir/tokenizer/family"
 	"weir/tokenizer/grammar"
@@ -168,6 +169,7 @@ func TestATenantsGrammarsShareAnAccount(t *testing.T) {
 // TestHostileFormatsLeaveRoomForOthersOfTheirTenant: formats whose answers have ended at a limit, all of them cached or just over, give way
 // to what their tenant asks for next.
 func TestHostileFormatsLeaveRoomForOthersOfTheirTenant(t *testing.T) {
+	reference.Slow(t)
 	g := NewCompiler(64<<20, nil, func() bool { return false })
 	g.bytes = 16 << 20
 	tok := byteTokenizer(t)

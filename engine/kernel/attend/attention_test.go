@@ -194,6 +194,7 @@ func attentionErrors(t *testing.T, devices []*device, r *rand.Rand, typ KVType, 
 // The same answer whatever the batch depends on this: blocks of any size, any split into
 // chunks, any neighbours and any number of workers give the same bits.
 func TestAttentionIsTheSameHoweverItIsCut(t *testing.T) {
+	reference.Slow(t)
 	const heads, kvHeads, dim = 6, 2, 32
 	length := 1100
 	cuts := []struct{ threads, blockTokens, chunk int }{

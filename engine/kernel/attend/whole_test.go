@@ -66,6 +66,7 @@ func (t *texts) want(reach int) []float32 {
 }
 
 func TestRowsThatSeeTheWholeTextEqualTheDefinition(t *testing.T) {
+	reference.Slow(t)
 	lengths := []int{1, 17, 3, 40, 600, 16, 1100}
 	if testing.Short() {
 		lengths = []int{1, 17, 3, 40, 530}

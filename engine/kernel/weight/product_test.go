@@ -16,6 +16,7 @@ import (
 	"weir/engine/kernel/pool"
 	"weir/engine/kernel/vector"
 	"weir/internal/arena"
+	"weir/internal/reference"
 )
 
 // factorsAt says where a block's float16 factors are, by type.
@@ -563,6 +564,7 @@ func benchProduct(b *testing.B, c *multiplier, typ gguf.Type, rows, cols, n int)
 // TestProductsAllocateNothing: after the first call of a size, whatever the
 // shape.
 func TestProductsAllocateNothing(t *testing.T) {
+	reference.Slow(t)
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, level := range isa.Levels() {
 		c := newMultiplier(2, level)

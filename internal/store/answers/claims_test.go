@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 	"weir/internal/store/deployments"
 	"weir/internal/store/storetest"
 
@@ -112,6 +114,7 @@ func TestIdempotencyKeys(t *testing.T) {
 }
 
 func TestKeysAreForgottenAfterTheirTime(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := openStore(t, url, opts{})
 		for i := range 500 + 20 {
@@ -214,6 +217,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 }
 
 func TestOldestAnswersOfATenantGo(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		const each = 1000
 		s := openStore(t, url, opts{AnswerBytes: 20 * (each + answerRowBytes)})

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 	"weir/internal/store/storetest"
 
 	"weir/api/conversation"
@@ -76,6 +78,7 @@ func TestResponsesOfTheDeadAreLost(t *testing.T) {
 }
 
 func TestResponsesMakeRoom(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		s := openStore(t, url, opts{HistoryBytes: 16 << 10})
 		for i := range 20 {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 	"weir/internal/store/storetest"
 
 	"weir/telemetry/audit"
@@ -48,6 +50,7 @@ func putGuardsBack(t *testing.T, s *Store) {
 // What somebody with all rights on the database can do to the audit log is found and named, at the start and by
 // weir audit verify.
 func TestTamperedAuditLogsAreFound(t *testing.T) {
+	reference.Slow(t)
 	for _, c := range []struct {
 		name, want string
 		tamper     func(t *testing.T, s *Store)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 	"weir/internal/store/storetest"
 
 	"weir/router/deployment"
@@ -92,6 +94,7 @@ func TestDeploymentsAreKept(t *testing.T) {
 
 // Each of many changes at once, from two servers, sees the one before it: none is lost.
 func TestDeploymentsChangeOneAfterAnother(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		stores := []*Store{openStore(t, url, opts{}), openStore(t, url, opts{})}
 		var all sync.WaitGroup

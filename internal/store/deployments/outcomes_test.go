@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 	"weir/internal/store/storetest"
 
 	"weir/router/rollout"
@@ -12,6 +14,7 @@ import (
 
 // Words about answers are counted once by the home of the answer, whichever server took them; what they replace is known.
 func TestOutcomesAreKept(t *testing.T) {
+	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
 		s, other := openStore(t, url, opts{}), openStore(t, url, opts{})
 		ctx, given := t.Context(), time.Now()

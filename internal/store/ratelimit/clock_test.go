@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/reference"
 )
 
 // clockDiffers has Redis's clock be ahead of this process's, until the test ends.
@@ -21,6 +23,7 @@ func clockDiffers(t *testing.T, ahead time.Duration) {
 
 // What servers agree on by time holds where their clocks and Redis's differ by 30 s: limits go by Redis's clock alone.
 func TestClocksMayDiffer(t *testing.T) {
+	reference.Slow(t)
 	for _, ahead := range []time.Duration{30 * time.Second, -30 * time.Second} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			clockDiffers(t, ahead)

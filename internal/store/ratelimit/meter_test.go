@@ -153,6 +153,7 @@ func (w *twins) settle(i int) {
 // Random operations have the same result in Redis as in package quota: what is
 // admitted, reserved, left, and the wait that a refusal tells.
 func TestMeterInRedisDoesWhatPackageQuotaDoes(t *testing.T) {
+	reference.Slow(t)
 	url := reference.Redis.Get(t)
 	seen := map[string]int{}
 	for seed := range uint64(8) {

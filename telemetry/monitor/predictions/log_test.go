@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/reference"
+
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -169,6 +171,7 @@ func TestFilesAreWhole(t *testing.T) {
 // A full queue drops and counts, and never waits; what is written plus what is dropped is
 // what came.
 func TestFullQueueDrops(t *testing.T) {
+	reference.Slow(t)
 	c := testConfig(t)
 	l, err := Open(c)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/schema"
 )
@@ -12,6 +13,7 @@ import (
 // TestBranchesThatShareProperties: a oneOf of objects that have most properties in common compiles, however many there are, since the branch
 // that is chosen says most of what the others' contraries ask for.
 func TestBranchesThatShareProperties(t *testing.T) {
+	reference.Slow(t)
 	const kinds = 24
 	shared := `"name":{"type":"string"},"args":{"type":"string"},"replicas":{"type":"integer"},"env":{"type":"array","items":{"$ref":"#/$defs/env"}}`
 	defs := `"$defs":{"env":{"type":"object","properties":{"n":{"type":"string"}},"required":["n"]}}`

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar/schema"
 )
 
 // TestConditionsOfOneProperty: schemas whose many conditions ask for values of one property compile, since two values of it never hold at once, and
 // hold for what they say.
 func TestConditionsOfOneProperty(t *testing.T) {
+	reference.Slow(t)
 	const kinds, few = 80, 30
 	word := func(i int) string { return fmt.Sprintf(`"k%d"`, i) }
 	rule := func(i int) string {

@@ -200,9 +200,7 @@ var several = grammar.NewVocabulary(pairs, nil)
 
 // TestGenerated draws texts from masks, over single bytes and over tokens of several, and has Python's jsonschema check them all.
 func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	reference.Slow(t)
 	python(t)
 	d := drawn{options: schema.Served(true)}
 	for _, text := range usual {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar/schema"
 )
 
@@ -50,6 +51,7 @@ var hostile = map[string]string{
 }
 
 func TestHostile(t *testing.T) {
+	reference.Slow(t)
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			for _, o := range []schema.Options{{Strict: true}, {}} {
@@ -91,9 +93,7 @@ func TestManyProperties(t *testing.T) {
 
 // TestLarge wants answers, not refusals.
 func TestLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a second")
-	}
+	reference.Slow(t)
 	for _, c := range []struct{ name, schema, good, bad string }{
 		{"10,000 values", `{"enum":[` + list(10_000, func(i int) string { return fmt.Sprintf(`"value %d"`, i) }) + `]}`, `"value 9999"`, `"value 10000"`},
 		{"5,000 optional properties", `{"type":"object","properties":{` + list(5_000, func(i int) string { return fmt.Sprintf(`"p%d":{"type":"integer"}`, i) }) +

@@ -74,9 +74,7 @@ func TestAnyOrder(t *testing.T) {
 
 // TestAnyOrderGenerated draws texts of schemas in any order. Python's jsonschema checks them, and each is taken in all orders that are tried.
 func TestAnyOrderGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	reference.Slow(t)
 	python(t)
 	random, moved := rand.New(rand.NewPCG(5, 6)), 0
 	d := drawn{options: anyOrder()}

@@ -15,9 +15,7 @@ import (
 // TestRandomSchemas draws texts of random schemas, with all ways of contraries and with few, in order and in any, and has Python's jsonschema
 // check them. WEIR_RANDOM_SCHEMAS says how many schemas.
 func TestRandomSchemas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	reference.Slow(t)
 	count := reference.Repeats(0, 60, 250)
 	if n, err := strconv.Atoi(os.Getenv("WEIR_RANDOM_SCHEMAS")); err == nil {
 		count = n

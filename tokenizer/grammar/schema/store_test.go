@@ -60,9 +60,7 @@ func readStore(t *testing.T) []stored {
 // TestSchemaStore says of each schema of SchemaStore how a request with it is served: strict, lenient without some keywords, or refused; and
 // where any_order makes a difference, which. The golden file has them all, so that none gets worse unseen; a plain run looks at each third.
 func TestSchemaStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	reference.Slow(t)
 	var golden strings.Builder
 	all := readStore(t)
 	ordered, unordered := served{}, served{order: true}
@@ -123,9 +121,7 @@ func (c *served) add(text string) string {
 
 // TestSchemaStoreGenerated draws texts of the schemas of SchemaStore that are served strict, and has Python's jsonschema check them.
 func TestSchemaStoreGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	reference.Slow(t)
 	python(t)
 	every, count := reference.Repeats(0, 12, 6), 2
 	if os.Getenv("WEIR_SCHEMASTORE") == "all" {

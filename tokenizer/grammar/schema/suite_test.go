@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/reference"
 	"weir/tokenizer/grammar"
 	"weir/tokenizer/grammar/regex"
 	"weir/tokenizer/grammar/schema"
@@ -213,9 +214,7 @@ type tally struct{ groups, refused, right, accepted, rejected int }
 // TestSuite holds the grammars against JSON-Schema-Test-Suite, in strict mode: what each file's schemas come to is in the golden file. No
 // instance that is not valid may be let through, except those where the suite takes format as a remark.
 func TestSuite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	reference.Slow(t)
 	suite := readSuite(t)
 	var golden strings.Builder
 	total := map[string]*tally{}

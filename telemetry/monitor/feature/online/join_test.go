@@ -242,6 +242,7 @@ func TestDeadRedis(t *testing.T) {
 // Redis stalls, as behind a network that drops everything: some requests wait their 5 ms,
 // and soon none does, until Redis is back.
 func TestSlowRedis(t *testing.T) {
+	reference.Slow(t)
 	r := newJoinRig(t)
 	r.warm()
 	r.proxy.stall.Store(true)
