@@ -1,4 +1,12 @@
-// Package storetest is what tests of stores share.
+// Package storetest is what tests of stores share. A test runs against both databases, and an Example makes a store that it closes itself:
+//
+//	storetest.Each(t, func(t *testing.T, url string) {
+//		db := storetest.Open(t, url, store.Options{}) // closed with the test
+//		…
+//	})
+//
+//	db, done := storetest.Fresh(ctx, store.Options{})
+//	defer done()
 package storetest
 
 import (
