@@ -1,4 +1,10 @@
 // Package guard is for tests of code that knows no lengths: memory behind which nothing can be touched, and what happened to a call.
+//
+//	guard.Check(t, "sum of 100", func(m *guard.Margins) {
+//		sum(guard.Sized[float32](m, "results", 1), guard.Whole[float32](m, 100))
+//	})
+//
+// fails where sum touches a 101st value, or takes an empty list of results without a panic.
 package guard
 
 import (

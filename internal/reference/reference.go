@@ -4,6 +4,11 @@
 // ONNX's tests that .ci/onnx-tests fetches. Where something is missing a test skips, and says so. In CI (CI=true)
 // it fails instead, so that a green run means that everything was compared,
 // unless WEIR_CI_WITHOUT excuses it by name.
+//
+//	folder := reference.Path(t, "testdata/logits")
+//	model := reference.Model(t, "smollm2")    // the path of its GGUF file
+//	url := reference.Postgres.Get(t)          // postgres://user:password@127.0.0.1:5432/test
+//	for range reference.Repeats(10, 100, 1e6) // cases of a property test
 package reference
 
 import (

@@ -1,6 +1,8 @@
 // Command asm writes the amd64 kernels of weir. Each family is one file of Go
 // assembly and one of stubs; `make generate` runs it and CI compares. It is a
 // module of its own, so that weir does not depend on the generator.
+//
+//	cd engine/kernel/asm && go run . -only multiply
 package main
 
 import (
