@@ -7,16 +7,18 @@ import (
 	"weir/scheduler/answer"
 )
 
-// Estimates learns how long answers get, per model and tenant, and how many tokens the events of streams have, per model.
+// Estimates learns how long answers get, per model and tenant, and how many tokens the events of streams and the texts of
+// prompts have, per model.
 type Estimates struct {
-	mu     sync.Mutex
-	models map[string]*answer.Lengths
-	events map[string]*eventTokens
+	mu      sync.Mutex
+	models  map[string]*answer.Lengths
+	events  map[string]*eventTokens
+	prompts map[string]*promptLine
 }
 
 // NewEstimates returns estimates that know no answer.
 func NewEstimates() *Estimates {
-	return &Estimates{models: map[string]*answer.Lengths{}, events: map[string]*eventTokens{}}
+	return &Estimates{models: map[string]*answer.Lengths{}, events: map[string]*eventTokens{}, prompts: map[string]*promptLine{}}
 }
 
 // eventTokens are sums over streams of a model whose tokens were told. Older streams count less.

@@ -187,6 +187,23 @@ func TestUsageOfRelayedAnswers(t *testing.T) {
 	}
 }
 
+// The prompt of a stream that is cut before its servers tell of it is estimated by what they told of others, not by its bytes alone.
+func TestPromptsOfCutStreamsAreEstimatedByThoseThatWereTold(t *testing.T) {
+	server := httptest.NewServer(&counting{kind: "dies", words: 5, cut: make(chan bool, 1)})
+	defer server.Close()
+	c := DefaultConfig()
+	finished := make(chan edge.RequestFinish, 1)
+	c.Hooks.OnRequestFinish = func(f edge.RequestFinish) { finished <- f }
+	r := relayRig(t, c, server.URL)
+	defer r.close()
+	for _, stream := range []string{"false", "true"} {
+		_, text := r.post(routeChat, `{"model":"front","stream":`+stream+`,"messages":[{"role":"user","content":"Hello"}]}`)
+		if f := <-finished; f.PromptTokens != 7 || f.Estimated != (stream == "true") {
+			t.Errorf("stream %s: %d prompt tokens, estimated %v: %s", stream, f.PromptTokens, f.Estimated, text)
+		}
+	}
+}
+
 // A stream that is cut is charged for what was delivered, by whichever side it was cut.
 func TestUsageOfStreamsThatAreCut(t *testing.T) {
 	t.Parallel()

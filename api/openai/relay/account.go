@@ -40,7 +40,8 @@ type Account struct {
 	size   int      // bytes of the texts, as JSON
 	texts  [][]byte // by choice, as JSON; only where count can count them
 	count  func(text string) int
-	prompt func() int // tokens of the prompt, counted or guessed
+	prompt func() int       // tokens of the prompt, counted or guessed
+	learn  func(tokens int) // takes in how many the servers have told
 
 	guessed int // tokens of the prompt that were
 }
@@ -115,6 +116,10 @@ func (p *Passage) Estimate() {
 	r, a := &p.Result, &p.Account
 	delivered := !r.FirstToken.IsZero() || p.Answer != nil && p.Answer.Events == nil && r.Status == http.StatusOK
 	if a.told || !delivered {
+		if a.told && r.Status == http.StatusOK && r.PromptTokens > 0 && a.learn != nil {
+			a.learn(r.PromptTokens)
+			a.learn = nil
+		}
 		if a.told && r.Stream && r.Status == http.StatusOK && len(r.Reasons) > 0 && r.OutputTokens <= a.size { // more were not in the events
 			p.Relay.Estimates.LearnEvents(r.Model, a.pieces, r.OutputTokens)
 		}
@@ -151,6 +156,9 @@ func (s *Relay) NewAccount(r *Request, sent *router.Call) Account {
 		}
 		return s.promptTokens(model, sent.Prompt)
 	}}
+	if sent.Tokens == nil && r.Writes {
+		a.learn = func(tokens int) { s.learnPrompt(model, sent.Prompt, tokens) }
+	}
 	if !r.Writes {
 		return a
 	}

@@ -6,9 +6,18 @@ import "weir/router"
 // ones are estimated.
 const mostCountedBytes = 64 << 10
 
+// counts reports whether a prompt of so many bytes is tokenised by a vocabulary of OpenAI's.
+func (s *Relay) counts(model string, size int) bool {
+	if s.Counter == nil || size > mostCountedBytes {
+		return false
+	}
+	_, ok := s.Counter.CountFor(model)
+	return ok
+}
+
 // GuessInput is relayedInput of a prompt's parts, which are asked for where they count, of a request of so many bytes.
 func (s *Relay) GuessInput(model string, parts func() []router.Part, size int) int64 {
-	if s.Counter != nil && size <= mostCountedBytes {
+	if s.counts(model, size) {
 		if encoding, ok := s.Counter.CountFor(model); ok {
 			sum := 0
 			for _, p := range parts() {

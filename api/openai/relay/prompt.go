@@ -19,26 +19,51 @@ var sourceFields = []string{
 	"image", "image_url", "audio", "audio_url", "input_audio", "video", "video_url", "file", "file_id", "file_data", "file_url", "source", "data", "url",
 }
 
-// promptTokens is how many tokens a relayed prompt has by its texts, or more exactly by the model's vocabulary where that is here.
+// promptTokens is how many tokens a relayed prompt has by its texts: by the model's vocabulary where that is here, or else as the model's other
+// prompts have had, as far as its servers have told.
 func (s *Relay) promptTokens(model string, parts []router.Part) int {
-	var t promptTexts
-	for _, p := range parts {
-		t.read(p)
-	}
-	size := 0
-	for i := range t.texts {
-		size += len(t.texts[i].Text)
-	}
+	t, size := readPrompt(parts)
 	if size == 0 {
 		return t.ids
 	}
+	if !s.counts(model, size) {
+		if tokens, ok := s.Estimates.PromptTokens(model, size); ok {
+			return t.ids + tokens
+		}
+	}
 	return t.ids + max(1, int(s.GuessInput(model, func() []router.Part { return t.texts }, size)))
+}
+
+// learnPrompt takes in how many tokens its servers have told of a prompt, unless it has some that are in no text: those of pictures, or ids.
+func (s *Relay) learnPrompt(model string, parts []router.Part, tokens int) {
+	raw := 0
+	for _, p := range parts {
+		raw += len(p.Text)
+	}
+	if raw > mostCountedBytes || !s.Estimates.LearnsPrompt(model) {
+		return
+	}
+	if t, size := readPrompt(parts); t.ids == 0 && !t.shows {
+		s.Estimates.LearnPrompt(model, size, tokens)
+	}
+}
+
+// readPrompt reads the texts of a prompt, and counts their bytes.
+func readPrompt(parts []router.Part) (t promptTexts, size int) {
+	for _, p := range parts {
+		t.read(p)
+	}
+	for i := range t.texts {
+		size += len(t.texts[i].Text)
+	}
+	return t, size
 }
 
 // promptTexts are what a model reads of a prompt.
 type promptTexts struct {
 	texts []router.Part
-	ids   int // tokens that are given as numbers
+	ids   int  // tokens that are given as numbers
+	shows bool // it has pictures, sounds or files
 }
 
 // read reads a part: of tools all, which templates write as JSON, and of all else the texts.
@@ -66,6 +91,8 @@ func (t *promptTexts) appendTexts(dst []byte, value any) []byte {
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !slices.Contains(silentFields, name) {
 				dst = t.appendTexts(dst, v[name])
+			} else if slices.Contains(sourceFields, name) {
+				t.shows = true
 			}
 		}
 	}
