@@ -65,8 +65,11 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path)
+	switch {
+	case info.IsDir():
+		return nil, folderFault(path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file (%v); give the path of a model's file", path, info.Mode().Type())
 	}
 	if info.Size() > limit {
 		return nil, fmt.Errorf("%s has %d bytes, limit %d", path, info.Size(), limit)
