@@ -7,6 +7,7 @@ import (
 
 	"weir/api"
 	"weir/api/openai/answer"
+	"weir/api/openai/models"
 	"weir/internal/inference"
 )
 
@@ -163,6 +164,53 @@ func TestMessagesFaults(t *testing.T) {
 }
 
 // What is wrong with a format or a tool's schema is told in the words of Messages.
+// Clients of Anthropic's API list models in its form, page by page.
+func TestMessagesClientsListModels(t *testing.T) {
+	r := newRig(t, DefaultConfig(), &fakeBackend{})
+	defer r.close()
+	var list []*models.Model
+	for _, id := range []string{"a", "b", "c"} {
+		list = append(list, &models.Model{ID: id, Created: 1, Upstream: &toldUpstream{}})
+	}
+	if err := r.openai.SetModels(list...); err != nil {
+		t.Fatal(err)
+	}
+	const version = "Anthropic-Version: 2023-06-01\r\n"
+	const b = `{"type":"model","id":"b","display_name":"b","created_at":"1970-01-01T00:00:01Z"}`
+	a, c := strings.ReplaceAll(b, `"b"`, `"a"`), strings.ReplaceAll(b, `"b"`, `"c"`)
+	page := func(more, first, last string, models ...string) string {
+		return `{"data":[` + strings.Join(models, ",") + `],"has_more":` + more + `,"first_id":` + first + `,"last_id":` + last + `}`
+	}
+	for path, want := range map[string]string{
+		"/v1/models":                        page("false", `"a"`, `"c"`, a, b, c),
+		"/v1/models?limit=2":                page("true", `"a"`, `"b"`, a, b),
+		"/v1/models?limit=2&after_id=b":     page("false", `"c"`, `"c"`, c),
+		"/v1/models?limit=1&before_id=c":    page("true", `"b"`, `"b"`, b),
+		"/v1/models?after_id=c":             page("false", "null", "null"),
+		"/v1/models/b":                      b,
+		"/v1/models?limit=0":                "limit",
+		"/v1/models?limit=x":                "limit",
+		"/v1/models?after_id=d":             "after_id",
+		"/v1/models?after_id=a&before_id=":  "",
+		"/v1/models?after_id=a&before_id=b": "before_id",
+	} {
+		res, body := r.do("GET", path, version, "")
+		switch {
+		case strings.HasPrefix(want, "{"):
+			if res.StatusCode != 200 || strings.TrimSpace(body) != want {
+				t.Errorf("%s: %d %s\nwant %s", path, res.StatusCode, body, want)
+			}
+		case want != "":
+			if res.StatusCode != 400 || !strings.HasPrefix(body, `{"type":"error"`) || !strings.Contains(body, want) {
+				t.Errorf("%s: %d %s\nwant a refusal of %s", path, res.StatusCode, body, want)
+			}
+		}
+		if res, body := r.do("GET", "/v1/models", "", ""); res.StatusCode != 200 || !strings.HasPrefix(body, `{"object":"list","data":[{"id":"a","object":"model"`) {
+			t.Errorf("without the field: %d %s", res.StatusCode, body)
+		}
+	}
+}
+
 // TestMessagesClientsReadTheirFaultsEverywhere: their library asks for models, and for paths that this server does not have, and reads one
 // form of errors.
 func TestMessagesClientsReadTheirFaultsEverywhere(t *testing.T) {

@@ -66,8 +66,8 @@ func (c *tokenizing) countMessages() *api.Error {
 // ownShape gives the errors of these paths the shape that their clients read.
 func (rt *route) ownShape() bool { return strings.HasPrefix(rt.Pattern, routeMessages) }
 
-// readsMessageFaults reports whether the client of a path that is not of Messages alone is one of that API, which its other paths tell, or a
-// field that all its requests have.
+// readsMessageFaults reports whether the client of a path that is not of Messages alone is one of that API, which its other paths tell, or the
+// field of its header.
 func readsMessageFaults(c *call) bool {
 	switch c.route.Pattern {
 	case routeModels, routeModel:
@@ -78,8 +78,11 @@ func readsMessageFaults(c *call) bool {
 	default:
 		return false
 	}
-	return len(c.ctx.Request.Header.Peek("Anthropic-Version")) > 0
+	return c.isAnthropics()
 }
+
+// isAnthropics reports whether the client is one of Anthropic's API: all its requests have this field.
+func (c *call) isAnthropics() bool { return len(c.ctx.Request.Header.Peek("Anthropic-Version")) > 0 }
 
 // reshape writes an error in the shape of the path, where that has one of its own, or of the client.
 func reshape(c *call, fault *api.Error) {

@@ -1,7 +1,10 @@
 package openai
 
 import (
+	"net/url"
+
 	"weir/api"
+	"weir/api/openai/messages"
 	"weir/api/openai/models"
 	"weir/scheduler/quota"
 )
@@ -87,6 +90,9 @@ func serveModels(c *call) *api.Error {
 	if fault != nil {
 		return fault
 	}
+	if c.isAnthropics() {
+		return listAnthropicModels(c, set)
+	}
 	list := make([]modelJSON, len(set.List))
 	for i, m := range set.List {
 		list[i] = modelJSONOf(m)
@@ -108,6 +114,28 @@ func serveModel(c *call) *api.Error {
 	if !ok {
 		return modelNotFound(c.rest, set.IDs())
 	}
+	if c.isAnthropics() {
+		api.WriteJSON(c.ctx, statusOK, messages.NewModel(m.ID, m.Created))
+		return nil
+	}
 	api.WriteJSON(c.ctx, statusOK, modelJSONOf(m))
+	return nil
+}
+
+// listAnthropicModels answers GET /v1/models in the form of Anthropic's API.
+func listAnthropicModels(c *call, set *models.Set) *api.Error {
+	query, err := url.ParseQuery(string(c.ctx.QueryArgs().QueryString()))
+	if err != nil {
+		return api.RefuseParam("invalid_value", "", "the query of the path cannot be read: %v", err)
+	}
+	list := make([]messages.Model, len(set.List))
+	for i, m := range set.List {
+		list[i] = messages.NewModel(m.ID, m.Created)
+	}
+	page, fault := messages.PageOf(list, query)
+	if fault != nil {
+		return fault
+	}
+	api.WriteJSON(c.ctx, statusOK, page)
 	return nil
 }
