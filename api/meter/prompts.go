@@ -13,10 +13,10 @@ type promptLine struct {
 const (
 	oldPrompts = 1000 // how many count in full
 
-	// Of the first prompts of a model all are learned from, and one of some later: their texts have to be read for it.
-	firstLearned, oneLearnedOf = 64, 16
+	firstLearned = 64 // prompts of a model that are all learned from: reading their texts takes time
+	oneLearnedOf = 16 // later ones
 
-	// usualSlope tokens a byte are what prompts have of which too few were told, or too many of one length: as many as say by a prompt that is
+	// usualSlope is the tokens of a byte where too few prompts were told of, or too many of one length. It weighs as much as one prompt that is
 	// slopeSpread bytes longer than the others.
 	usualSlope, slopeSpread = 0.25, 200.0
 )

@@ -78,11 +78,11 @@ func readsMessageFaults(c *call) bool {
 	default:
 		return false
 	}
-	return c.isAnthropics()
+	return isAnthropics(c)
 }
 
 // isAnthropics reports whether the client is one of Anthropic's API: all its requests have this field.
-func (c *call) isAnthropics() bool { return len(c.ctx.Request.Header.Peek("Anthropic-Version")) > 0 }
+func isAnthropics(c *call) bool { return len(c.ctx.Request.Header.Peek("Anthropic-Version")) > 0 }
 
 // reshape writes an error in the shape of the path, where that has one of its own, or of the client.
 func reshape(c *call, fault *api.Error) {

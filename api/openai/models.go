@@ -90,7 +90,7 @@ func serveModels(c *call) *api.Error {
 	if fault != nil {
 		return fault
 	}
-	if c.isAnthropics() {
+	if isAnthropics(c) {
 		return listAnthropicModels(c, set)
 	}
 	list := make([]modelJSON, len(set.List))
@@ -114,7 +114,7 @@ func serveModel(c *call) *api.Error {
 	if !ok {
 		return modelNotFound(c.rest, set.IDs())
 	}
-	if c.isAnthropics() {
+	if isAnthropics(c) {
 		api.WriteJSON(c.ctx, statusOK, messages.NewModel(m.ID, m.Created))
 		return nil
 	}
