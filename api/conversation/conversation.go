@@ -19,6 +19,9 @@ type Response struct {
 	Input    []byte // JSON array: the items that the request added
 	Object   []byte // the response as its clients get it: JSON
 
+	// Begun: an earlier state of it was kept. Where that is gone, it was deleted, and stays so.
+	Begun bool
+
 	// Lost: it is not finished, and the process that computed it is gone.
 	Lost bool
 }
@@ -68,7 +71,8 @@ const (
 // its own tenant only.
 type Store interface {
 	// KeepResponse adds a response for its time to live, which starts over for those that it goes
-	// on from. One of the same id is replaced as long as it is not finished: else the error is ErrFinished.
+	// on from. One of the same id is replaced as long as it is not finished: else the error is ErrFinished. One that has begun is not added:
+	// where it is gone, the error is ErrUnknown.
 	KeepResponse(ctx context.Context, r *Response, ttl time.Duration) error
 	// FindResponse gives a response; the error is ErrUnknown.
 	FindResponse(ctx context.Context, tenant, id string) (*Response, error)

@@ -53,7 +53,11 @@ func (m *Memory) KeepResponse(_ context.Context, r *Response, ttl time.Duration)
 		s = &tenantResponses{byID: map[string]*list.Element{}}
 		m.tenants[r.Tenant] = s
 	}
-	if old := s.find(r.ID, now); old != nil {
+	old := s.find(r.ID, now)
+	switch {
+	case old == nil && r.Begun:
+		return ErrUnknown
+	case old != nil:
 		if old.response.Finished() {
 			return ErrFinished
 		}
@@ -71,14 +75,17 @@ func (m *Memory) KeepResponse(_ context.Context, r *Response, ttl time.Duration)
 	}
 	s.byID[r.ID] = s.used.PushBack(&entry{response: *r, expires: expires})
 	s.bytes += r.Bytes()
-	for s.bytes > m.tenantBytes && s.used.Len() > 0 {
-		s.drop(front(&s.used).response.ID)
+	for next := s.used.Front(); next != nil && s.bytes > m.tenantBytes; {
+		e := entryOf(next)
+		if next = next.Next(); e.response.Finished() { // the end of one that is computed would find no place
+			s.drop(e.response.ID)
+		}
 	}
 	return nil
 }
 
-func front(l *list.List) *entry {
-	e, _ := l.Front().Value.(*entry)
+func entryOf(place *list.Element) *entry {
+	e, _ := place.Value.(*entry)
 	return e
 }
 

@@ -84,3 +84,24 @@ func TestTheLongestUnusedGoesFirst(t *testing.T) {
 		t.Errorf("%d responses are left", n)
 	}
 }
+
+// A response that is deleted while it is computed does not come back with its end, and one that is computed makes no room for others.
+func TestDeletedResponsesStayDeleted(t *testing.T) {
+	m := NewMemory(4 << 10)
+	kept(t, m, "a", "", InProgress)
+	for i := range 20 {
+		kept(t, m, string(rune('b'+i)), "", "completed")
+	}
+	end := &Response{Tenant: "acme", ID: "a", Status: "completed", Begun: true}
+	if err := m.KeepResponse(t.Context(), end, time.Hour); err != nil {
+		t.Errorf("the end of a response that is computed: %v", err)
+	}
+	kept(t, m, "z", "", InProgress)
+	if err := m.DeleteResponse(t.Context(), "acme", "z"); err != nil {
+		t.Fatal(err)
+	}
+	end.ID = "z"
+	if err := m.KeepResponse(t.Context(), end, time.Hour); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the end of a deleted response: %v", err)
+	}
+}

@@ -286,3 +286,47 @@ func TestResponsesAreCancelledFromElsewhere(t *testing.T) {
 		t.Errorf("the end is %+v", got)
 	}
 }
+
+// Another process that shares the store deletes a response, which ends and does not come back; one whose process is gone is told so to what goes on
+// from it.
+func TestResponsesAreDeletedFromElsewhere(t *testing.T) {
+	b := &fakeBackend{script: func(run *fakeRun) {
+		<-run.cancelled
+		run.stream.Close(nil)
+	}}
+	c := DefaultConfig()
+	c.Responses.Store = conversation.NewMemory(1 << 20)
+	r, other := newRig(t, c, b), newRig(t, c, &fakeBackend{})
+	defer r.close()
+	defer other.close()
+	r.openai.responses.Runs.LookEvery = 5 * time.Millisecond
+	_, body := r.post(routeResponses, `{"input":"hi","background":true}`)
+	id := readStored(t, body).ID
+	if res, body := other.do("DELETE", "/v1/responses/"+id, "", ""); res.StatusCode != 200 {
+		t.Errorf("deleted: %d %s", res.StatusCode, body)
+	}
+	<-b.run(t, 0).cancelled
+	if err := r.openai.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if res, body := other.do("GET", "/v1/responses/"+id, "", ""); res.StatusCode != 404 {
+		t.Errorf("after its end: %d %s", res.StatusCode, body)
+	}
+}
+
+// lostStore has one response, whose process is gone.
+type lostStore struct{ conversation.Store }
+
+func (lostStore) Conversation(context.Context, string, string) ([]*conversation.Response, error) {
+	return []*conversation.Response{{ID: "resp_gone", Status: conversation.InProgress, Lost: true}}, nil
+}
+
+func TestLostResponsesAreNotWaitedFor(t *testing.T) {
+	c := DefaultConfig()
+	c.Responses.Store = lostStore{conversation.NewMemory(1 << 20)}
+	r := newRig(t, c, &fakeBackend{})
+	defer r.close()
+	if status, body := r.post(routeResponses, `{"input":"hi","previous_response_id":"resp_gone"}`); status != 400 && status != 404 || !strings.Contains(body, "has failed: the process that computed it is gone") {
+		t.Errorf("%d %s", status, body)
+	}
+}

@@ -2,6 +2,7 @@
 package stored
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -149,7 +150,7 @@ func (s *Responses) LookForCancel(k Key, run *Run, over <-chan struct{}) {
 		ctx, cancel := historyContext()
 		r, err := s.config.Store.FindResponse(ctx, k.tenant, k.id)
 		cancel()
-		if err == nil && r.Status == conversation.Cancelled {
+		if err == nil && r.Status == conversation.Cancelled || errors.Is(err, conversation.ErrUnknown) {
 			run.stop()
 			return
 		}
@@ -181,7 +182,15 @@ func (c *Call) ServeCancel() *api.Error {
 		r.Status = conversation.Cancelled
 		ctx, cancel := historyContext()
 		defer cancel()
-		if err := c.Responses.config.Store.KeepResponse(ctx, r, c.Responses.config.TTL); err != nil {
+		r.Begun = true
+		switch err := c.Responses.config.Store.KeepResponse(ctx, r, c.Responses.config.TTL); {
+		case errors.Is(err, conversation.ErrUnknown): // deleted meanwhile
+			return c.noResponse()
+		case errors.Is(err, conversation.ErrFinished): // meanwhile
+			if r, fault = c.findResponse(); fault != nil {
+				return fault
+			}
+		case err != nil:
 			return Unavailable()
 		}
 	}

@@ -122,6 +122,10 @@ func (c *Call) Recall(o *job.Body) *api.Error {
 	}
 	o.Previous = id
 	for _, r := range chain {
+		if r.Lost {
+			return api.RefuseParam("previous_response_not_found", "previous_response_id", "the response %s has failed: the process that computed it is gone; "+
+				"ask again, or send the whole conversation as input", jsonbody.HeaderQuote(r.ID))
+		}
 		if !r.Finished() {
 			return api.RefuseParam("previous_response_not_found", "previous_response_id", "the response %s is not finished; wait for its end", jsonbody.HeaderQuote(r.ID))
 		}
@@ -178,21 +182,24 @@ func outputOf(object []byte) ([]json.RawMessage, *api.Error) {
 type keeper struct {
 	responses *Responses
 	record    conversation.Response // without object and status
+	begun     bool                  // a state of it was stored
 }
 
 // Keep stores an object; false where that failed.
 func (k *keeper) Keep(status string, object []byte) bool {
 	r := k.record
+	r.Begun = k.begun
 	r.Status, r.Object = status, append([]byte(nil), object...)
 	ctx, cancel := historyContext()
 	defer cancel()
 	c := &k.responses.config
 	err := c.Store.KeepResponse(ctx, &r, c.TTL)
-	if err != nil && !errors.Is(err, conversation.ErrFinished) {
+	if err != nil && !errors.Is(err, conversation.ErrFinished) && !errors.Is(err, conversation.ErrUnknown) {
 		k.responses.unkept.add()
 		c.failed(err)
 		return false
 	}
+	k.begun = true
 	k.responses.unkept.over()
 	return true
 }

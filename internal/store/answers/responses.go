@@ -50,6 +50,11 @@ func (s *Responses) KeepResponse(ctx context.Context, r *conversation.Response, 
 	}
 	input, object := store.FieldResponseInput.Seal(key, r.Tenant, r.ID, r.Input), store.FieldResponseObject.Seal(key, r.Tenant, r.ID, r.Object)
 	err = s.db.Transact(ctx, func(tx *sql.Tx) error {
+		if r.Begun {
+			if err := s.begun(ctx, tx, r); err != nil {
+				return err
+			}
+		}
 		result, err := tx.ExecContext(ctx, s.db.SQL(`INSERT INTO weir_responses
 			(tenant, id, previous, status, owner, used, expires, input, object, data_key) VALUES ($1, $2, $3, $4, $5, NOW, NOW + $6, $7, $8, $9)
 			ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status, used = excluded.used, expires = excluded.expires,
@@ -64,7 +69,7 @@ func (s *Responses) KeepResponse(ctx context.Context, r *conversation.Response, 
 		return err
 	})
 	switch {
-	case errors.Is(err, conversation.ErrFinished):
+	case errors.Is(err, conversation.ErrFinished), errors.Is(err, conversation.ErrUnknown):
 		return err
 	case err != nil:
 		return responsesFailed(err)
@@ -77,14 +82,21 @@ func (s *Responses) KeepResponse(ctx context.Context, r *conversation.Response, 
 	return nil
 }
 
-// trimResponses deletes the longest unused responses of a tenant that has more than it may.
+// begun looks for the earlier state of a response, which another transaction cannot delete before this one ends.
+func (s *Responses) begun(ctx context.Context, tx *sql.Tx, r *conversation.Response) error {
+	result, err := tx.ExecContext(ctx, `UPDATE weir_responses SET id = id WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID)
+	return store.OneRow(result, err, conversation.ErrUnknown)
+}
+
+// trimResponses deletes the longest unused responses of a tenant that has more than it may, except for those that are being computed.
 func (s *Responses) trimResponses(ctx context.Context, tenant string) error {
 	if s.bytes <= 0 {
 		return nil
 	}
-	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM weir_responses WHERE tenant = $1 AND id IN (
+	_, err := s.db.Write.ExecContext(ctx, s.db.SQL(`DELETE FROM weir_responses WHERE tenant = $1 AND id IN (
 		SELECT id FROM (SELECT id, sum(length(input) + length(object) + CAST($2 AS bigint)) OVER (ORDER BY used DESC, id) AS bytes
-			FROM weir_responses WHERE tenant = $1) AS sums WHERE bytes > $3)`,
+			FROM weir_responses WHERE tenant = $1) AS sums WHERE bytes > $3)
+		AND (status NOT IN ('queued', 'in_progress') OR NOT EXISTS (SELECT 1 FROM weir_owners o WHERE o.id = weir_responses.owner AND o.expires > NOW))`),
 		tenant, answerRowBytes, s.bytes)
 	return err
 }

@@ -77,6 +77,42 @@ func TestResponsesOfTheDeadAreLost(t *testing.T) {
 	})
 }
 
+// A response that another process deletes or forgets while it is computed does not come back with its end, and one that is computed makes no room
+// for others.
+func TestDeletedResponsesStayDeleted(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, url string) {
+		s, other := openStore(t, url, opts{HistoryBytes: 16 << 10}), openStore(t, url, opts{})
+		end := func(id string) error {
+			return s.KeepResponse(t.Context(), &conversation.Response{Tenant: "acme", ID: id, Status: "completed", Begun: true}, time.Hour)
+		}
+		keepResponse(t, s, "a", "", conversation.InProgress)
+		if err := other.DeleteResponse(t.Context(), "acme", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := end("a"); !errors.Is(err, conversation.ErrUnknown) {
+			t.Errorf("the end of a deleted response: %v", err)
+		}
+		keepResponse(t, s, "b", "", conversation.InProgress)
+		if _, err := other.ForgetResponses(t.Context(), "acme"); err != nil {
+			t.Fatal(err)
+		}
+		if err := end("b"); !errors.Is(err, conversation.ErrUnknown) {
+			t.Errorf("the end of a forgotten response: %v", err)
+		}
+		keepResponse(t, s, "c", "", conversation.InProgress)
+		storetest.Exec(t, s.DB, `UPDATE weir_responses SET used = used - 1000000`)
+		for i := range 12 {
+			r := &conversation.Response{Tenant: "acme", ID: "r" + string(rune('a'+i)), Status: "completed", Object: []byte(strings.Repeat("x", 2000))}
+			if err := s.KeepResponse(t.Context(), r, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := end("c"); err != nil {
+			t.Errorf("the end of a response beside many: %v", err)
+		}
+	})
+}
+
 func TestResponsesMakeRoom(t *testing.T) {
 	reference.Slow(t)
 	storetest.Each(t, func(t *testing.T, url string) {
