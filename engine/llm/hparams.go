@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -33,6 +34,9 @@ type hparams struct {
 	local   rope // the rotation of layers with a window
 	types   int  // of tokens
 	temper  temper
+
+	length int  // tokens that the longest sequence is to have, as configured
+	long   bool // the frequencies of texts beyond rope.original are used
 
 	experts      expertsPlan // of every expertsEvery-th layer
 	expertsEvery int
@@ -79,14 +83,48 @@ func readHparams(f *gguf.File) (hparams, error) {
 	}
 	h.scale = float32(m.number("attention.scale", 1/math.Sqrt(float64(max(h.headDim, 1)))))
 	h.rope = readRope(m, h.headDim, h.context)
+	h.longRope(m)
 	h.temper = readTemper(m, h.rope.original)
 	h.readEncoder(m)
 	h.check(m)
+	h.bound(m)
 	if m.err != nil {
 		return hparams{}, m.err
 	}
 	h.name, _, _ = f.String("general.name")
 	return h, h.readVocab(f)
+}
+
+// longRope accepts rope.scaling.type longrope where the family has it.
+func (h *hparams) longRope(m *metadata) {
+	switch {
+	case h.rope.scaling != "longrope":
+	case !h.arch.longRope:
+		m.fail("rope.scaling.type", "is %q; supported are none, linear, yarn", h.rope.scaling)
+	case h.rope.factor != 1:
+		m.fail("rope.scaling.factor", "is %v with longrope; built is 1", h.rope.factor)
+	}
+}
+
+// bound deals with windows: texts that fit into one see all of themselves.
+func (h *hparams) bound(m *metadata) {
+	switch {
+	case h.window == 0 || h.arch.window == ignored:
+	case h.arch.window == refused:
+		m.fail("attention.sliding_window", "is %d: layers with a window are not supported yet; files of this family without one are", h.window)
+	default:
+		h.context = min(h.context, h.window)
+	}
+}
+
+// configure takes the longest sequence from the options.
+func (h *hparams) configure(opts *Options) error {
+	h.length = cmp.Or(opts.MaxModelLen, h.context)
+	if h.arch.window == bounds && h.window > 0 && h.length > h.window {
+		return fmt.Errorf("max-model-len %d: the model was made for attention to the last %d tokens (%s.attention.sliding_window), which is not supported yet; "+
+			"ask for at most %d", h.length, h.window, h.arch.name, h.window)
+	}
+	return nil
 }
 
 // readTemper reads what sharpens attention. Its length is the context before stretching, where the file names no other.
@@ -96,10 +134,7 @@ func readTemper(m *metadata, original int) temper {
 
 // readEncoder reads the keys that text encoders have.
 func (h *hparams) readEncoder(m *metadata) {
-	h.window = m.size("attention.sliding_window", maxSize)
-	if h.window == maxSize {
-		h.window = 0
-	}
+	h.window = m.count("attention.sliding_window")
 	if h.local = h.rope; h.arch.encoder {
 		h.local.base, h.local.scaling, h.local.factor = m.number("rope.freq_base_swa", 10000), "", 1
 	}

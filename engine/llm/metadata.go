@@ -60,6 +60,14 @@ func (m *metadata) size(key string, fallback int) int {
 	return m.bounded(key, v)
 }
 
+// count is a size that may be 0, as it is where the key is missing.
+func (m *metadata) count(key string) int {
+	if v, ok, err := m.f.Uint(m.prefix + "." + key); err == nil && (!ok || v == 0) {
+		return 0
+	}
+	return m.size(key, 0)
+}
+
 func (m *metadata) bounded(key string, v uint64) int {
 	limit := uint64(maxSize)
 	if strings.HasSuffix(key, "context_length") || key == "attention.temperature_length" {

@@ -38,12 +38,15 @@ func readOutline(f *gguf.File, opts *Options) (*outline, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.configure(opts); err != nil {
+		return nil, err
+	}
 	o := &outline{hparams: h, plan: h.arch.plan(&h), loader: &loader{f: f, exact: opts.exact, claimed: make(map[string]bool, len(f.Tensors))}}
 	if h.embeds() {
 		o.plan.asEncoder(&h)
 		o.loader.pairs = opts.pairs()
 	}
-	o.weights = o.loader.list(&h, &o.plan)
+	o.weights = o.loader.list(&o.hparams, &o.plan)
 	if o.loader.err != nil {
 		return nil, o.loader.err
 	}

@@ -11,9 +11,9 @@ type rope struct {
 	style     vector.RopeStyle
 	half      int // rotated pairs per head
 	base      float64
-	scaling   string  // "", "linear", "yarn"
+	scaling   string  // "", "linear", "yarn", "longrope"
 	factor    float64 // by which the context was stretched
-	original  int     // context before stretching (yarn)
+	original  int     // context before stretching (yarn, longrope)
 	attention float64 // extra factor on the magnitude
 	undone    float64 // part of what yarn makes the magnitude larger by that is taken back
 	betaFast  float64
@@ -59,14 +59,14 @@ func readRope(m *metadata, headDim, context int) rope {
 		if r.factor != 1 {
 			r.scaling = "linear"
 		}
-	case "linear", "yarn":
+	case "linear", "yarn", "longrope":
 	default:
 		m.fail("rope.scaling.type", "is %q; supported are none, linear, yarn", r.scaling)
 	}
 	return r
 }
 
-// prepare computes the frequencies; divisors is rope_freqs.weight ([half]) or
+// prepare computes the frequencies; divisors is [half], see loader.divisors, or
 // nil. YaRN (Peng et al. 2023) blends interpolated and original frequencies by
 // how often a pair turns within the original context.
 func (r *rope) prepare(divisors []float32) {

@@ -138,6 +138,7 @@ var families = []tiny{
 		b.Set("mistral3.attention.temperature_scale", float32(0.3))
 		b.Set("mistral3.rope.scaling.original_context_length", uint32(16))
 	}},
+	{arch: "phi3", typ: gguf.TypeF16, seed: 7, tied: true, edit: func(b *gguf.Builder) { b.Set("phi3.rope.dimension_count", uint32(24)) }},
 }
 
 func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {

@@ -105,6 +105,9 @@ func (e *Engine) KVIdentity() kvcache.Identity {
 	if e.opts.Fine {
 		compute += " fine"
 	}
+	if e.model.long {
+		compute += " long"
+	}
 	return kvcache.Identity{
 		ModelDigest: e.info.Digest, KVType: e.info.KVLayout, Compute: compute + " " + cmp.Or(e.opts.Build, "devel"),
 		BlockTokens: e.info.BlockTokens, BlockBytes: e.kv.BlockBytes(),

@@ -43,7 +43,7 @@ type weights struct {
 	fine       bool      // products of hidden states lose nothing by rounding, see model.products
 	layerBytes int       // of the largest layer
 	branches   bool      // some branch has a norm of its own before it is added
-	divisors   []float32 // rope_freqs.weight or nil
+	divisors   []float32 // of rotary frequencies, or nil
 
 	arena *arena.Arena
 	bytes int64 // in the arena
@@ -247,7 +247,7 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 		l.head(&w.head, p.head, h)
 	}
 	l.norm(&w.outputNorm, "output_norm", p.finalNorm, h.width, h.eps)
-	l.vector(&w.divisors, "rope_freqs.weight", optional, h.rope.half)
+	l.divisors(&w.divisors, h)
 	for i := range w.layers {
 		y, at, first := &w.layers[i], fmt.Sprintf("blk.%d.", i), len(l.wants)
 		y.attention.attentionPlan, y.feed.feedForwardPlan = p.layers[i].attention, p.layers[i].feed
@@ -258,6 +258,31 @@ func (l *loader) list(h *hparams, p *plan) *weights {
 	}
 	l.refuseUnknown()
 	return w
+}
+
+// divisors wants what the rotary frequencies are divided by: one vector for all texts, or of two the one that the configured
+// length asks for. A model with the other one computes other keys, so that the choice holds for all sequences.
+func (l *loader) divisors(dst *[]float32, h *hparams) {
+	l.vector(dst, "rope_freqs.weight", optional, h.rope.half)
+	if !h.arch.longRope {
+		return
+	}
+	p := optional
+	if h.rope.scaling == "longrope" {
+		p = required
+	}
+	short := l.find("rope_factors_short.weight", p, h.rope.half)
+	long := l.find("rope_factors_long.weight", p, h.rope.half)
+	switch {
+	case short == nil && long == nil:
+		return
+	case short == nil || long == nil:
+		l.fail("of the tensors rope_factors_short.weight and rope_factors_long.weight one is missing")
+		return
+	case h.length > h.rope.original:
+		h.long, short = true, long
+	}
+	l.wants = append(l.wants, want{tensor: short, rows: 1, cols: h.rope.half, vector: dst})
 }
 
 // head wants what a pooled vector passes through.

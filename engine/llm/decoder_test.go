@@ -1,0 +1,89 @@
+package llm
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/engine/gguf"
+)
+
+// decoders is the folder of what testdata/decoders.py has computed from the definitions, in doubles.
+var decoders = filepath.Join("testdata", "decoders")
+
+func TestDecodersMatchTheirDefinitions(t *testing.T) { matchLogits(t, decoders) }
+
+// openDecoder loads a model of decoders with options.
+func openDecoder(t *testing.T, name string, opts Options) *model {
+	t.Helper()
+	f, err := gguf.Open(filepath.Join(decoders, name+".gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	opts.KVBlocks = 1 << 20
+	o, err := readOutline(f, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := o.load(func(int64, int64) {}, opts.stopped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.release() })
+	return m
+}
+
+// Where no sequence may be longer than the original context, the frequencies are those of short texts.
+func TestFrequenciesFollowTheConfiguredLength(t *testing.T) {
+	m := openDecoder(t, "phi3", Options{MaxModelLen: 80})
+	compareLogits(t, m, readTokens(t, decoders), readFloats(t, filepath.Join(decoders, "phi3.short")))
+	if m.long {
+		t.Error("the model has the frequencies of long texts")
+	}
+	if !openDecoder(t, "phi3", Options{MaxModelLen: 81}).long {
+		t.Error("the model has the frequencies of short texts")
+	}
+}
+
+// What a family's keys ask for and is not built is refused by name.
+func TestDecodersRefuseWhatIsNotBuilt(t *testing.T) {
+	set := func(key string, v any) func(*gguf.Builder) { return func(b *gguf.Builder) { b.Set(key, v) } }
+	for _, c := range []struct {
+		m    tiny
+		opts Options
+		want string
+	}{
+		{tiny{arch: "phi3", edit: set("phi3.attention.sliding_window", uint32(100))}, Options{MaxModelLen: 101}, "attention to the last 100 tokens"},
+		{tiny{arch: "phi3", edit: set("phi3.rope.scaling.type", "longrope")}, Options{}, "rope_factors_short.weight is missing"},
+		{tiny{arch: "phi3", edit: func(b *gguf.Builder) {
+			b.TensorF32("rope_factors_long.weight", []uint64{tinyHeadDim / 2}, make([]float32, tinyHeadDim/2))
+		}}, Options{}, "one is missing"},
+		{tiny{arch: "phi3", edit: func(b *gguf.Builder) {
+			b.Set("phi3.rope.scaling.type", "longrope")
+			b.Set("phi3.rope.scaling.factor", float32(4))
+		}}, Options{}, "factor is 4 with longrope"},
+		{tiny{arch: "phi3", edit: set("phi3.rope.scaling.type", "su")}, Options{}, `rope.scaling.type is "su"`},
+		{tiny{arch: "mistral3", edit: set("mistral3.rope.scaling.yarn_log_multiplier", float32(-1))}, Options{}, "yarn_log_multiplier is -1"},
+		{tiny{arch: "mistral3", edit: func(b *gguf.Builder) {
+			b.Set("mistral3.rope.scaling.type", "yarn")
+			b.Set("mistral3.rope.scaling.yarn_ext_factor", float32(0.5))
+		}}, Options{}, "yarn_ext_factor is 0.5"},
+	} {
+		if _, err := Describe(c.m.file(t), c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", c.m.arch, err, c.want)
+		}
+	}
+}
+
+// A model whose layers see a window is run as far as the window reaches.
+func TestAWindowBoundsTheContext(t *testing.T) {
+	m := tiny{arch: "phi3", edit: func(b *gguf.Builder) { b.Set("phi3.attention.sliding_window", uint32(100)) }}
+	i, err := Describe(m.file(t), Options{KVBlocks: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.MaxModelLen != 100 || i.ContextLength != 100 {
+		t.Errorf("length %d of %d, want 100", i.MaxModelLen, i.ContextLength)
+	}
+}
