@@ -48,7 +48,7 @@ described commit: # for .ci/release-check
 	@echo '$(if $(filter commit,$@),$(COMMIT),$(VERSION))'
 
 # The packages whose tests take longest stand first, so that nothing waits for them alone at the end.
-LONGEST = ./cmd/weir ./engine/llm
+LONGEST = ./internal/server ./engine/llm
 
 test: ## every test; those that need PostgreSQL, Redis or promtool run where these are installed
 	@.ci/services with $(GO) test $(TESTFLAGS) $(LONGEST) ./...

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // The load generator against the server: what was asked for comes, is counted
 // by the server, and is in the file.
 func TestBenchServe(t *testing.T) {
-	s := start(t, func(c *configs.Config) { c.API.APIKeys = []string{"sk-12345678"} })
+	s := servertest.Start(t, func(c *configs.Config) { c.API.APIKeys = []string{"sk-12345678"} })
 	dir := t.TempDir()
 	for _, c := range []struct {
 		name  string
@@ -30,8 +31,8 @@ func TestBenchServe(t *testing.T) {
 		{"trace", []string{"--dataset-name", "trace", "--trace-max-input", "50", "--trace-max-output", "5", "--request-rate",
 			"300", "--self-timed"}, nil},
 	} {
-		args := append([]string{"bench", "serve", "--base-url", s.api, "--api-key", "sk-12345678", "--metrics-url",
-			s.metrics + "/metrics",
+		args := append([]string{"bench", "serve", "--base-url", s.API, "--api-key", "sk-12345678", "--metrics-url",
+			s.Admin + "/metrics",
 			"--num-prompts", "6", "--random-input-len", "12", "--random-output-len", "5", "--percentile-metrics", "ttft,e2el",
 			"--result-dir", dir, "--result-filename", c.name + ".json", "--plot", filepath.Join(dir, c.name+".svg")}, c.flags...)
 		var out, errs strings.Builder
@@ -72,7 +73,7 @@ func TestBenchServe(t *testing.T) {
 		}
 	}
 	var out, errs strings.Builder
-	if status := execute([]string{"bench", "serve", "--base-url", s.api, "--model", "m", "--num-prompts", "2",
+	if status := execute([]string{"bench", "serve", "--base-url", s.API, "--model", "m", "--num-prompts", "2",
 		"--ready-check-timeout-sec", "0"}, &out, &errs); status != exitFailure {
 		t.Errorf("without a key: status %d", status)
 	}

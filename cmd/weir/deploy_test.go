@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/api/admin"
+	"weir/internal/server/servertest"
 	"weir/router/deployment"
 )
 
@@ -54,5 +57,37 @@ func TestWaitingShowsTheLastAnswer(t *testing.T) {
 	var out, errs strings.Builder
 	if code := execute([]string{"deploy", "chat", "v1", "--wait", "--admin", strings.TrimPrefix(s.URL, "http://")}, &out, &errs); code != exitOK || strings.Contains(out.String(), "not looked") {
 		t.Errorf("%d\n%s%s", code, &out, &errs)
+	}
+}
+
+// The command line makes, waits for, shows and takes back a deployment.
+func TestDeployVerbs(t *testing.T) {
+	t.Parallel()
+	p := servertest.StartProcess(t, 1024, servertest.Peppered, "--store", "sqlite:"+t.TempDir()+"/weir.db", "--models-dir", t.TempDir())
+	file := filepath.Join(t.TempDir(), "chat.yml")
+	if err := os.WriteFile(file, []byte("modelId: other\nversion: builtin\nresources: {kvCacheBytes: 1MiB, maxModelLen: 64}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"deploy chat builtin --resource kvCacheBytes=1MiB --resource maxModelLen=64 --wait", exitOK, "serving"},
+		{"deploy -f " + file + " --wait", exitOK, "serving"},
+		{"deploy chat builtin --if-generation 7", exitFailure, "generation 1"},
+		{"deploy chat none:v1 --wait", exitFailure, "degraded"},
+		{"deployments list", exitOK, "builtin"},
+		{"deployments get other", exitOK, "SERVER"},
+		{"deployments get other --json", exitOK, `"modelId": "other"`},
+		{"deployments delete other", exitOK, "configurations"},
+		{"deployments get other", exitFailure, "404"},
+		{"deploy chat", exitUsage, "weir deploy MODEL VERSION"},
+	} {
+		var out, errs strings.Builder
+		args := append(strings.Fields(c.args), "--admin", strings.TrimPrefix(p.Admin, "http://"))
+		if code := execute(args, &out, &errs); code != c.code || !strings.Contains(out.String()+errs.String(), c.want) {
+			t.Errorf("weir %s: %d\n%s%s\nwant %d and %q", c.args, code, &out, &errs, c.code, c.want)
+		}
 	}
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +10,7 @@ import (
 	"weir/engine/kernel/isa"
 	"weir/engine/llm"
 	"weir/internal/cpu"
-	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 )
 
 // healthy is a machine that nothing is wrong with.
@@ -86,19 +84,9 @@ func TestDoctorComparesTheModelWithMemory(t *testing.T) {
 	}
 }
 
-// embeddedFile is the built-in model as a file.
-func embeddedFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "embedded.gguf")
-	if err := os.WriteFile(path, defaultmodel.GGUF(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestDoctorReportsAModel(t *testing.T) {
 	var out, errs strings.Builder
-	if status := execute([]string{"doctor", "--quick", "--json", "--threads", "1", embeddedFile(t)}, &out, &errs); status != exitOK {
+	if status := execute([]string{"doctor", "--quick", "--json", "--threads", "1", servertest.EmbeddedFile(t)}, &out, &errs); status != exitOK {
 		t.Fatalf("exit status %d: %s", status, errs.String())
 	}
 	var d diagnosis
@@ -119,7 +107,7 @@ func TestDoctorMeasuresAndForecasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Model.Path, c.Engine.Threads = embeddedFile(t), 1
+	c.Model.Path, c.Engine.Threads = servertest.EmbeddedFile(t), 1
 	d, err := diagnose(t.Context(), c, false, io.Discard)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/bench"
+	"weir/internal/server/servertest"
 )
 
 // drilled runs weir drill to its end, as a person does. The regions share a pepper.
@@ -48,7 +49,7 @@ func TestADrillOfTwoRegions(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	stores := map[string][]string{"backups": {"--backup-interval", "50ms"}}
 	if os.Getenv("WEIR_TEST_POSTGRES") != "" {
-		stores["postgres"] = []string{"--store", postgresSchema(t)}
+		stores["postgres"] = []string{"--store", servertest.PostgresSchema(t)}
 	}
 	for name, flags := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestADrillOfTheStore(t *testing.T) {
 		t.Skip("starts several processes")
 	}
 	t.Parallel()
-	r := drilled(t, "--fault", "store", "--store", postgresSchema(t), "--store-restart", "echo restarted")
+	r := drilled(t, "--fault", "store", "--store", servertest.PostgresSchema(t), "--store-restart", "echo restarted")
 	for _, row := range r.Rows {
 		if row.Lost > 0 && !strings.HasPrefix(row.What, "usage") {
 			t.Errorf("%+v", row)

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // Labels name their request by id; those of requests with several rows name the row too, and only they. Ids are texts: 007 is not 7.
@@ -29,5 +34,36 @@ func TestLabelsFindTheirRows(t *testing.T) {
 		if _, out, errs := weir("eval", log, "--labels", write("labels.csv", c.labels)); !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: %s%s; want %s", c.what, out, errs, c.want)
 		}
+	}
+}
+
+// The log of a server's predictions is compared with labels by the ids of their requests.
+func TestEvalReadsTheLogOfAServer(t *testing.T) {
+	log := t.TempDir()
+	s := servertest.Start(t, func(c *configs.Config) { c.Predict.Log.Folder = log })
+	labels := "id,label\n"
+	for i := range 3 {
+		id := fmt.Sprint("mine-", i)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.API+"/v1/models/weir-iris:predict", strings.NewReader(`{"instances": [[5.1, 3.5, 1.4, 0.2]]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Request-Id", id)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		labels += id + ",0\n"
+	}
+	if err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "labels.csv")
+	if err := os.WriteFile(file, []byte(labels), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := weir("eval", log, "--labels", file); code != exitOK || !strings.Contains(out, "3 rows with a label; 0 predictions without, 0 labels without a prediction") {
+		t.Errorf("%d %s%s", code, out, errs)
 	}
 }

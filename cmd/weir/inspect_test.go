@@ -2,13 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"weir/configs"
 	"weir/engine/gguf"
+	"weir/internal/defaultmodel"
+	"weir/internal/server/servertest"
 )
 
 // strangeModel is a file that weir reads and cannot run, with metadata that
@@ -109,5 +113,62 @@ func TestInspectShowsFormsOfCallsAndThoughts(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), tc.want) {
 			t.Errorf("%s: no %q in %.900s", tc.flags, tc.want, out.String())
 		}
+	}
+}
+
+// What early stopping chose is shown, also as JSON.
+func TestInspectShowsEarlyStopping(t *testing.T) {
+	file := servertest.StoppedEarly(t)
+	const chosen = "early stopping chose the first 5 of 12 iterations"
+	if _, out, errs := weir("inspect", file); !strings.Contains(out, "note") || !strings.Contains(out, chosen) {
+		t.Errorf("inspect: %s%s", out, errs)
+	}
+	if _, out, errs := weir("inspect", file, "--json"); !strings.Contains(out, `"notes": [`) || !strings.Contains(out, chosen) {
+		t.Errorf("inspect --json: %s%s", out, errs)
+	}
+}
+
+func TestInspectKnowsClassicalModels(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "iris.json")
+	model, _ := defaultmodel.Iris()
+	if err := os.WriteFile(file, []byte(model), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := weir("inspect", file)
+	for _, want := range []string{"xgboost json", "multi:softprob", "input FP32 [-1 4]", "output FP32 [-1 3]", "depth max"} {
+		if status != exitOK || !strings.Contains(out, want) {
+			t.Errorf("%d: no %q in\n%s%s", status, want, out, errs)
+		}
+	}
+	status, out, errs = weir("inspect", "../../engine/onnx/testdata/columns_mlp.onnx", "--json")
+	if status != exitOK || !strings.Contains(out, `"batches": true`) {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	if err := os.WriteFile(file, []byte("\x80\x04pickle"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := weir("inspect", file); status == exitOK || !strings.Contains(errs, "pickle") {
+		t.Errorf("a pickle: %d %s", status, errs)
+	}
+}
+
+func TestAnEncoderIsInspectedAndCannotChat(t *testing.T) {
+	path := servertest.TinyEncoder(t, 0)
+	c := configs.Default()
+	c.Model.Path = path
+	r, err := inspect(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Supported || !r.Engine.Embeds || r.Engine.Dimensions != 32 || r.Engine.Pooling != "mean" || r.Engine.KVBytes != 0 {
+		t.Errorf("inspect says %+v (%s)", r.Engine, r.WhyNot)
+	}
+	err = run(c, runOptions{}, strings.NewReader("hello"), io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "/v1/embeddings") {
+		t.Errorf("weir run of an encoder: %v", err)
+	}
+	d, err := diagnose(t.Context(), c, true, io.Discard)
+	if err != nil || !d.Model.Runs {
+		t.Errorf("doctor: %v, %+v", err, d)
 	}
 }

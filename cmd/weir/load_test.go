@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/api/apitest"
 	"weir/engine/gguf"
 	"weir/internal/defaultmodel"
 )
@@ -54,5 +55,14 @@ func TestLoadErrorsNameTheFile(t *testing.T) {
 	if status := execute([]string{"serve", strange, "--served-model-name", "pretty"}, &out, &errs); status == exitOK ||
 		!strings.Contains(errs.String(), strange) {
 		t.Errorf("exit status %d: %s", status, errs.String())
+	}
+}
+
+func TestServeNamesTheFilesOfTLSThatItCannotUse(t *testing.T) {
+	p := apitest.NewPKI(t)
+	var out, errs strings.Builder
+	code := execute([]string{"serve", "--port", "0", "--admin-address", "off", "--tls-certificate", p.Path("absent.crt"), "--tls-key", p.Path("server.key")}, &out, &errs)
+	if code == exitOK || !strings.Contains(errs.String(), "absent.crt") || !strings.Contains(errs.String(), "--tls-certificate") {
+		t.Errorf("%d: %s", code, errs.String())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 // Only approved versions are located where the configuration requires that; what the record of one says of sampling counts
@@ -56,26 +57,26 @@ func TestRecordsAreApplied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, func(c *configs.Config) { c.Models = located.Models })
+	s := servertest.Start(t, func(c *configs.Config) { c.Models = located.Models })
 	usage := func(fields string) (prompt, output int) {
 		t.Helper()
-		r := s.post("/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"What is weir?"}]`+fields+`}`)
+		r := s.Post("/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"What is weir?"}]`+fields+`}`)
 		var answer struct {
 			Usage struct {
 				Prompt int `json:"prompt_tokens"`
 				Output int `json:"completion_tokens"`
 			}
 		}
-		if text := bodyOf(t, r); r.StatusCode != http.StatusOK || json.Unmarshal([]byte(text), &answer) != nil {
+		if text := servertest.Body(t, r); r.StatusCode != http.StatusOK || json.Unmarshal([]byte(text), &answer) != nil {
 			t.Fatalf("%d %s", r.StatusCode, text)
 		}
 		return answer.Usage.Prompt, answer.Usage.Output
 	}
 	silent, short := usage("")
 	_, long := usage(`,"max_tokens":6`)
-	plain := start(t, nil)
-	r := plain.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"What is weir?"}],"max_tokens":1}`)
-	if text := bodyOf(t, r); strings.Contains(text, `"prompt_tokens":`+jsonNumber(silent)+`,`) {
+	plain := servertest.Start(t, nil)
+	r := plain.Post("/v1/chat/completions", `{"messages":[{"role":"user","content":"What is weir?"}],"max_tokens":1}`)
+	if text := servertest.Body(t, r); strings.Contains(text, `"prompt_tokens":`+jsonNumber(silent)+`,`) {
 		t.Errorf("the record's system message is not in the prompt: %s", text)
 	}
 	if short != 3 || long != 6 {

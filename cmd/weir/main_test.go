@@ -19,9 +19,6 @@ import (
 // lose a brief one while it lives.
 const leaseVariable = "WEIR_TEST_STORE_LEASE"
 
-// briefLease is for the processes of tests that wait for the end of a dead one's lease.
-var briefLease = []string{leaseVariable + "=5s"}
-
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "weir" { // a script's own variables stay
 		_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
@@ -34,6 +31,9 @@ func TestMain(m *testing.M) {
 	_ = stdflag.Set("test.parallel", "4")                        // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
 	testscript.Main(withCosts{m}, map[string]func(){"weir": main})
 }
+
+// rewrite has tests write what they would compare.
+var rewrite = stdflag.Bool("rewrite", false, "write generated pages again")
 
 // withCosts runs tests with a folder of what models' caches cost, which is measured at the first load of each.
 type withCosts struct{ tests *testing.M }

@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/defaultmodel"
 	"weir/internal/reference"
+	"weir/internal/server/servertest"
 	"weir/router/registry"
 )
 
@@ -169,19 +170,9 @@ func TestWrongModelImports(t *testing.T) {
 	}
 }
 
-// hubOf is the hub's stand-in, which holds nothing back.
-func hubOf(t *testing.T, name string, data []byte) *httptest.Server {
-	t.Helper()
-	g := newGate(t)
-	g.open()
-	s := httptest.NewServer(fakeHub(g, "Org/Repo", name, data))
-	t.Cleanup(s.Close)
-	return s
-}
-
 func TestPullAndRun(t *testing.T) {
 	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
-	s := hubOf(t, "tiny-Q8_0.gguf", defaultmodel.GGUF())
+	s := servertest.HubOf(t, "tiny-Q8_0.gguf", defaultmodel.GGUF())
 	t.Setenv("HF_ENDPOINT", s.URL)
 	// Pulling is not allowed, and there is no terminal to ask.
 	_, errs := onFolder(t, exitFailure, "inspect", "hf.co/Org/Repo:Q8_0")
@@ -209,7 +200,7 @@ func TestPullAndRun(t *testing.T) {
 
 func TestPullOfURL(t *testing.T) {
 	t.Setenv("WEIR_MODELS_DIR", t.TempDir())
-	s := hubOf(t, "tiny.gguf", defaultmodel.GGUF())
+	s := servertest.HubOf(t, "tiny.gguf", defaultmodel.GGUF())
 	onFolder(t, exitOK, "pull", s.URL+"/files/tiny.gguf", "--as", "mine:v1")
 	onFolder(t, exitOK, "inspect", "mine:v1")
 	onFolder(t, exitOK, "inspect", s.URL+"/files/tiny.gguf", "--pull")

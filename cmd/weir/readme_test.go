@@ -103,7 +103,7 @@ func TestDocumentsFiguresOfTheReadmeHaveARun(t *testing.T) {
 	if n == 0 {
 		t.Fatal("the README shows no run; the test no longer reads it")
 	}
-	if *rewriteExact {
+	if *rewrite {
 		if err := os.WriteFile(page, []byte(generated), 0o644); err != nil { //nolint:gosec // a page of the tree
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func codeCell(value string) string {
 
 func TestSettingsReferenceIsCurrent(t *testing.T) {
 	want := settingsReference()
-	if *rewriteExact {
+	if *rewrite {
 		if err := os.WriteFile(settingsPage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/configs"
+	"weir/internal/server/servertest"
 	"weir/internal/server/state"
 )
 
@@ -18,9 +19,9 @@ func TestBackupVerbs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.db")
 	url := "sqlite:" + path
 	key := makeKey(t, url, "open")
-	s := start(t, func(c *configs.Config) { withTenants(c, url) })
+	s := servertest.Start(t, func(c *configs.Config) { servertest.TwoTenants(c, url) })
 	ask := func() int {
-		status, _, _ := s.as(key, http.MethodPost, s.api+"/v1/completions", `{"prompt":"a b","max_tokens":1}`)
+		status, _, _ := s.As(key, http.MethodPost, s.API+"/v1/completions", `{"prompt":"a b","max_tokens":1}`)
 		return status
 	}
 	for range 3 {
@@ -46,7 +47,7 @@ func TestBackupVerbs(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "The master key and the pepper are in neither") {
 		t.Fatalf("%d %s%s", status, out, errs)
 	}
-	if err := s.end(); err != nil {
+	if err := s.End(); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []string{file, file + keysSuffix} {
@@ -88,7 +89,7 @@ func TestBackupVerbs(t *testing.T) {
 	if _, list, _ := weir("audit", "list", "--store", to); !strings.Contains(list, state.ActionStoreBackup) || !strings.Contains(list, state.ActionStoreRestore) {
 		t.Errorf("the audit log says\n%s", list)
 	}
-	s = start(t, func(c *configs.Config) { withTenants(c, to) })
+	s = servertest.Start(t, func(c *configs.Config) { servertest.TwoTenants(c, to) })
 	if status := ask(); status != http.StatusOK {
 		t.Errorf("the key is worth nothing at the restored store: %d", status)
 	}

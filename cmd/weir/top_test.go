@@ -10,7 +10,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	promtext "github.com/prometheus/common/model"
 
+	"weir/api/apitest"
 	"weir/api/batch"
+	"weir/configs"
+	"weir/internal/server/servertest"
 )
 
 func scraped(t *testing.T, text string) scrape {
@@ -93,5 +96,24 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
 	}
 	if strings.Contains(text, "\x1b") {
 		t.Error("an id's control characters reach the terminal")
+	}
+}
+
+// weir top looks at an admin listener over TLS, whose authority it is told.
+func TestTopOverTLS(t *testing.T) {
+	p := apitest.NewPKI(t)
+	s := servertest.Start(t, func(c *configs.Config) { c.Server.TLS, c.Server.TLSAdmin = p.Files(), true })
+	var out, errs strings.Builder
+	if code := execute([]string{"top", s.Admin, "--ca", p.Path("ca.crt"), "--once", "--interval", "100ms"}, &out, &errs); code != exitOK {
+		t.Fatalf("weir top: %s", errs.String())
+	}
+	if !strings.Contains(out.String(), "weir-default") {
+		t.Errorf("weir top shows %s", out.String())
+	}
+	if code := execute([]string{"top", s.Admin, "--once"}, &out, &errs); code == exitOK {
+		t.Error("weir top trusts an authority that was not named")
+	}
+	if code := execute([]string{"top", s.Admin, "--once", "--ca", p.Path("server.key")}, &out, &errs); code == exitOK || !strings.Contains(errs.String(), "has no certificate") {
+		t.Errorf("a file without certificates: %s", errs.String())
 	}
 }

@@ -28,7 +28,7 @@ var table = []folder{
 	}, third: []string{zap}},
 	{path: "internal/server/keychain", own: []string{"api/tenant", "configs", "internal/console", "internal/server/state", "internal/store"}},
 	{path: "internal/server/local", own: []string{"bench", "configs", "engine", "internal", "router", "tokenizer"}},
-	{path: "internal/server/servertest", own: []string{"api", "configs"}, third: []string{otlpProto, protobuf}},
+	{path: "internal/server/servertest", own: []string{"api/admin", "api/tenant", "configs", "engine/gguf", "internal", "router/rollout", "telemetry"}},
 	{path: "internal/server/state", own: []string{"api/batch", "api/tenant", "configs", "internal/envelope", "internal/store", "telemetry/audit"}},
 	// What the database's tables hold, by subject, with the types of those that use it.
 	{path: "internal/store/answers", own: []string{"api/conversation", "api/replay", "internal/envelope", "internal/store", "telemetry/transcript"}},
@@ -48,6 +48,7 @@ var table = []folder{
 	{path: "telemetry/scrub", own: []string{"internal/pii"}},
 	{path: "telemetry/transcript", own: []string{"telemetry/scrub"}},
 	{path: "telemetry/trace", third: []string{otlp, otlpProto}},
+	{path: "telemetry/trace/tracetest", third: []string{otlpProto, protobuf}},
 	{path: "telemetry/slo", own: []string{"telemetry"}},
 	// What classical models get and give.
 	{path: "telemetry/monitor/feature", own: []string{"internal/inference", "internal/tensor", "router"}, third: []string{lru, yaml, breaker}},

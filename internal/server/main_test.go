@@ -1,15 +1,31 @@
-package server
+package server_test
 
 import (
+	stdflag "flag"
 	"os"
 	"testing"
 
 	"weir/internal/server/local"
+	"weir/internal/server/servertest"
 )
 
 func TestMain(m *testing.M) {
+	local.CostsFolder = func() string { return "" } // nothing of the tester's is read, and processes keep nothing
+	_ = stdflag.Set("test.parallel", "4")           // tests that run in parallel mostly wait, for leases; -parallel on the command line comes later
+	servertest.Main(withCosts{m})
+}
+
+// withCosts runs tests with a folder of what models' caches cost, which is measured at the first load of each.
+type withCosts struct{ tests *testing.M }
+
+func (w withCosts) Run() int {
 	_ = os.Unsetenv("STATE_DIRECTORY") // the tester's own keys must not reach the tests
 	_ = os.Setenv("XDG_STATE_HOME", "/nonexistent")
-	local.CostsFolder = func() string { return "" } // nothing of a test is kept, and nothing of the tester's is read
-	os.Exit(m.Run())
+	folder, err := os.MkdirTemp("", "weir-test-costs-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	local.CostsFolder = func() string { return folder }
+	return w.tests.Run()
 }

@@ -7,16 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"weir/api/apitest"
+
 	"weir/configs"
-	"weir/internal/server/servertest"
 	"weir/telemetry"
 )
 
 // Files that change are taken without being asked; bad ones are in the log once, and
 // change nothing.
 func TestChangedCertificatesAreTaken(t *testing.T) {
-	p := servertest.NewPKI(t)
-	var errs servertest.Buffer
+	p := apitest.NewPKI(t)
+	var errs writes
 	log, _, err := telemetry.NewLogger(&errs, false, telemetry.LogConfig{Level: "info", Format: "json"})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +31,7 @@ func TestChangedCertificatesAreTaken(t *testing.T) {
 	begin(func(ctx context.Context) { own.follow(ctx, time.Millisecond) })
 	wait := func(text string, times int) {
 		t.Helper()
-		for deadline := time.Now().Add(servertest.Patience); strings.Count(errs.String(), text) < times; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); strings.Count(errs.String(), text) < times; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("the log never said %q %d times:\n%s", text, times, errs.String())
 			}

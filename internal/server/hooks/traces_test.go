@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/telemetry/trace/tracetest"
+
 	"weir/api/edge"
-	"weir/internal/server/servertest"
 	"weir/telemetry/slo"
 	"weir/telemetry/trace"
 )
@@ -27,7 +28,7 @@ func TestTracesCostNothingWhenOff(t *testing.T) {
 // A refusal that is ours is traced although nothing was submitted; one that is
 // the caller's only if it was sampled.
 func TestRefusalsAreTraced(t *testing.T) {
-	endpoint, spans := servertest.Collect(t)
+	endpoint, spans := tracetest.Collect(t)
 	exporter, err := trace.NewExporter(trace.Config{Endpoint: endpoint}, trace.Resource{}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
@@ -40,12 +41,12 @@ func TestRefusalsAreTraced(t *testing.T) {
 			Status: status, Code: code, Route: "/v1/chat/completions", Arrived: time.Now(), Trace: own.start("", ""),
 		})
 	}
-	sampled := own.start("00-"+servertest.CallersTrace+"-"+servertest.CallersSpan+"-01", "")
+	sampled := own.start("00-"+tracetest.CallersTrace+"-"+tracetest.CallersSpan+"-01", "")
 	own.refused(&edge.Refusal{Status: 400, Code: "invalid_json", Route: "/v1/completions", Arrived: time.Now(), Trace: sampled})
 	exporter.Close(t.Context())
 	got := make(map[string]string)
 	for _, s := range spans() {
-		got[s.Name] = servertest.Attribute(s, "error.type") + servertest.Attribute(s, "http.response.status_code")
+		got[s.Name] = tracetest.Attribute(s, "error.type") + tracetest.Attribute(s, "http.response.status_code")
 	}
 	if len(spans()) != 2 || !strings.Contains(got["chat"], "model_loading") || !strings.Contains(got["text_completion"], "400") ||
 		strings.Contains(got["text_completion"], "invalid_json") {
