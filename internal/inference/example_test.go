@@ -19,10 +19,9 @@ func ExampleStream() {
 	for range s.Wake() {
 		n, done, err := s.Poll(events)
 		for _, e := range events[:n] {
-			switch e.Kind {
-			case inference.EventToken:
+			if e.Kind == inference.EventToken {
 				fmt.Println("token", e.Token)
-			case inference.EventFinish:
+			} else {
 				fmt.Println("choice", e.Choice, "ended:", e.Finish)
 			}
 		}

@@ -17,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	path := filepath.Join(folder, "report.txt")
 
 	fmt.Println(outfile.WriteBytes(path, outfile.Public, []byte("yesterday's")))

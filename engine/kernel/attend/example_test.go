@@ -17,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer kv.Close()
+	defer func() { _ = kv.Close() }()
 	keys, values := make([]float32, 2*dim), make([]float32, 2*dim)
 	keys[0], keys[dim+1] = 1, 1
 	values[0], values[dim] = 100, 200
