@@ -3,6 +3,7 @@ package llm_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"weir/engine/gguf"
 	"weir/engine/llm"
@@ -73,4 +74,35 @@ func ExampleDescribe() {
 	fmt.Println(i.Architecture, i.Layers, "layers,", i.Params, "parameters, context of", i.ContextLength)
 	// Output:
 	// llama 4 layers, 1875648 parameters, context of 1024
+}
+
+// A scorer tells how likely a text is to a model: here, how many of its tokens would be the model's own.
+func ExampleScorer() {
+	f, err := gguf.Parse(defaultmodel.Reader(), defaultmodel.Reader().Size())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tok, err := tokenizer.New(f.Value)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := llm.OpenScorer(f, llm.Options{Threads: 1, MaxModelLen: 64}, nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tokens := tok.AppendEncode(nil, "TTFT is the time to first token: how long a client waits.", tokenizer.EncodeOptions{})
+	right := 0
+	err = s.Score(tokens, 0, func(position int, logits []float32) {
+		if position+1 < len(tokens) && logits[tokens[position+1]] == slices.Max(logits) {
+			right++
+		}
+	})
+	fmt.Println(right, "of", len(tokens)-1, err)
+	fmt.Println(s.Close())
+	// Output:
+	// 13 of 15 <nil>
+	// <nil>
 }

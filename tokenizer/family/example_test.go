@@ -5,15 +5,20 @@ import (
 
 	"weir/tokenizer/chat"
 	"weir/tokenizer/family"
+	"weir/tokenizer/grammar"
+	"weir/tokenizer/grammar/schema"
 )
 
-// A template tells how its model marks calls. The parser reads an answer as it comes.
-func Example() {
-	t, err := chat.Parse(`{% for m in messages %}<|im_start|>{{ m.role }}
+// template writes the calls of earlier answers in the form of Hermes and Qwen.
+const template = `{% for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content }}{% for c in m.tool_calls %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
 </tool_call>{% endfor %}<|im_end|>
-{% endfor %}`, chat.Options{})
+{% endfor %}`
+
+// A template tells how its model marks calls. The parser reads an answer as it comes.
+func Example() {
+	t, err := chat.Parse(template, chat.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -46,4 +51,51 @@ func Example() {
 	// call of weather
 	// "{\"city\": \"Ulm\"}"
 	// the arguments are complete
+}
+
+// The same family gives the grammar of answers that call tools with arguments of their schemas.
+func ExampleFamily_Grammar() {
+	t, err := chat.Parse(template, chat.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b := grammar.NewBuilder(grammar.Limits{})
+	start, err := family.Detect(t).Grammar(b, family.Rules{
+		Tools:  []family.Tool{{Name: "day", Parameters: []byte(`{"type": "object"}`), Strict: true}},
+		Choice: family.Choice{Mode: family.Required},
+		Schema: func(b *grammar.Builder, text []byte, strict bool) (grammar.Symbol, error) {
+			s, _, err := schema.Add(b, text, schema.Served(strict))
+			return s, err
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	g, err := b.Compile(start)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pieces := []string{"Monday", "<tool_call>\n", `{"name": "day", "arguments": `, `{}`, "}\n</tool_call>"}
+	var vocabulary [][]byte
+	for _, p := range pieces {
+		vocabulary = append(vocabulary, []byte(p))
+	}
+	m, err := g.Matcher(grammar.NewVocabulary(vocabulary, nil))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("text:", m.Allows(0))
+	for id := int32(1); id < 5; id++ {
+		fmt.Printf("%q: %v\n", pieces[id], m.Accept(id))
+	}
+	// Output:
+	// text: false
+	// "<tool_call>\n": <nil>
+	// "{\"name\": \"day\", \"arguments\": ": <nil>
+	// "{}": <nil>
+	// "}\n</tool_call>": <nil>
 }
