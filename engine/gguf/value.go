@@ -119,6 +119,11 @@ func (f *File) Floats(key string) (v []float32, ok bool, err error) {
 	return nil, false, kindError(key, n, "an array of floats")
 }
 
+// Bools reads an array of booleans.
+func (f *File) Bools(key string) (v []bool, ok bool, err error) {
+	return typed[[]bool](f, key, "an array of booleans")
+}
+
 // Ints returns a copy of an array of any integer type.
 func (f *File) Ints(key string) (v []int64, ok bool, err error) {
 	n, ok := f.Value(key)

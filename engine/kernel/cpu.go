@@ -23,6 +23,7 @@ type CPU struct {
 	norm       normJob
 	rotate     rotateJob
 	gate       gateJob
+	softCap    softCapJob
 }
 
 // NewCPU starts a pool of threads workers that compute at a level, which the

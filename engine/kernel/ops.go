@@ -66,3 +66,20 @@ func pieces(n int) int { return (n + pieceElems - 1) / pieceElems }
 func piece(x []float32, i int) []float32 {
 	return x[i*pieceElems : min((i+1)*pieceElems, len(x))]
 }
+
+// SoftCap keeps rows of x, [rows][width], within a limit: limit*tanh(x/limit).
+func (c *CPU) SoftCap(x []float32, rows int, limit float32) {
+	c.softCap = softCapJob{x, len(x) / rows, limit, c.level}
+	c.Run(&c.softCap, rows, 1)
+}
+
+type softCapJob struct {
+	x     []float32
+	width int
+	limit float32
+	level isa.Level
+}
+
+func (j *softCapJob) Do(_, row int) {
+	vector.SoftCap(j.level, j.x[row*j.width:][:j.width], j.limit)
+}

@@ -28,7 +28,7 @@ const (
 )
 
 // architectures in the order that messages list them.
-var architectures = []architecture{llama, qwen2, qwen3, smollm3, mistral3, phi3, bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding}
+var architectures = []architecture{llama, qwen2, qwen3, smollm3, mistral3, phi3, gemma2, gemma3, bert, nomicBERT, nomicBERTMoE, jinaBERT2, modernBERT, gemmaEmbedding}
 
 func architectureNamed(name string) (architecture, error) {
 	known := make([]string, len(architectures))

@@ -42,8 +42,8 @@
 // (hparams.go): what each layer computes, in numbers. weights.go lists the
 // tensors that the plan calls for and refuses any other, forward.go computes it.
 // A layer that works otherwise is a field of its plan, and one more method where
-// it needs other operations: a window is a number in attentionPlan (with
-// kvcache.Slide and a lower bound in attend.Query), experts are another kind
-// of feedForwardPlan, and a recurrent mixer is a part beside the attention whose state
-// a chunk's sequence can index. None of these three is built yet.
+// it needs other operations: a window is a number in attentionPlan, experts are
+// another kind of feedForwardPlan, and a recurrent mixer is a part beside the attention whose state
+// a chunk's sequence can index. Experts of decoders, recurrent mixers, and giving back
+// the blocks behind a window are not built yet.
 package llm

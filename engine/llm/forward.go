@@ -187,7 +187,7 @@ func (m *model) attend(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r b
 func (m *model) look(c *kernel.CPU, kv *attend.KV, a *attention, b *batch, r block) {
 	c.Attention(attend.Query{
 		Out: b.att, Q: r.of(b.q, a.heads*a.headDim), KV: kv, Layer: a.slot, Heads: a.heads,
-		Spans: b.within(r), Scale: a.scale, Reach: a.reach, Slopes: a.slopes,
+		Spans: b.within(r), Scale: a.scale, Reach: a.reach, Cap: a.cap, Slopes: a.slopes,
 	})
 }
 
@@ -261,6 +261,9 @@ func (m *model) hiddenStates(c *kernel.CPU, b *batch) {
 // dst is [rows][vocab].
 func (m *model) logits(c *kernel.CPU, dst, hidden []float32, rows int) {
 	c.Products(hidden, rows, weight.Norm{}, weight.Product{Dst: dst, W: m.output, Output: true})
+	if m.logitCap > 0 {
+		c.SoftCap(dst[:rows*m.vocab], rows, m.logitCap)
+	}
 }
 
 // squareRoot is rounded as Gemma's reference does, once.

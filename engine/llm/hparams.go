@@ -17,23 +17,25 @@ var ErrModel = errors.New("unusable model")
 // hparams is what a model's metadata fix, as the file states it. Sizes are in
 // elements. What a layer makes of them is in its plan.
 type hparams struct {
-	arch    architecture
-	name    string
-	depth   int // layers
-	width   int
-	heads   int
-	kvHeads int
-	headDim int // of queries, keys and values
-	ffn     int
-	vocab   int
-	context int // tokens the model was made for
-	eps     float32
-	scale   float32 // of attention scores
-	rope    rope
-	window  int  // sliding_window; 0 is none
-	local   rope // the rotation of layers with a window
-	types   int  // of tokens
-	temper  temper
+	arch               architecture
+	name               string
+	depth              int // layers
+	width              int
+	heads              int
+	kvHeads            int
+	headDim            int // of queries, keys and values
+	ffn                int
+	vocab              int
+	context            int // tokens the model was made for
+	eps                float32
+	scale              float32 // of attention scores
+	rope               rope
+	window             int  // sliding_window; 0 is none
+	local              rope // the rotation of layers with a window
+	types              int  // of tokens
+	temper             temper
+	pattern            []bool  // which layers have the window, as the file says; nil: it does not
+	scoreCap, finalCap float32 // soft caps of scores and of logits; 0 is none
 
 	length int  // tokens that the longest sequence is to have, as configured
 	long   bool // the frequencies of texts beyond rope.original are used
@@ -135,9 +137,10 @@ func readTemper(m *metadata, original int) temper {
 // readEncoder reads the keys that text encoders have.
 func (h *hparams) readEncoder(m *metadata) {
 	h.window = m.count("attention.sliding_window")
-	if h.local = h.rope; h.arch.encoder {
-		h.local.base, h.local.scaling, h.local.factor = m.number("rope.freq_base_swa", 10000), "", 1
-	}
+	h.local = h.rope
+	h.local.base, h.local.scaling, h.local.factor = m.number("rope.freq_base_swa", 10000), "", 1
+	h.pattern = m.windowPattern(h.depth)
+	h.scoreCap, h.finalCap = m.cap("attn_logit_softcapping"), m.cap("final_logit_softcapping")
 	if n, ok, err := m.f.Uint("tokenizer.ggml.token_type_count"); err == nil && ok {
 		h.types = int(min(n, maxSize))
 	}
@@ -175,6 +178,9 @@ func (h *hparams) check(m *metadata) {
 	}
 	if h.experts.use > h.experts.count {
 		m.fail("expert_used_count", "is %d, more than expert_count %d", h.experts.use, h.experts.count)
+	}
+	if h.window == 1 && !h.arch.encoder {
+		m.fail("attention.sliding_window", "is 1, of which a row sees itself alone; must be at least 2")
 	}
 	if h.eps < 0 {
 		m.fail("attention.layer_norm_epsilon", "is %v, must not be negative", h.eps)

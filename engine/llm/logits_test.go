@@ -15,6 +15,7 @@ import (
 	"weir/engine/kernel"
 	"weir/engine/kernel/attend"
 	"weir/engine/kernel/isa"
+	"weir/engine/kernel/vector"
 	"weir/internal/reference"
 	"weir/kvcache"
 )
@@ -167,12 +168,18 @@ func compareLogits(t *testing.T, m *model, tokens []int32, want []float32) {
 	if len(want) != len(tokens)*m.vocab {
 		t.Fatalf("%d reference values for %d tokens of %d", len(want), len(tokens), m.vocab)
 	}
+	limit := 2e-6
+	for i := range m.layers {
+		if m.layers[i].feed.act == vector.GELU { // of the definition; kernels take a form of it in floats
+			limit = 1e-5
+		}
+	}
 	for _, level := range levels() {
 		for _, chunk := range []int{len(tokens), 1, 7, 64, 65} {
 			e := relativeL2(allLogits(t, m, level, tokens, attend.KVF32, 16, chunk, 2), want)
 			t.Logf("%v, chunks of %d: relative L2 %.1e", level, chunk, e)
-			if e > 2e-6 {
-				t.Errorf("%v, chunks of %d: relative L2 %.2e", level, chunk, e)
+			if e > limit {
+				t.Errorf("%v, chunks of %d: relative L2 %.2e above %.0e", level, chunk, e, limit)
 			}
 		}
 	}

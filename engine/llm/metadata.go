@@ -125,3 +125,37 @@ func (m *metadata) text(key string) string {
 	m.keep(err)
 	return s
 }
+
+// windowPattern says which layers have the sliding window: an array says it of each, and a number n leaves every n-th layer out.
+func (m *metadata) windowPattern(layers int) []bool {
+	const key = "attention.sliding_window_pattern"
+	list, ok, err := m.f.Bools(m.prefix + "." + key)
+	switch {
+	case ok && len(list) == layers:
+		return list
+	case ok:
+		m.fail(key, "is of %d layers, and the model has %d", len(list), layers)
+		return nil
+	case err == nil: // there is none
+		return nil
+	}
+	return everyOtherThan(m.size(key, 1), layers)
+}
+
+// everyOtherThan is all layers except every n-th.
+func everyOtherThan(n, layers int) []bool {
+	list := make([]bool, layers)
+	for i := range list {
+		list[i] = (i+1)%n != 0
+	}
+	return list
+}
+
+// cap reads the limit of a soft cap; 0 is none.
+func (m *metadata) cap(key string) float32 {
+	v := m.number(key, 0)
+	if v < 0 {
+		m.fail(key, "is %v, must not be negative", v)
+	}
+	return float32(v)
+}

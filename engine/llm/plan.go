@@ -19,6 +19,7 @@ type plan struct {
 	layers    []layerPlan
 	ropes     []rope // the different rotations, which layers name by index
 	finalNorm normPlan
+	logitCap  float32 // logits are kept within it; 0 is none
 	head      headPlan
 }
 
@@ -71,6 +72,7 @@ type attentionPlan struct {
 	scale   float32   // of scores
 	rope    int       // index into plan.ropes, or noRope
 	reach   int       // how far a row sees in both directions; 0 is any distance
+	cap     float32   // of scores, see attend.Query; 0 is none
 	slopes  []float32 // of heads: what a score loses for each position of distance; nil is nothing
 	slot    int       // which layer of the KV store holds its keys and values
 	temper  temper    // of rotated queries

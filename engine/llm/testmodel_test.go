@@ -26,6 +26,7 @@ type tiny struct {
 	tied  bool
 	bias  bool
 	norms bool // per-head norms
+	post  bool // norms of what branches add
 	edit  func(b *gguf.Builder)
 
 	context int // 0 is tinyContext
@@ -97,6 +98,10 @@ func (m tiny) build(t testing.TB) []byte {
 			vector(at+"attn_k.bias", kv, 0, 0.3)
 			vector(at+"attn_v.bias", kv, 0, 0.3)
 		}
+		if m.post {
+			vector(at+"post_attention_norm.weight", tinyWidth, 1, 0.2)
+			vector(at+"post_ffw_norm.weight", tinyWidth, 1, 0.2)
+		}
 		if m.norms {
 			vector(at+"attn_q_norm.weight", headDim, 1, 0.2)
 			vector(at+"attn_k_norm.weight", headDim, 1, 0.2)
@@ -139,6 +144,13 @@ var families = []tiny{
 		b.Set("mistral3.rope.scaling.original_context_length", uint32(16))
 	}},
 	{arch: "phi3", typ: gguf.TypeF16, seed: 7, tied: true, edit: func(b *gguf.Builder) { b.Set("phi3.rope.dimension_count", uint32(24)) }},
+	{arch: "gemma2", typ: gguf.TypeF32, seed: 8, layers: 3, tied: true, post: true, edit: windowOf("gemma2", 12)},
+	{arch: "gemma3", typ: gguf.TypeQ8_0, seed: 9, layers: 7, tied: true, norms: true, post: true, edit: windowOf("gemma3", 21)}, // two of them without a window
+}
+
+// windowOf gives a model's layers a window of so many rows.
+func windowOf(arch string, rows uint32) func(b *gguf.Builder) {
+	return func(b *gguf.Builder) { b.Set(arch+".attention.sliding_window", rows) }
 }
 
 func encodeAs(t testing.TB, typ gguf.Type, v []float32) []byte {

@@ -38,6 +38,7 @@ type weights struct {
 	layers     []layer
 	ropes      []rope // of the plan, prepared
 	outputNorm weight.Norm
+	logitCap   float32        // of the plan
 	output     *weight.Matrix // [vocab][width]; embed where the two are tied, nil in an encoder
 	head       head
 	fine       bool      // products of hidden states lose nothing by rounding, see model.products
@@ -231,7 +232,7 @@ func (l *loader) norm(dst *weight.Norm, name string, p normPlan, n int, eps floa
 
 // list wants every tensor that a plan calls for.
 func (l *loader) list(h *hparams, p *plan) *weights {
-	w := &weights{layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding}
+	w := &weights{layers: make([]layer, len(p.layers)), ropes: p.ropes, embedding: p.embedding, logitCap: p.logitCap}
 	l.matrix(&w.embed, "token_embd.weight", required, h.vocab, h.width)
 	if p.embedding.types > 0 {
 		l.table(&w.typeRows, "token_types.weight", p.embedding.types, h.width)

@@ -21,6 +21,7 @@ func vectors(ctx *build.Context) {
 		l.swiglu()
 		l.gelu()
 		l.geglu()
+		l.softCap()
 		l.softmax()
 		l.ropeNeox()
 		l.ropeNorm()
@@ -171,6 +172,48 @@ func (l *lanes) geluOf() func(x reg.VecVirtual) reg.VecVirtual {
 		l.VDIVPS(e, x, x)
 		return x
 	}
+}
+
+// softCap takes the hyperbolic tangent as a quotient of two polynomials, an odd one of degree 13 and an even one of degree 6,
+// within [-tanhLimit,tanhLimit]: beyond, a float32 is 1. A NaN stays one.
+func (l *lanes) softCap() {
+	l.function("softCap", "(x []float32, limit, inverse float32)", "%s replaces x[i] by limit*tanh(x[i]*inverse).")
+	x, n := l.base("x"), l.len("x")
+	limit, inverse := l.broadcast("limit"), l.broadcast("inverse")
+	odd := []float32{-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03}
+	even := []float32{1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03}
+	var above, below []operand.Op
+	for _, v := range odd {
+		above = append(above, l.float(v))
+	}
+	for _, v := range even {
+		below = append(below, l.float(v))
+	}
+	const tanhLimit = 7.90531110763549805
+	high, low := l.vec(), l.vec()
+	l.VMOVUPS(l.float(tanhLimit), high)
+	l.VMOVUPS(l.float(-tanhLimit), low)
+	polynomial := func(of []operand.Op, square reg.VecVirtual) reg.VecVirtual {
+		p := l.vec()
+		l.VMOVUPS(of[0], p)
+		for _, c := range of[1:] {
+			l.VFMADD213PS(c, square, p)
+		}
+		return p
+	}
+	l.walk(n, 1, false, func(p place) {
+		v, square := l.load(x, p), l.vec()
+		l.VMULPS(inverse, v, v)
+		l.VMINPS(v, high, v)
+		l.VMAXPS(v, low, v)
+		l.VMULPS(v, v, square)
+		up := polynomial(above, square)
+		l.VMULPS(v, up, up)
+		l.VDIVPS(polynomial(below, square), up, up)
+		l.VMULPS(limit, up, up)
+		l.store(up, x, p)
+	})
+	l.end()
 }
 
 func (l *lanes) ropeNeox() {

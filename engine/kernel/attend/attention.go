@@ -60,6 +60,8 @@ type Query struct {
 	Scale  float32
 	Reach  int // how far from itself a row sees, in positions; 0 is any distance
 
+	Cap float32 // scores are kept within it: Cap*tanh(score/Cap); 0 is any score
+
 	// Slopes, one per head of queries, are what a score loses for each position between the row and the key (ALiBi);
 	// nil: nothing.
 	Slopes []float32

@@ -150,6 +150,9 @@ func (w *attendWork) segment(s int) {
 	w.offset(s)
 	tiles := stretchOf(w.data, places)
 	w.score(tiles, (n+2*tileTokens-1)/(2*tileTokens)*2)
+	if w.Cap > 0 {
+		w.cap(n)
+	}
 	if w.Slopes != nil {
 		w.slope(first, n)
 	}
@@ -201,6 +204,13 @@ func (w *attendWork) score(s stretch, tiles int) {
 		scoreF32(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
 	default:
 		scoreF16(w.level, w.scores, w.query, w.padded(), kv.HeadDim, &s)
+	}
+}
+
+// cap keeps the scores of a segment's first n positions within the cap.
+func (w *attendWork) cap(n int) {
+	for l := range w.lanes {
+		vector.SoftCap(w.level, w.scores[l*scoreStride:][:n], w.Cap)
 	}
 }
 

@@ -65,6 +65,9 @@ func (a Activation) Apply(level isa.Level, x []float32) {
 	}
 }
 
+// SoftCap replaces x by limit*tanh(x/limit), which keeps it within the limit; a NaN stays one.
+func SoftCap(level isa.Level, x []float32, limit float32) { softCap(level, x, limit, 1/limit) }
+
 // RopeStyle says which elements of a head make a rotated pair.
 type RopeStyle uint8
 
@@ -233,6 +236,32 @@ func geluOf(x float32) float32 {
 		cubic  = linear * 0.044715
 	)
 	return x / (1 + Exp(x*(linear+cubic*(x*x))))
+}
+
+func softCapPortable(x []float32, limit, inverse float32) {
+	for i, v := range x {
+		x[i] = limit * tanh(v*inverse)
+	}
+}
+
+// tanh is a quotient of two polynomials, an odd and an even one; beyond the limit a float32 is 1.
+func tanh(x float32) float32 {
+	const limit = 7.90531110763549805
+	if x > limit {
+		x = limit
+	} else if x < -limit {
+		x = -limit
+	}
+	s := x * x
+	above := float32(-2.76076847742355e-16)
+	for _, c := range [...]float32{2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03} {
+		above = above*s + c
+	}
+	below := float32(1.19825839466702e-06)
+	for _, c := range [...]float32{1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03} {
+		below = below*s + c
+	}
+	return x * above / below
 }
 
 func softmaxPortable(x []float32, stride, width int, seen []Seen, out []Softmax) {

@@ -49,6 +49,11 @@ func geluAVX512(x []float32)
 //go:noescape
 func gegluAVX512(dst []float32, gate []float32, up []float32)
 
+// softCapAVX512 replaces x[i] by limit*tanh(x[i]*inverse).
+//
+//go:noescape
+func softCapAVX512(x []float32, limit float32, inverse float32)
+
 // softmaxAVX512 turns the scores of rows into weights; see softmaxPortable.
 //
 //go:noescape
@@ -108,6 +113,11 @@ func geluAVX2(x []float32)
 //
 //go:noescape
 func gegluAVX2(dst []float32, gate []float32, up []float32)
+
+// softCapAVX2 replaces x[i] by limit*tanh(x[i]*inverse).
+//
+//go:noescape
+func softCapAVX2(x []float32, limit float32, inverse float32)
 
 // softmaxAVX2 turns the scores of rows into weights; see softmaxPortable.
 //

@@ -866,6 +866,220 @@ done1:
 	VZEROUPPER
 	RET
 
+// func softCapAVX512(x []float32, limit float32, inverse float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·softCapAVX512(SB), NOSPLIT, $0-32
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVSS        limit+24(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVSS        inverse+28(FP), X1
+	VBROADCASTSS X1, Z1
+	VBROADCASTSS vector_a59f25c0<>+0(SB), Z2
+	VBROADCASTSS vector_2a61337e<>+0(SB), Z3
+	VBROADCASTSS vector_aebd37ff<>+0(SB), Z4
+	VBROADCASTSS vector_335c0041<>+0(SB), Z5
+	VBROADCASTSS vector_3779434a<>+0(SB), Z6
+	VBROADCASTSS vector_3a270ded<>+0(SB), Z7
+	VBROADCASTSS vector_3ba059dc<>+0(SB), Z8
+	VBROADCASTSS vector_35a0d3d8<>+0(SB), Z9
+	VBROADCASTSS vector_38f895d6<>+0(SB), Z10
+	VBROADCASTSS vector_3b14aa05<>+0(SB), Z11
+	VBROADCASTSS vector_3ba059dd<>+0(SB), Z12
+	VBROADCASTSS vector_40fcf84f<>+0(SB), Z13
+	VMOVUPS      Z13, Z13
+	VBROADCASTSS vector_c0fcf84f<>+0(SB), Z14
+	VMOVUPS      Z14, Z14
+	XORQ         DX, DX
+
+one1:
+	LEAQ        16(DX), BX
+	CMPQ        BX, CX
+	JG          rest1
+	VMOVUPS     (AX)(DX*4), Z15
+	VMULPS      Z1, Z15, Z15
+	VMINPS      Z15, Z13, Z15
+	VMAXPS      Z15, Z14, Z15
+	VMULPS      Z15, Z15, Z16
+	VMOVUPS     Z2, Z17
+	VFMADD213PS Z3, Z16, Z17
+	VFMADD213PS Z4, Z16, Z17
+	VFMADD213PS Z5, Z16, Z17
+	VFMADD213PS Z6, Z16, Z17
+	VFMADD213PS Z7, Z16, Z17
+	VFMADD213PS Z8, Z16, Z17
+	VMULPS      Z15, Z17, Z17
+	VMOVUPS     Z9, Z15
+	VFMADD213PS Z10, Z16, Z15
+	VFMADD213PS Z11, Z16, Z15
+	VFMADD213PS Z12, Z16, Z15
+	VDIVPS      Z15, Z17, Z17
+	VMULPS      Z0, Z17, Z17
+	VMOVUPS     Z17, (AX)(DX*4)
+	MOVQ        BX, DX
+	JMP         one1
+
+rest1:
+	SUBQ        DX, CX
+	JZ          done1
+	MOVQ        $-1, BX
+	BZHIQ       CX, BX, BX
+	KMOVW       BX, K1
+	VMOVUPS.Z   (AX)(DX*4), K1, Z15
+	VMULPS      Z1, Z15, Z15
+	VMINPS      Z15, Z13, Z15
+	VMAXPS      Z15, Z14, Z15
+	VMULPS      Z15, Z15, Z1
+	VMOVUPS     Z2, Z2
+	VFMADD213PS Z3, Z1, Z2
+	VFMADD213PS Z4, Z1, Z2
+	VFMADD213PS Z5, Z1, Z2
+	VFMADD213PS Z6, Z1, Z2
+	VFMADD213PS Z7, Z1, Z2
+	VFMADD213PS Z8, Z1, Z2
+	VMULPS      Z15, Z2, Z2
+	VMOVUPS     Z9, Z3
+	VFMADD213PS Z10, Z1, Z3
+	VFMADD213PS Z11, Z1, Z3
+	VFMADD213PS Z12, Z1, Z3
+	VDIVPS      Z3, Z2, Z2
+	VMULPS      Z0, Z2, Z2
+	VMOVUPS     Z2, K1, (AX)(DX*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+DATA vector_a59f25c0<>+0(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+4(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+8(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+12(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+16(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+20(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+24(SB)/4, $0xa59f25c0
+DATA vector_a59f25c0<>+28(SB)/4, $0xa59f25c0
+GLOBL vector_a59f25c0<>(SB), RODATA|NOPTR, $32
+
+DATA vector_2a61337e<>+0(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+4(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+8(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+12(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+16(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+20(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+24(SB)/4, $0x2a61337e
+DATA vector_2a61337e<>+28(SB)/4, $0x2a61337e
+GLOBL vector_2a61337e<>(SB), RODATA|NOPTR, $32
+
+DATA vector_aebd37ff<>+0(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+4(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+8(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+12(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+16(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+20(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+24(SB)/4, $0xaebd37ff
+DATA vector_aebd37ff<>+28(SB)/4, $0xaebd37ff
+GLOBL vector_aebd37ff<>(SB), RODATA|NOPTR, $32
+
+DATA vector_335c0041<>+0(SB)/4, $0x335c0041
+DATA vector_335c0041<>+4(SB)/4, $0x335c0041
+DATA vector_335c0041<>+8(SB)/4, $0x335c0041
+DATA vector_335c0041<>+12(SB)/4, $0x335c0041
+DATA vector_335c0041<>+16(SB)/4, $0x335c0041
+DATA vector_335c0041<>+20(SB)/4, $0x335c0041
+DATA vector_335c0041<>+24(SB)/4, $0x335c0041
+DATA vector_335c0041<>+28(SB)/4, $0x335c0041
+GLOBL vector_335c0041<>(SB), RODATA|NOPTR, $32
+
+DATA vector_3779434a<>+0(SB)/4, $0x3779434a
+DATA vector_3779434a<>+4(SB)/4, $0x3779434a
+DATA vector_3779434a<>+8(SB)/4, $0x3779434a
+DATA vector_3779434a<>+12(SB)/4, $0x3779434a
+DATA vector_3779434a<>+16(SB)/4, $0x3779434a
+DATA vector_3779434a<>+20(SB)/4, $0x3779434a
+DATA vector_3779434a<>+24(SB)/4, $0x3779434a
+DATA vector_3779434a<>+28(SB)/4, $0x3779434a
+GLOBL vector_3779434a<>(SB), RODATA|NOPTR, $32
+
+DATA vector_3a270ded<>+0(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+4(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+8(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+12(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+16(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+20(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+24(SB)/4, $0x3a270ded
+DATA vector_3a270ded<>+28(SB)/4, $0x3a270ded
+GLOBL vector_3a270ded<>(SB), RODATA|NOPTR, $32
+
+DATA vector_3ba059dc<>+0(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+4(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+8(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+12(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+16(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+20(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+24(SB)/4, $0x3ba059dc
+DATA vector_3ba059dc<>+28(SB)/4, $0x3ba059dc
+GLOBL vector_3ba059dc<>(SB), RODATA|NOPTR, $32
+
+DATA vector_35a0d3d8<>+0(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+4(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+8(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+12(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+16(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+20(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+24(SB)/4, $0x35a0d3d8
+DATA vector_35a0d3d8<>+28(SB)/4, $0x35a0d3d8
+GLOBL vector_35a0d3d8<>(SB), RODATA|NOPTR, $32
+
+DATA vector_38f895d6<>+0(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+4(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+8(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+12(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+16(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+20(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+24(SB)/4, $0x38f895d6
+DATA vector_38f895d6<>+28(SB)/4, $0x38f895d6
+GLOBL vector_38f895d6<>(SB), RODATA|NOPTR, $32
+
+DATA vector_3b14aa05<>+0(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+4(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+8(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+12(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+16(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+20(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+24(SB)/4, $0x3b14aa05
+DATA vector_3b14aa05<>+28(SB)/4, $0x3b14aa05
+GLOBL vector_3b14aa05<>(SB), RODATA|NOPTR, $32
+
+DATA vector_3ba059dd<>+0(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+4(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+8(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+12(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+16(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+20(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+24(SB)/4, $0x3ba059dd
+DATA vector_3ba059dd<>+28(SB)/4, $0x3ba059dd
+GLOBL vector_3ba059dd<>(SB), RODATA|NOPTR, $32
+
+DATA vector_40fcf84f<>+0(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+4(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+8(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+12(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+16(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+20(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+24(SB)/4, $0x40fcf84f
+DATA vector_40fcf84f<>+28(SB)/4, $0x40fcf84f
+GLOBL vector_40fcf84f<>(SB), RODATA|NOPTR, $32
+
+DATA vector_c0fcf84f<>+0(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+4(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+8(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+12(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+16(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+20(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+24(SB)/4, $0xc0fcf84f
+DATA vector_c0fcf84f<>+28(SB)/4, $0xc0fcf84f
+GLOBL vector_c0fcf84f<>(SB), RODATA|NOPTR, $32
+
 // func softmaxAVX512(x *float32, stride int, width int, rows int, seen *int, out *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·softmaxAVX512(SB), NOSPLIT, $0-48
@@ -1952,6 +2166,77 @@ rest1:
 	VMASKMOVPS   (BX)(SI*4), Y0, Y2
 	VMULPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)(SI*4)
+
+done1:
+	VZEROUPPER
+	RET
+
+// func softCapAVX2(x []float32, limit float32, inverse float32)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·softCapAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	MOVSS        limit+24(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVSS        inverse+28(FP), X1
+	VBROADCASTSS X1, Y1
+	VMOVUPS      vector_40fcf84f<>+0(SB), Y2
+	VMOVUPS      vector_c0fcf84f<>+0(SB), Y3
+	XORQ         DX, DX
+
+one1:
+	LEAQ        8(DX), BX
+	CMPQ        BX, CX
+	JG          rest1
+	VMOVUPS     (AX)(DX*4), Y4
+	VMULPS      Y1, Y4, Y4
+	VMINPS      Y4, Y2, Y4
+	VMAXPS      Y4, Y3, Y4
+	VMULPS      Y4, Y4, Y5
+	VMOVUPS     vector_a59f25c0<>+0(SB), Y6
+	VFMADD213PS vector_2a61337e<>+0(SB), Y5, Y6
+	VFMADD213PS vector_aebd37ff<>+0(SB), Y5, Y6
+	VFMADD213PS vector_335c0041<>+0(SB), Y5, Y6
+	VFMADD213PS vector_3779434a<>+0(SB), Y5, Y6
+	VFMADD213PS vector_3a270ded<>+0(SB), Y5, Y6
+	VFMADD213PS vector_3ba059dc<>+0(SB), Y5, Y6
+	VMULPS      Y4, Y6, Y6
+	VMOVUPS     vector_35a0d3d8<>+0(SB), Y4
+	VFMADD213PS vector_38f895d6<>+0(SB), Y5, Y4
+	VFMADD213PS vector_3b14aa05<>+0(SB), Y5, Y4
+	VFMADD213PS vector_3ba059dd<>+0(SB), Y5, Y4
+	VDIVPS      Y4, Y6, Y6
+	VMULPS      Y0, Y6, Y6
+	VMOVUPS     Y6, (AX)(DX*4)
+	MOVQ        BX, DX
+	JMP         one1
+
+rest1:
+	SUBQ        DX, CX
+	JZ          done1
+	LEAQ        vector_mask<>+0(SB), BX
+	NEGQ        CX
+	VMOVUPS     32(BX)(CX*4), Y4
+	VMASKMOVPS  (AX)(DX*4), Y4, Y5
+	VMULPS      Y1, Y5, Y5
+	VMINPS      Y5, Y2, Y5
+	VMAXPS      Y5, Y3, Y5
+	VMULPS      Y5, Y5, Y1
+	VMOVUPS     vector_a59f25c0<>+0(SB), Y2
+	VFMADD213PS vector_2a61337e<>+0(SB), Y1, Y2
+	VFMADD213PS vector_aebd37ff<>+0(SB), Y1, Y2
+	VFMADD213PS vector_335c0041<>+0(SB), Y1, Y2
+	VFMADD213PS vector_3779434a<>+0(SB), Y1, Y2
+	VFMADD213PS vector_3a270ded<>+0(SB), Y1, Y2
+	VFMADD213PS vector_3ba059dc<>+0(SB), Y1, Y2
+	VMULPS      Y5, Y2, Y2
+	VMOVUPS     vector_35a0d3d8<>+0(SB), Y3
+	VFMADD213PS vector_38f895d6<>+0(SB), Y1, Y3
+	VFMADD213PS vector_3b14aa05<>+0(SB), Y1, Y3
+	VFMADD213PS vector_3ba059dd<>+0(SB), Y1, Y3
+	VDIVPS      Y3, Y2, Y2
+	VMULPS      Y0, Y2, Y2
+	VMASKMOVPS  Y2, Y4, (AX)(DX*4)
 
 done1:
 	VZEROUPPER

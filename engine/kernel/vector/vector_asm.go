@@ -126,6 +126,17 @@ func gelu(level isa.Level, x []float32) {
 	}
 }
 
+func softCap(level isa.Level, x []float32, limit, inverse float32) {
+	switch level {
+	case isa.AVX512:
+		softCapAVX512(x, limit, inverse)
+	case isa.AVX2:
+		softCapAVX2(x, limit, inverse)
+	default:
+		softCapPortable(x, limit, inverse)
+	}
+}
+
 func geglu(level isa.Level, dst, gate, up []float32) {
 	switch level {
 	case isa.AVX512:

@@ -35,6 +35,8 @@ func centerBy(_ isa.Level, dst, x, w, b []float32, mean, f float32) {
 	centerByPortable(dst, x, w, b, mean, f)
 }
 
+func softCap(_ isa.Level, x []float32, limit, inverse float32) { softCapPortable(x, limit, inverse) }
+
 func gelu(_ isa.Level, x []float32) { geluPortable(x) }
 
 func geglu(_ isa.Level, dst, gate, up []float32) { gegluPortable(dst, gate, up) }

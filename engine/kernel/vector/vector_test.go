@@ -389,3 +389,32 @@ func TestGELUAtTheLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestSoftCapEqualsTheDefinition(t *testing.T) {
+	overLevels(t, func(t *testing.T, level isa.Level, r *rand.Rand, n int) {
+		x := guarded(r, n)
+		for i := range x {
+			x[i] *= float32(math.Pow(10, float64(i%7)-4))
+		}
+		was := slices.Clone(x)
+		SoftCap(level, x, 30)
+		checkGuard(t, x)
+		for i, v := range was {
+			want := 30 * math.Tanh(float64(v)/30)
+			if d := math.Abs(float64(x[i]) - want); !(d <= 5e-7*math.Abs(want)) {
+				t.Fatalf("%g becomes %g, want %g", v, x[i], want)
+			}
+		}
+	})
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, level := range isa.Levels() {
+		x := []float32{0, 1e6, -1e6, 3e38, -3e38, inf, -inf, nan}
+		want := []float32{0, 30, -30, 30, -30, 30, -30, nan}
+		SoftCap(level, x, 30)
+		for i := range x {
+			if !(math.Abs(float64(x[i]-want[i])) <= 1e-5) && !(x[i] != x[i] && want[i] != want[i]) {
+				t.Errorf("%v: number %d is %g, want %g", level, i, x[i], want[i])
+			}
+		}
+	}
+}
